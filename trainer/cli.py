@@ -1,0 +1,237 @@
+"""The command line: `python -m trainer train | evaluate | prepare`.
+
+tyro reads the options, their types and their texts from the dataclasses of `trainer.config`. Nothing
+here imports TensorFlow before the configuration is known to be good.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+import docstring_parser
+import tyro
+
+from trainer import fields
+from trainer.config import TrainConfig
+from trainer.errors import ConfigError, TrainerError
+from trainer.presets import EXPECTATIONS, PRESETS
+
+T = TypeVar("T")
+
+USAGE = """\
+usage: python -m trainer COMMAND [options]
+
+  train      train a ResNet; without options on the handwritten digits that scikit-learn ships
+  evaluate   top-1 and top-5 of a checkpoint on the held-out images
+  prepare    write a data set as TFRecords with a manifest
+
+python -m trainer COMMAND --help lists the options of a command.
+
+exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
+5 non-finite loss; 6 another rank failed; 130 or 143 stopped by SIGINT or SIGTERM, state saved
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """Evaluate a checkpoint of a run."""
+
+    run: str = "runs/latest"
+    """Folder of the run."""
+
+    checkpoint: Literal["last", "best"] = "last"
+    """last: the newest valid one; best: the one with the best top-1 among those kept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PrepareDigitsOptions:
+    """Write scikit-learn's digits as TFRecords: 1,437 images to train on, 360 held out."""
+
+    output: str = "data/digits"
+    """Folder to write; replaced if it holds the same data set already."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status; errors of the user's come without a traceback."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    # Its notes on start-up would bury what the run has to say; warnings and errors stay.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    try:
+        match args:
+            case ["train", *rest]:
+                return _train(rest)
+            case ["evaluate", *rest]:
+                from trainer.evaluate import evaluate_run
+
+                options = _parse(EvaluateOptions, "evaluate", rest)
+                return evaluate_run(options.run, options.checkpoint)
+            case ["prepare", "digits", *rest]:
+                from trainer.data.digits import prepare_digits
+
+                prepare_digits(_parse(PrepareDigitsOptions, "prepare digits", rest).output)
+                return 0
+            case [] | ["-h" | "--help"]:
+                print(USAGE, end="")
+                return 0 if args else 2
+        print(f"error: {' '.join(args[:2])!r} is not a command\n\n{USAGE}", end="", file=sys.stderr)
+        return 2
+    except TrainerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _train(args: list[str]) -> int:
+    dry_run = "--dry-run" in args
+    config = parse_train([arg for arg in args if arg != "--dry-run"])
+    if dry_run:
+        from trainer.dry_run import print_dry_run
+
+        print_dry_run(config)
+        return 0
+    from trainer.launch import is_rank, launch
+
+    if config.ranks > 1 and not is_rank(os.environ):
+        return launch(["train", *args], config.ranks)
+    from trainer.train import train
+
+    return train(config)
+
+
+def parse_train(args: Sequence[str]) -> TrainConfig:
+    """Read a training configuration: the named preset, then every option over it.
+
+    Raises:
+        ConfigError: with every unknown option, unreadable value and contradiction.
+    """
+    return _parse(TrainConfig, "train", args, default=_preset(args), description=_train_help())
+
+
+def _preset(args: Sequence[str]) -> TrainConfig:
+    """The configuration that the other options change."""
+    name = "digits"
+    for position, arg in enumerate(args):
+        if arg == "--preset":
+            name = args[position + 1] if position + 1 < len(args) else ""
+        elif arg.startswith("--preset="):
+            name = arg.removeprefix("--preset=")
+    if name not in PRESETS:
+        raise ConfigError([f"--preset: {name!r} is not one of {', '.join(PRESETS)}"])
+    return PRESETS[name]
+
+
+def _train_help() -> str:
+    presets = "\n\n".join(
+        f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
+    )
+    return (
+        "Train a ResNet. --preset NAME picks where the options start from (shown: digits, or the"
+        " preset given before --help); --dry-run prints the resolved configuration and what follows"
+        f" from it, and exits.\n\nPresets:\n\n{presets}"
+    )
+
+
+def _parse(
+    cls: type[T],
+    command: str,
+    args: Sequence[str],
+    default: T | None = None,
+    description: str | None = None,
+) -> T:
+    known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
+    strange = [
+        fields.unknown_key(flag, sorted(known))
+        for flag in (arg.split("=")[0] for arg in args)
+        if flag.startswith("--") and flag not in known
+    ]
+    if "--help" in args or "-h" in args:
+        _reflow(cls)
+    try:
+        with _registry():
+            built, left = tyro.cli(
+                cls,
+                prog=f"python -m trainer {command}",
+                description=description,
+                args=list(args),
+                default=default,
+                return_unknown_args=True,
+                config=(tyro.conf.FlagConversionOff,),
+            )
+    except ConfigError as error:
+        raise ConfigError([*strange, *error.problems]) from None
+    strange += fields.problems(built)
+    if left and not strange:
+        strange = [f"{left[0]}: there is no place for this argument"]
+    if strange:
+        raise ConfigError(strange)
+    return built
+
+
+def _reflow(cls: type) -> None:
+    """Give tyro each field's docstring as one paragraph; it would keep our line breaks."""
+    texts = {p.arg_name: p.description or "" for p in docstring_parser.parse_from_object(cls).params}
+    hints = get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        if dataclasses.is_dataclass(hints[field.name]):
+            _reflow(cast(type, hints[field.name]))
+        elif field.name in texts:
+            field.metadata = MappingProxyType({"help": " ".join(texts[field.name].split())})
+
+
+def _registry() -> tyro.constructors.ConstructorRegistry:
+    """Readers of values that never fail: what cannot be read becomes `Unparsed`, so that the
+    configuration reports it together with everything else that is wrong."""
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def forgiving(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        hint: Any = info.type
+        if get_origin(hint) is None and hint not in (int, float, bool, str):
+            return None
+        many = get_origin(hint) is tuple
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs="*" if many else 1,
+            metavar=_metavar(hint),
+            instance_from_str=lambda texts: (
+                _read_many(hint, texts) if many else _read(hint, texts[0])
+            ),
+            is_instance=lambda value: fields.accepts(hint, value) or isinstance(value, fields.Unparsed),
+            str_from_instance=lambda value: [str(v) for v in value] if many else [str(value)],
+        )
+
+    return registry
+
+
+def _metavar(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "|".join(map(str, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return f"{_metavar(get_args(hint)[0])} ..."
+    if get_args(hint):
+        return "|".join(map(_metavar, get_args(hint)))
+    return {int: "INT", float: "NUMBER", bool: "True|False", str: "TEXT", type(None): "None"}[hint]
+
+
+def _read_many(hint: Any, texts: list[str]) -> object:
+    values = tuple(_read(get_args(hint)[0], text) for text in texts)
+    broken = [value for value in values if isinstance(value, fields.Unparsed)]
+    return broken[0] if broken else values
+
+
+def _read(hint: Any, text: str) -> object:
+    """The value that a text stands for, or `Unparsed`."""
+    candidates: list[object] = [text]
+    if text == "None":
+        candidates.insert(0, None)
+    if text in ("True", "False"):
+        candidates.insert(0, text == "True")
+    for number in (float, int):
+        try:
+            candidates.insert(0, number(text))
+        except ValueError:
+            continue
+    return next((c for c in candidates if fields.accepts(hint, c)), fields.Unparsed(text))

@@ -1,0 +1,315 @@
+"""TrainConfig: everything that decides a training run, as plain data.
+
+Standard library only, so that the side that submits jobs builds the very same object. A `TrainConfig`
+that exists is valid: types, bounds and contradictions are checked when it is made, and every problem
+is reported at once.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from trainer import fields
+from trainer.errors import ConfigError
+from trainer.fields import Bounds
+
+Positive = Bounds(at_least=1)
+NotNegative = Bounds(at_least=0)
+Fraction = Bounds(at_least=0, at_most=1)
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """What is read, in which order, and how an image becomes an input."""
+
+    source: Literal["digits", "tfrecords", "synthetic"] = "tfrecords"
+    """digits: scikit-learn's handwritten digits, prepared on first use; tfrecords: shards with a
+    manifest in `dir`; synthetic: one random batch that stays on the device, for measuring."""
+
+    dir: str | None = None
+    """Folder with manifest.json and its shards. digits defaults to data/digits."""
+
+    streams: Annotated[int, Positive] = 64
+    """Streams that the records of an epoch are dealt to. World sizes that divide it see identical
+    global batches, whatever the number of ranks; more streams mix better and open more files."""
+
+    shuffle_window: Annotated[int, Positive] = 512
+    """Records shuffled together inside one stream. A rank holds up to 2 x window x streams / ranks
+    encoded images in memory, and re-reads at most one window a stream when it resumes."""
+
+    augment: Literal["random-resized-crop", "shift", "none"] = "random-resized-crop"
+    """random-resized-crop: Inception's crop of random area and aspect; shift: the whole image moved
+    by up to `shift_pixels`, for small centred images; none: the whole image."""
+
+    min_crop_area: Annotated[float, Bounds(above=0, at_most=1)] = 0.08
+    """Smallest part of the image's area that a random crop keeps (0.08 in Szegedy et al. 2014)."""
+
+    shift_pixels: Annotated[int, NotNegative] = 2
+    """Largest move of `shift` in each direction, in pixels of the input."""
+
+    flip: bool = True
+    """Mirror half of the training images left to right; wrong for digits and text."""
+
+    eval_crop: Annotated[float, Bounds(above=0, at_most=1)] = 0.875
+    """Central part of the short side that an evaluation sees: 224 of 256 is 0.875; 1 is all of it."""
+
+    on_corrupt: Literal["fail", "skip"] = "fail"
+    """An image that cannot be decoded ends the run with its shard and index (fail), or is left out
+    of the loss, named and counted (skip; costs about a tenth of the input's speed)."""
+
+    decode_threads: Annotated[int, NotNegative] = 0
+    """Images decoded at once in a rank; 0 is the rank's share of the cores."""
+
+    prefetch_batches: Annotated[int, Positive] = 2
+    """Decoded batches kept ready in a rank, in host memory."""
+
+    synthetic_examples: Annotated[int, Positive] = 1_281_167
+    """Length of an epoch of synthetic data, in images (the default is ImageNet's)."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A ResNet v1.5 (the stride of a bottleneck in its 3x3 convolution)."""
+
+    depth: Literal[18, 34, 50, 101, 152] = 50
+    """Layers with weights; 50 and more use bottleneck blocks."""
+
+    width: Annotated[int, Positive] = 64
+    """Channels of the first stage; ResNet50's is 64, and all stages scale with it."""
+
+    stem: Literal["7x7", "3x3"] = "7x7"
+    """7x7: stride 2 and a max-pool, for large images; 3x3: stride 1 without a pool, for small ones."""
+
+    image_size: Annotated[int, Bounds(at_least=8)] = 224
+    """Height and width of the input, in pixels."""
+
+    classes: Annotated[int | None, Bounds(at_least=2)] = None
+    """Outputs; none takes the number from the data set's manifest (synthetic: 1000)."""
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """SGD with momentum: v = m v + g, w = w - lr v (the form in which a changing rate needs no
+    correction of the momentum: Goyal et al. 2017, section 3)."""
+
+    learning_rate: Annotated[float, Bounds(above=0)] = 0.1
+    """Peak rate per 256 images of global batch: the peak is learning_rate x global batch / 256."""
+
+    warmup_epochs: Annotated[float, NotNegative] = 5.0
+    """Epochs in which the rate rises linearly to its peak (Goyal et al. 2017: 5)."""
+
+    schedule: Literal["cosine", "step"] = "cosine"
+    """After the warm-up: one half cosine to zero, or a factor at each of `decay_epochs`."""
+
+    decay_epochs: Annotated[tuple[float, ...], NotNegative] = (30.0, 60.0, 80.0)
+    """Epochs at which `step` multiplies the rate by `decay_factor`."""
+
+    decay_factor: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    """What `step` multiplies the rate by."""
+
+    momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
+    """Part of the velocity kept from step to step."""
+
+    nesterov: bool = False
+    """Look ahead by one step of momentum."""
+
+    weight_decay: Annotated[float, NotNegative] = 1e-4
+    """w times this is added to the gradient of kernels; never of batch norm's or biases'."""
+
+    label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
+    """Part of the target spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
+
+    accumulation: Annotated[int, Positive] = 1
+    """Micro-batches a rank's batch is computed in, one after the other, to fit into memory; the
+    reduction and the update still happen once a step. Batch norm sees micro-batches."""
+
+
+@dataclass(frozen=True)
+class ComputeConfig:
+    """How a step is computed on the device."""
+
+    precision: Literal["float32", "mixed_float16"] = "float32"
+    """mixed_float16: float16 convolutions with float32 weights and a dynamic loss scale."""
+
+    xla: bool = False
+    """Compile the forward and backward pass; faster on a GPU, 2-4 times slower on a CPU."""
+
+    steps_per_loop: Annotated[int, Positive] = 100
+    """Steps that run inside the graph per call from Python. Stop requests and the heartbeat do not
+    wait for its end."""
+
+    threads: Annotated[int, NotNegative] = 0
+    """Threads a rank computes with; 0 is the rank's share of the cores."""
+
+
+@dataclass(frozen=True)
+class ExchangeConfig:
+    """How ranks find each other and sum their gradients. Read by Horovod when it starts."""
+
+    groups: Annotated[int, Positive] = 1
+    """Grouped all-reduces a step. One is cheapest; several can overlap with the backward pass."""
+
+    compression: Literal["none", "fp16"] = "none"
+    """fp16 halves the bytes; slower where the processor adds them (Gloo), so only for GPUs."""
+
+    cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
+    """Pause between two rounds of Horovod's background thread, in milliseconds."""
+
+    fusion_threshold_mb: Annotated[int, NotNegative] = 128
+    """Largest buffer that tensors are fused into, in MiB; holds all of ResNet50's gradients."""
+
+    timeout_seconds: Annotated[int, Positive] = 300
+    """How long Gloo waits for another rank, at the start and in a step; must cover the difference
+    in the ranks' compile times."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Top-1 and top-5 over the whole validation split, each image exactly once."""
+
+    every_epochs: Annotated[int, NotNegative] = 1
+    """Epochs between two evaluations; 0 evaluates at the end only."""
+
+    batch_size: Annotated[int | None, Positive] = None
+    """Images a rank evaluates at once; none is the training batch."""
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """When the state is saved, and how many of the saves stay."""
+
+    every_epochs: Annotated[int, NotNegative] = 1
+    """Epochs between two checkpoints; 0 saves at the end and on a stop request only."""
+
+    keep: Annotated[int, Positive] = 3
+    """Newest checkpoints that stay."""
+
+    keep_best: bool = True
+    """Keep the one with the best top-1 as well. The result is always of the final weights."""
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """What is reported while it trains."""
+
+    every_steps: Annotated[int, Positive] = 100
+    """Steps between two lines of metrics."""
+
+    tensorboard_dir: str | None = None
+    """Folder for TensorBoard; none is tblogs in the run folder, and outputs/tblogs inside an
+    Azure ML job, which uploads it while the job runs."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    preset: str = "custom"
+    """Name of the preset this configuration started from."""
+
+    name: str | None = None
+    """Name of the run and its folder; none makes one of preset and time. A run that exists is
+    continued."""
+
+    runs_dir: str = "runs"
+    """Folder of all runs."""
+
+    resume: Literal["auto", "never"] = "auto"
+    """auto: continue from the newest valid checkpoint of the run, if there is one; never: refuse a
+    run that exists."""
+
+    ranks: Annotated[int, Positive] = 1
+    """Processes to start on this machine. Ignored when a launcher (mpirun, horovodrun) has started
+    them: then the launcher's world counts."""
+
+    batch_size: Annotated[int, Positive] = 256
+    """Images a rank takes a step; the global batch is this times the ranks."""
+
+    epochs: Annotated[int, Positive] = 90
+    """Passes over the training split."""
+
+    max_steps: Annotated[int | None, Positive] = None
+    """End after this many steps, for trials; the learning rate still follows `epochs`."""
+
+    seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
+    """Decides initial weights, data order and augmentation."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    compute: ComputeConfig = field(default_factory=ComputeConfig)
+    exchange: ExchangeConfig = field(default_factory=ExchangeConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        problems = fields.problems(self) or _contradictions(self)
+        if problems:
+            raise ConfigError(problems)
+
+
+def to_args(config: TrainConfig, base: TrainConfig | None = None) -> list[str]:
+    """The command line that makes this configuration: `--preset` and whatever differs from it.
+
+    Args:
+        config: what the command line shall give.
+        base: the preset's own configuration; none is looked up by `config.preset`.
+    """
+    from trainer.presets import PRESETS
+
+    base = base or PRESETS.get(config.preset, TrainConfig())
+    args = ["--preset", config.preset] if config.preset in PRESETS else []
+    for leaf in fields.leaves(TrainConfig):
+        value = fields.get(config, leaf.key)
+        if leaf.key != "preset" and value != fields.get(base, leaf.key):
+            args += [leaf.flag, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
+    return args
+
+
+def without(config: TrainConfig, *groups: str) -> dict[str, object]:
+    """Dotted keys and values of a configuration, less some groups or keys, for comparison."""
+    return {
+        leaf.key: fields.get(config, leaf.key)
+        for leaf in fields.leaves(TrainConfig)
+        if not any(leaf.key == group or leaf.key.startswith(group + ".") for group in groups)
+    }
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def _contradictions(config: TrainConfig) -> list[str]:
+    """Problems between fields that are each fine on their own."""
+    found = []
+    data, optimizer = config.data, config.optimizer
+    if config.name is not None and (not _NAME.fullmatch(config.name) or config.name == "latest"):
+        found.append(
+            f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
+            " first a letter or digit), and not 'latest'"
+        )
+    for leaf in fields.leaves(TrainConfig):
+        value = fields.get(config, leaf.key)
+        if leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-")):
+            found.append(f"{leaf.flag}: {value!r} is not a folder's name")
+    if data.source == "tfrecords" and data.dir is None:
+        found.append("--data.dir: name the folder with the shards and their manifest.json")
+    if data.source == "synthetic" and data.dir is not None:
+        found.append("--data.dir: synthetic data is read from no folder; leave it out")
+    if data.source == "digits" and data.flip:
+        found.append("--data.flip: a mirrored digit is another sign; say False")
+    if config.batch_size % optimizer.accumulation:
+        found.append(
+            f"--batch-size: {config.batch_size} does not divide into"
+            f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
+        )
+    if optimizer.warmup_epochs >= config.epochs:
+        found.append(
+            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} leaves nothing of"
+            f" --epochs {config.epochs}"
+        )
+    if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
+        found.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must rise")
+    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
+        found.append(f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view")
+    return found

@@ -1,0 +1,1 @@
+"""Records, shards and the order in which they are read."""

@@ -1,0 +1,102 @@
+"""The embedded data set: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, 10 classes.
+
+They are real (UCI's Optical Recognition of Handwritten Digits) and come with a package that is
+installed anyway, so a first training needs no download.
+"""
+
+import io
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.records import Record, write_split
+from trainer.errors import DataError
+
+HELD_OUT_PER_CLASS = 36
+CLASSES = tuple(str(digit) for digit in range(10))
+
+
+def load_records() -> list[Record]:
+    """All digits as PNG records, in scikit-learn's order."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    records = []
+    for number, (pixels, label) in enumerate(zip(data.images, data.target, strict=True)):
+        image = Image.fromarray(np.round(pixels * (255 / 16)).astype(np.uint8))
+        buffer = io.BytesIO()
+        image.save(buffer, format="PNG")
+        encoded = buffer.getvalue()
+        height, width = pixels.shape
+        name = f"digit-{number:04d}.png"
+        records.append(Record(encoded, "PNG", height, width, int(label), str(label), name))
+    return records
+
+
+def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record], list[Record]]:
+    """Take `per_class` records of each class aside, chosen by a text; both parts are shuffled."""
+    shuffled = sorted(records, key=lambda record: record.filename)
+    random.Random(key).shuffle(shuffled)
+    taken = dict.fromkeys(CLASSES, 0)
+    kept, held_out = [], []
+    for record in shuffled:
+        taken[record.text] += 1
+        (held_out if taken[record.text] <= per_class else kept).append(record)
+    return kept, held_out
+
+
+def statistics(records: list[Record]) -> tuple[float, float]:
+    """Mean and standard deviation of the pixels of all images, 0 to 255."""
+    pixels = np.stack([np.asarray(Image.open(io.BytesIO(r.encoded))) for r in records])
+    return round(float(pixels.mean()), 3), round(float(pixels.std()), 3)
+
+
+def prepare_digits(output: str) -> Manifest:
+    """Write the data set and its manifest, complete or not at all.
+
+    Raises:
+        DataError: the folder exists and holds something else.
+    """
+    train, held_out = split(load_records(), HELD_OUT_PER_CLASS, "digits")
+    return write_dataset(Path(output), train, held_out, f"python -m trainer prepare digits --output {output}")
+
+
+def write_dataset(folder: Path, train: list[Record], held_out: list[Record], command: str) -> Manifest:
+    """Write two splits of digits beside their place and move them there when complete."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / FILE_NAME).exists():
+        raise DataError(f"{folder}: is not empty and holds no {FILE_NAME}; choose another --output")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        scratch.chmod(0o755)
+        mean, deviation = statistics(train)
+        manifest = Manifest(
+            classes=CLASSES,
+            mean=(mean,) * 3,
+            deviation=(deviation,) * 3,
+            splits={
+                "train": write_split(scratch, "train", train, 8, len(CLASSES)),
+                "validation": write_split(scratch, "validation", held_out, 2, len(CLASSES)),
+            },
+            command=command,
+        )
+        manifest.save(scratch)
+        if folder.exists() and (folder / FILE_NAME).exists():
+            if load_manifest(folder).version == manifest.version:
+                return manifest
+            raise DataError(f"{folder}: holds another data set; remove it or choose another --output")
+        if folder.exists():
+            folder.rmdir()
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    print(
+        f"{folder}: {len(train)} images to train on, {len(held_out)} held out, version"
+        f" {manifest.version}"
+    )
+    return manifest

@@ -1,0 +1,114 @@
+"""From an encoded image to a uint8 input, and from a uint8 batch to what the network sees."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from trainer.data.source import Source
+
+ASPECT_RANGE = (3 / 4, 4 / 3)
+"""Width over height of a random crop (Szegedy et al. 2014)."""
+
+_CROP, _SHIFT, _FLIP = range(3)
+"""Uses of randomness; each has its own stream of stateless numbers."""
+
+
+def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Tensor:
+    """Decode and augment, by the position alone; uint8 [size, size, 3]."""
+    config, size = source.config, source.image_size
+    if config.augment == "random-resized-crop":
+        return _crop_and_resize(encoded, source, lambda shape: _random_crop(shape, source, position))
+    image = _crop_and_resize(encoded, source, _whole)
+    if config.augment == "none" or not config.shift_pixels:
+        return image
+    reach = config.shift_pixels
+    padded = tf.pad(image, [[reach, reach], [reach, reach], [0, 0]])
+    offset = tf.random.stateless_uniform(
+        [2], _key(source, _SHIFT, position), 0, 2 * reach + 1, tf.int32
+    )
+    return tf.ensure_shape(tf.slice(padded, [offset[0], offset[1], 0], [size, size, 3]), [size, size, 3])
+
+
+def evaluation_image(encoded: tf.Tensor, source: Source) -> tf.Tensor:
+    """Decode the central square; uint8 [size, size, 3]."""
+
+    def central(shape: tf.Tensor) -> tf.Tensor:
+        short = tf.cast(tf.reduce_min(shape), tf.float32)
+        side = tf.maximum(tf.cast(tf.round(short * source.config.eval_crop), tf.int32), 1)
+        return tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
+
+    return _crop_and_resize(encoded, source, central)
+
+
+def flips(source: Source, position: tf.Tensor) -> tf.Tensor:
+    """Whether the image at a position is mirrored, a bool scalar."""
+    if not source.config.flip:
+        return tf.constant(value=False)
+    return tf.random.stateless_uniform([], _key(source, _FLIP, position)) < 0.5
+
+
+def normalize(
+    image: tf.Tensor, flip: tf.Tensor, mean: tf.Tensor, deviation: tf.Tensor
+) -> tf.Tensor:
+    """Mirror and normalise a batch on the device.
+
+    Args:
+        image: uint8 [b, height, width, 3].
+        flip: bool [b].
+        mean: float32 [3], 0 to 255.
+        deviation: float32 [3], 0 to 255.
+
+    Returns:
+        float32 [b, height, width, 3].
+    """
+    mirrored = tf.where(flip[:, None, None, None], tf.reverse(image, [2]), image)
+    return (tf.cast(mirrored, tf.float32) - mean) / deviation
+
+
+def _key(source: Source, use: int, position: tf.Tensor) -> tf.Tensor:
+    return tf.stack([tf.constant(source.seed * 4 + use, tf.int64), tf.cast(position, tf.int64)])
+
+
+def _whole(shape: tf.Tensor) -> tf.Tensor:
+    return tf.stack([0, 0, shape[0], shape[1]])
+
+
+def _random_crop(shape: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Tensor:
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.concat([shape, [3]], 0),
+        tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
+        _key(source, _CROP, position),
+        min_object_covered=0.0,
+        aspect_ratio_range=ASPECT_RANGE,
+        area_range=(source.config.min_crop_area, 1.0),
+        max_attempts=10,
+        use_image_if_no_bounding_boxes=True,
+    )
+    return tf.stack([begin[0], begin[1], size[0], size[1]])
+
+
+def _crop_and_resize(
+    encoded: tf.Tensor, source: Source, choose: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
+    """Decode only the window that `choose` takes of [height, width], and resize it."""
+
+    def jpeg() -> tf.Tensor:
+        # The header gives the size, so only the window's part of the image is ever decoded.
+        shape = tf.io.extract_jpeg_shape(encoded)[:2]
+        return tf.image.decode_and_crop_jpeg(encoded, choose(shape), channels=3)
+
+    def png() -> tf.Tensor:
+        image = tf.io.decode_png(encoded, channels=3)
+        window = choose(tf.shape(image)[:2])
+        return tf.slice(image, [window[0], window[1], 0], [window[2], window[3], 3])
+
+    encodings = source.split.encodings
+    if encodings == ("JPEG",):
+        cropped = jpeg()
+    elif encodings == ("PNG",):
+        cropped = png()
+    else:
+        cropped = tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
+    size = source.image_size
+    resized = tf.image.resize(cropped, [size, size], method="bilinear")
+    return tf.ensure_shape(tf.cast(tf.round(resized), tf.uint8), [size, size, 3])

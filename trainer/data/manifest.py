@@ -1,0 +1,140 @@
+"""The manifest: what a folder of shards holds, as JSON beside them. Standard library only."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer.errors import DataError
+
+FILE_NAME = "manifest.json"
+SCHEMA = 1
+INDEX_EVERY = 64
+"""Records between two entries of a shard's index of byte offsets."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One TFRecord file."""
+
+    file: str
+    """Name relative to the manifest."""
+    examples: int
+    bytes: int
+    sha256: str
+    index: tuple[int, ...]
+    """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The shards of one part of the data."""
+
+    shards: tuple[Shard, ...]
+    class_counts: tuple[int, ...]
+    """Images of each class."""
+    encodings: tuple[str, ...]
+    """Formats of the encoded images that occur, of JPEG and PNG, sorted."""
+
+    @property
+    def examples(self) -> int:
+        return sum(shard.examples for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A data set: classes, splits and the statistics that inputs are normalised with."""
+
+    classes: tuple[str, ...]
+    mean: tuple[float, float, float]
+    """Mean of the training images' pixels in red, green and blue, 0 to 255."""
+    deviation: tuple[float, float, float]
+    """Standard deviation of the same, 0 to 255."""
+    splits: dict[str, Split]
+    command: str
+    """The command that wrote the data set."""
+
+    @property
+    def version(self) -> str:
+        """A hash of everything but the command: equal versions train alike."""
+        data = {key: value for key, value in asdict(self).items() if key != "command"}
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    def save(self, folder: Path) -> None:
+        """Write manifest.json; last of all files, so that its presence means a complete data set."""
+        data = {"schema": SCHEMA, "version": self.version, **asdict(self)}
+        (folder / FILE_NAME).write_text(json.dumps(data, indent=1) + "\n")
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Read and check a manifest and the presence and size of its shards.
+
+    Raises:
+        DataError: no such folder or manifest, not a manifest, or shards that do not fit it; all
+            shards that do not fit are named.
+    """
+    path = folder / FILE_NAME
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such data folder")
+    if not path.is_file():
+        raise DataError(
+            f"{folder}: there is no {FILE_NAME}; write the data set with `python -m trainer prepare`"
+        )
+    try:
+        data = json.loads(path.read_text())
+        if data["schema"] != SCHEMA:
+            raise DataError(f"{path}: schema {data['schema']} is not {SCHEMA}; prepare the data again")
+        manifest = _from_json(data)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: not a manifest ({type(error).__name__}: {error})") from error
+    if manifest.version != data["version"]:
+        raise DataError(f"{path}: was edited; its content has version {manifest.version}, not"
+                        f" {data['version']}; prepare the data again")  # fmt: skip
+    _check(manifest, folder)
+    return manifest
+
+
+def _from_json(data: dict[str, Any]) -> Manifest:
+    return Manifest(
+        classes=tuple(data["classes"]),
+        mean=tuple(data["mean"]),
+        deviation=tuple(data["deviation"]),
+        splits={
+            name: Split(
+                shards=tuple(
+                    Shard(s["file"], s["examples"], s["bytes"], s["sha256"], tuple(s["index"]))
+                    for s in split["shards"]
+                ),
+                class_counts=tuple(split["class_counts"]),
+                encodings=tuple(split["encodings"]),
+            )
+            for name, split in data["splits"].items()
+        },
+        command=data["command"],
+    )
+
+
+def _check(manifest: Manifest, folder: Path) -> None:
+    faults = []
+    for name, split in manifest.splits.items():
+        if sum(split.class_counts) != split.examples:
+            faults.append(f"{name}: the classes have {sum(split.class_counts)} images, the shards {split.examples}")
+        for shard in split.shards:
+            path = folder / shard.file
+            if not path.is_file():
+                faults.append(f"{shard.file}: missing")
+            elif path.stat().st_size != shard.bytes:
+                faults.append(f"{shard.file}: {path.stat().st_size} bytes, not {shard.bytes}")
+    if faults:
+        listed = "\n".join(f"  - {fault}" for fault in faults[:20])
+        more = f"\n  ... and {len(faults) - 20} more" if len(faults) > 20 else ""
+        raise DataError(
+            f"{folder}: the manifest does not fit its shards; copy or prepare them again:\n{listed}{more}"
+        )
+
+
+def empty_classes(manifest: Manifest, split: str) -> list[str]:
+    """Names of the classes that have no image in a split."""
+    counts = manifest.splits[split].class_counts
+    return [name for name, count in zip(manifest.classes, counts, strict=True) if not count]

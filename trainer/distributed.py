@@ -1,0 +1,300 @@
+"""The ranks of a training and what they exchange. The only file that imports Horovod.
+
+A world of one needs no Horovod at all: `connect` gives `Alone`, whose exchanges are identities. In a
+larger world it gives `Horovod`, after it has made sure that this is the world that the launcher meant.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from trainer.config import ExchangeConfig
+from trainer.errors import ConfigError, PeerError, TrainerError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a launcher put this process."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    launcher: str
+
+
+def launched_as(env: Mapping[str, str]) -> Place | None:
+    """The place that a launcher's environment gives this process; none if no launcher started it."""
+    for launcher, names in {
+        "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+        "Open MPI": (
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ),
+        "MPI": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    }.items():
+        if names[0] in env and names[1] in env:
+            rank, size = int(env[names[0]]), int(env[names[1]])
+            return Place(rank, size, int(env.get(names[2], 0)), int(env.get(names[3], 1)), launcher)
+    return None
+
+
+def gloo_under_mpi(env: Mapping[str, str], place: Place) -> dict[str, str]:
+    """The variables that let a Horovod without MPI form the world that mpirun started.
+
+    Such a Horovod ignores mpirun, so that each process would train on its own. Azure ML starts
+    mpirun itself, one process a GPU, filling one node after the other.
+
+    Raises:
+        ConfigError: nothing says where rank 0 runs, or nodes have unequal numbers of processes.
+    """
+    if place.size % place.local_size:
+        raise ConfigError(
+            [f"mpirun started {place.size} processes, {place.local_size} on this node: Gloo needs"
+             " the same number on every node"]  # fmt: skip
+        )
+    master = env.get("AZ_BATCH_MASTER_NODE") or env.get("AZ_BATCHAI_MPI_MASTER_NODE")
+    address = env.get("HOROVOD_GLOO_RENDEZVOUS_ADDR") or env.get("MASTER_ADDR")
+    if address is None and place.local_size == place.size:
+        address = "127.0.0.1"
+    elif address is None and master:
+        address = master.split(":")[0]
+    if address is None:
+        raise ConfigError(
+            ["HOROVOD_GLOO_RENDEZVOUS_ADDR: Horovod is built without MPI and mpirun started several"
+             " nodes; set it to the address of rank 0's node"]  # fmt: skip
+        )
+    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or address
+    port = env.get("HOROVOD_GLOO_RENDEZVOUS_PORT") or str(20_000 + zlib.crc32(job.encode()) % 10_000)
+    node = place.rank // place.local_size
+    return {
+        "HOROVOD_RANK": str(place.rank),
+        "HOROVOD_SIZE": str(place.size),
+        "HOROVOD_LOCAL_RANK": str(place.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(place.local_size),
+        "HOROVOD_CROSS_RANK": str(node),
+        "HOROVOD_CROSS_SIZE": str(place.size // place.local_size),
+        "HOROVOD_HOSTNAME": f"node{node}",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
+    }
+
+
+@contextmanager
+def rendezvous(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """Serve the table in which Gloo's ranks find each other; yields the port. No TensorFlow needed."""
+    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+    server = RendezvousHTTPServer((address, port), RendezvousHandler, 0)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Communicator(Protocol):
+    """What a training needs of its world."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+        """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
+
+    def broadcast_variables(self, variables: Sequence[Any]) -> None:
+        """Give every rank the values of rank 0."""
+
+    def broadcast(self, value: Any) -> Any:
+        """Give every rank the plain data of rank 0."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """The plain data of every rank, in the order of ranks."""
+
+    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """The float64 array summed over ranks."""
+
+    def shutdown(self) -> None:
+        """Leave the world."""
+
+
+class Alone:
+    """A world of one process."""
+
+    rank, size, local_rank, local_size = 0, 1, 0, 1
+
+    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+        return list(gradients), extras
+
+    def broadcast_variables(self, variables: Sequence[Any]) -> None:
+        """Nobody to tell."""
+
+    def broadcast(self, value: Any) -> Any:
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]
+
+    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        return values
+
+    def shutdown(self) -> None:
+        """Nothing to leave."""
+
+
+class Horovod:
+    """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
+
+    def __init__(self, horovod: Any, config: ExchangeConfig) -> None:
+        self._hvd = horovod
+        self._config = config
+        self.rank, self.size = horovod.rank(), horovod.size()
+        self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
+
+    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+        """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
+
+        fp16 adds in float16, so the summands are divided before and the sum multiplied after; the
+        extras hold counts and are never compressed.
+        """
+        groups = split_by_size([int(np.prod(g.shape)) for g in gradients], self._config.groups)
+        reduced: list[Any] = []
+        for number, group in enumerate(groups):
+            tensors = [gradients[index] for index in group]
+            if self._config.compression == "fp16":
+                import tensorflow as tf
+
+                halves = [tf.cast(tensor / self.size, tf.float16) for tensor in tensors]
+                sums = self._sum(halves, f"gradients{number}")
+                reduced += [tf.cast(value, tf.float32) * float(self.size) for value in sums]
+                if number == len(groups) - 1:
+                    extras = self._sum([extras], "extras")[0]
+            elif number == len(groups) - 1:
+                *sums, extras = self._sum([*tensors, extras], f"gradients{number}")
+                reduced += sums
+            else:
+                reduced += self._sum(tensors, f"gradients{number}")
+        return reduced, extras
+
+    def _sum(self, tensors: list[Any], name: str) -> list[Any]:
+        result = self._hvd.grouped_allreduce(tensors, op=self._hvd.Sum, name=name)
+        return list(result)
+
+    def broadcast_variables(self, variables: Sequence[Any]) -> None:
+        for number, variable in enumerate(variables):
+            variable.assign(self._hvd.broadcast(variable.read_value(), 0, name=f"variable{number}"))
+
+    def broadcast(self, value: Any) -> Any:
+        return json.loads(self._gather_bytes(json.dumps(value).encode())[0])
+
+    def gather(self, value: Any) -> list[Any]:
+        return [json.loads(part) for part in self._gather_bytes(json.dumps(value).encode())]
+
+    def _gather_bytes(self, data: bytes) -> list[bytes]:
+        import tensorflow as tf
+
+        lengths = self._hvd.allgather(tf.constant([len(data)], tf.int64), name="lengths").numpy()
+        joined = self._hvd.allgather(
+            tf.constant(np.frombuffer(data, np.uint8)), name="bytes"
+        ).numpy()
+        ends = np.cumsum(lengths)
+        return [joined[end - length : end].tobytes() for length, end in zip(lengths, ends, strict=True)]
+
+    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        import tensorflow as tf
+
+        total = self._hvd.allreduce(tf.constant(values, tf.float64), op=self._hvd.Sum, name="sum")
+        return np.asarray(total.numpy())
+
+    def shutdown(self) -> None:
+        self._hvd.shutdown()
+
+
+def connect(config: ExchangeConfig) -> Communicator:
+    """Join the world that the launcher made, or be alone if there is none.
+
+    Raises:
+        TrainerError: Horovod's world is not the launcher's: several trainings must never pass for
+            one.
+    """
+    place = launched_as(os.environ)
+    if place is None or place.size == 1:
+        return Alone()
+    # Horovod reads these when it starts; what a person has set already stays.
+    for name, value in {
+        "HOROVOD_CYCLE_TIME": f"{config.cycle_time_ms:g}",
+        "HOROVOD_FUSION_THRESHOLD": str(config.fusion_threshold_mb << 20),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(config.timeout_seconds),
+    }.items():
+        os.environ.setdefault(name, value)
+
+    import horovod.tensorflow as hvd
+
+    if place.launcher != "Horovod" and not hvd.mpi_built():
+        os.environ.update(gloo_under_mpi(os.environ, place))
+        _meet(place, config.timeout_seconds)
+    hvd.init()
+    if hvd.size() != place.size:
+        raise TrainerError(
+            f"{place.launcher} started {place.size} processes, but Horovod sees {hvd.size()}: they"
+            " would train apart. Use a Horovod built for this launcher, or horovodrun"
+        )
+    return Horovod(hvd, config)
+
+
+_served: list[Any] = []
+"""The rendezvous that rank 0 keeps open until it ends."""
+
+
+def _meet(place: Place, timeout: float) -> None:
+    """Let rank 0 serve the rendezvous and the others wait for it."""
+    address = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
+    port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+    if place.rank == 0:
+        server = rendezvous("", port)
+        try:
+            server.__enter__()
+        except OSError as error:
+            raise TrainerError(
+                f"rank 0 cannot listen on port {port} ({error}); set HOROVOD_GLOO_RENDEZVOUS_PORT to"
+                " a free one"
+            ) from error
+        _served.append(server)
+        return
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise PeerError(f"rank 0 does not answer at {address}:{port} ({error})") from error
+            time.sleep(0.1)
+        else:
+            return
+
+
+def split_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
+    """Cut a list into consecutive groups of about equal size; indices of each, none empty."""
+    total, done = sum(sizes), 0
+    parts: list[list[int]] = [[] for _ in range(groups)]
+    for index, size in enumerate(sizes):
+        parts[min(done * groups // max(total, 1), groups - 1)].append(index)
+        done += size
+    return [part for part in parts if part]

@@ -1,0 +1,138 @@
+"""ResNet v1.5: He et al. 2015 with the stride of a bottleneck in its 3x3 convolution.
+
+Initialisation follows Goyal et al. 2017, section 5.1: He's for convolutions, zero for the scale of
+each block's last batch norm, so that every block starts as the identity.
+"""
+
+from itertools import count
+
+import tf_keras as keras
+
+from trainer.config import ModelConfig
+
+BLOCKS = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
+BOTTLENECK_FROM = 50
+"""Smallest depth whose blocks are bottlenecks of three convolutions."""
+EXPANSION = 4
+"""Channels that leave a bottleneck for each that is inside."""
+BATCH_NORM_MOMENTUM = 0.9
+BATCH_NORM_EPSILON = 1e-5
+
+
+def build_resnet(
+    config: ModelConfig, classes: int, precision: str = "float32", seed: int = 0
+) -> keras.Model:
+    """Build the network.
+
+    Args:
+        config: depth, width, stem and image size.
+        classes: outputs.
+        precision: dtype policy of the convolutions, float32 or mixed_float16; weights are float32.
+        seed: decides the initial weights.
+
+    Returns:
+        A model from normalised images [b, size, size, 3] to float32 logits [b, classes].
+    """
+    layers = _Layers(precision, seed)
+    image = keras.Input((config.image_size, config.image_size, 3), name="image")
+    if config.stem == "7x7":
+        x = layers.relu(layers.norm(layers.conv(image, config.width, 7, 2)))
+        x = keras.layers.ZeroPadding2D(1, dtype=layers.policy)(x)
+        x = keras.layers.MaxPooling2D(3, 2, dtype=layers.policy)(x)
+    else:
+        x = layers.relu(layers.norm(layers.conv(image, config.width, 3, 1)))
+    block = layers.bottleneck if config.depth >= BOTTLENECK_FROM else layers.basic
+    for stage, blocks in enumerate(BLOCKS[config.depth]):
+        for number in range(blocks):
+            stride = 2 if stage > 0 and number == 0 else 1
+            x = block(x, config.width * 2**stage, stride)
+    x = keras.layers.GlobalAveragePooling2D(dtype="float32", name="pool")(x)
+    start = keras.initializers.RandomNormal(stddev=0.01, seed=layers.next_seed())
+    # Softmax and loss lose too much in float16.
+    logits = keras.layers.Dense(
+        classes, kernel_initializer=start, dtype="float32", name="logits"
+    )(x)
+    return keras.Model(image, logits, name=f"resnet{config.depth}")
+
+
+class _Layers:
+    """Building blocks with running names and seeds, so that equal configurations make equal models."""
+
+    def __init__(self, precision: str, seed: int) -> None:
+        self.policy = keras.mixed_precision.Policy(precision)
+        self._seed = seed
+        self._number = count()
+
+    def next_seed(self) -> int:
+        return self._seed * 1000 + next(self._number)
+
+    def conv(self, x: keras.KerasTensor, channels: int, size: int, stride: int) -> keras.KerasTensor:
+        number = self.next_seed()
+        if size > 1 and stride > 1:
+            # The same padding at every image size; "same" would shift the grid at even ones.
+            x = keras.layers.ZeroPadding2D(size // 2, dtype=self.policy)(x)
+        return keras.layers.Conv2D(
+            channels,
+            size,
+            stride,
+            padding="valid" if stride > 1 else "same",
+            use_bias=False,
+            kernel_initializer=keras.initializers.VarianceScaling(
+                2.0, "fan_in", "untruncated_normal", seed=number
+            ),
+            dtype=self.policy,
+            name=f"conv{number % 1000}",
+        )(x)
+
+    def norm(self, x: keras.KerasTensor, *, last: bool = False) -> keras.KerasTensor:
+        return keras.layers.BatchNormalization(
+            momentum=BATCH_NORM_MOMENTUM,
+            epsilon=BATCH_NORM_EPSILON,
+            gamma_initializer="zeros" if last else "ones",
+            dtype=self.policy,
+        )(x)
+
+    def relu(self, x: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.layers.ReLU(dtype=self.policy)(x)
+
+    def basic(self, x: keras.KerasTensor, channels: int, stride: int) -> keras.KerasTensor:
+        y = self.relu(self.norm(self.conv(x, channels, 3, stride)))
+        y = self.norm(self.conv(y, channels, 3, 1), last=True)
+        return self._join(x, y, channels, stride)
+
+    def bottleneck(self, x: keras.KerasTensor, channels: int, stride: int) -> keras.KerasTensor:
+        y = self.relu(self.norm(self.conv(x, channels, 1, 1)))
+        y = self.relu(self.norm(self.conv(y, channels, 3, stride)))
+        y = self.norm(self.conv(y, channels * EXPANSION, 1, 1), last=True)
+        return self._join(x, y, channels * EXPANSION, stride)
+
+    def _join(
+        self, x: keras.KerasTensor, y: keras.KerasTensor, channels: int, stride: int
+    ) -> keras.KerasTensor:
+        if stride != 1 or x.shape[-1] != channels:
+            x = self.norm(self.conv(x, channels, 1, stride))
+        return self.relu(keras.layers.Add(dtype=self.policy)([x, y]))
+
+
+def training_flops_per_image(model: keras.Model) -> float:
+    """Floating-point operations of a forward and backward pass for one image.
+
+    Counts the multiplications and additions of convolutions and dense layers; the backward pass
+    costs twice the forward pass (one product for the inputs, one for the weights).
+    """
+    forward = 0.0
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            height, width, channels = layer.output.shape[1:]
+            rows, columns, inputs, _ = layer.kernel.shape
+            forward += 2.0 * height * width * channels * rows * columns * inputs
+        elif isinstance(layer, keras.layers.Dense):
+            inputs, outputs = layer.kernel.shape
+            forward += 2.0 * inputs * outputs
+    return 3.0 * forward

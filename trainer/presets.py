@@ -1,0 +1,103 @@
+"""Presets: a configuration per machine, each with the result it is expected to give and who measured it."""
+
+from dataclasses import dataclass, replace
+
+from trainer.config import (
+    CheckpointConfig,
+    ComputeConfig,
+    DataConfig,
+    EvaluationConfig,
+    ExchangeConfig,
+    LogConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a preset should give, and whose measurement that is."""
+
+    result: str
+    source: str
+
+
+_DIGITS = TrainConfig(
+    preset="digits",
+    ranks=2,
+    batch_size=32,
+    epochs=20,
+    data=DataConfig(
+        source="digits",
+        streams=8,
+        shuffle_window=256,
+        augment="shift",
+        shift_pixels=2,
+        flip=False,
+        eval_crop=1.0,
+    ),
+    model=ModelConfig(width=16, stem="3x3", image_size=16),
+    optimizer=OptimizerConfig(
+        learning_rate=0.4, warmup_epochs=2.0, nesterov=True, label_smoothing=0.1
+    ),
+    # Its held-out images are for the result alone: no epoch is chosen by them.
+    checkpoint=CheckpointConfig(keep_best=False),
+    log=LogConfig(every_steps=20),
+)
+
+_IMAGENET_1GPU = TrainConfig(
+    preset="imagenet-1gpu",
+    batch_size=256,
+    epochs=90,
+    data=DataConfig(source="tfrecords", dir="data/imagenet"),
+    optimizer=OptimizerConfig(
+        learning_rate=0.256, warmup_epochs=8.0, momentum=0.875, weight_decay=2.0**-15
+    ),
+    compute=ComputeConfig(precision="mixed_float16", xla=True),
+    checkpoint=CheckpointConfig(every_epochs=1),
+)
+
+PRESETS: dict[str, TrainConfig] = {
+    "digits": _DIGITS,
+    "synthetic": TrainConfig(
+        preset="synthetic",
+        ranks=2,
+        batch_size=16,
+        max_steps=20,
+        data=DataConfig(source="synthetic"),
+        compute=ComputeConfig(steps_per_loop=5),
+        evaluation=EvaluationConfig(every_epochs=0),
+        checkpoint=CheckpointConfig(every_epochs=0),
+        log=LogConfig(every_steps=5),
+    ),
+    "imagenet-1gpu": _IMAGENET_1GPU,
+    "imagenet-ndv2": replace(
+        _IMAGENET_1GPU,
+        preset="imagenet-ndv2",
+        # 5 ms gathers a step's gradients into few messages without delaying a 215 ms step.
+        exchange=ExchangeConfig(cycle_time_ms=5.0),
+    ),
+}
+"""Configurations by name; the command line starts from one of them."""
+
+EXPECTATIONS: dict[str, Expectation] = {
+    "digits": Expectation(
+        "at least 99 % of 360 held-out images in under 120 s on 2 CPU cores, 2 ranks",
+        "measured by benchmarks/digits.py",
+    ),
+    "synthetic": Expectation(
+        "images a second of ResNet50 at 224 pixels, without reading data",
+        "depends on the machine: it is the measurement",
+    ),
+    "imagenet-1gpu": Expectation(
+        "about 77.0 % top-1 after 90 epochs, 1,270 images/s on one V100",
+        "published by NVIDIA for this recipe (DeepLearningExamples, ResNet50 v1.5, AMP); not"
+        " measured by this project",
+    ),
+    "imagenet-ndv2": Expectation(
+        "76.99 % top-1 after 90 epochs, 9,510 images/s on one node of 8 V100",
+        "published by NVIDIA for this recipe (DeepLearningExamples, ResNet50 v1.5, AMP, DGX-1); not"
+        " measured by this project",
+    ),
+}
