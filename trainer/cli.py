@@ -94,7 +94,9 @@ def _train(args: list[str]) -> int:
     from trainer.launch import is_rank, launch
 
     if config.ranks > 1 and not is_rank(os.environ):
-        return launch(["train", *args], config.ranks)
+        from trainer.preflight import check
+
+        return launch(["train", *args, "--name", check(config)], config.ranks)
     from trainer.train import train
 
     return train(config)

@@ -5,10 +5,14 @@ each block's last batch norm, so that every block starts as the identity.
 """
 
 from itertools import count
+from typing import Any
 
 import tf_keras as keras
 
 from trainer.config import ModelConfig
+
+Symbolic = Any
+"""A placeholder of the functional interface, of shape [b, height, width, channels]."""
 
 BLOCKS = {
     18: (2, 2, 2, 2),
@@ -68,11 +72,12 @@ class _Layers:
         self.policy = keras.mixed_precision.Policy(precision)
         self._seed = seed
         self._number = count()
+        self._norms = count()
 
     def next_seed(self) -> int:
         return self._seed * 1000 + next(self._number)
 
-    def conv(self, x: keras.KerasTensor, channels: int, size: int, stride: int) -> keras.KerasTensor:
+    def conv(self, x: Symbolic, channels: int, size: int, stride: int) -> Symbolic:
         number = self.next_seed()
         if size > 1 and stride > 1:
             # The same padding at every image size; "same" would shift the grid at even ones.
@@ -90,31 +95,32 @@ class _Layers:
             name=f"conv{number % 1000}",
         )(x)
 
-    def norm(self, x: keras.KerasTensor, *, last: bool = False) -> keras.KerasTensor:
+    def norm(self, x: Symbolic, *, last: bool = False) -> Symbolic:
         return keras.layers.BatchNormalization(
+            name=f"norm{next(self._norms)}",
             momentum=BATCH_NORM_MOMENTUM,
             epsilon=BATCH_NORM_EPSILON,
             gamma_initializer="zeros" if last else "ones",
             dtype=self.policy,
         )(x)
 
-    def relu(self, x: keras.KerasTensor) -> keras.KerasTensor:
+    def relu(self, x: Symbolic) -> Symbolic:
         return keras.layers.ReLU(dtype=self.policy)(x)
 
-    def basic(self, x: keras.KerasTensor, channels: int, stride: int) -> keras.KerasTensor:
+    def basic(self, x: Symbolic, channels: int, stride: int) -> Symbolic:
         y = self.relu(self.norm(self.conv(x, channels, 3, stride)))
         y = self.norm(self.conv(y, channels, 3, 1), last=True)
         return self._join(x, y, channels, stride)
 
-    def bottleneck(self, x: keras.KerasTensor, channels: int, stride: int) -> keras.KerasTensor:
+    def bottleneck(self, x: Symbolic, channels: int, stride: int) -> Symbolic:
         y = self.relu(self.norm(self.conv(x, channels, 1, 1)))
         y = self.relu(self.norm(self.conv(y, channels, 3, stride)))
         y = self.norm(self.conv(y, channels * EXPANSION, 1, 1), last=True)
         return self._join(x, y, channels * EXPANSION, stride)
 
     def _join(
-        self, x: keras.KerasTensor, y: keras.KerasTensor, channels: int, stride: int
-    ) -> keras.KerasTensor:
+        self, x: Symbolic, y: Symbolic, channels: int, stride: int
+    ) -> Symbolic:
         if stride != 1 or x.shape[-1] != channels:
             x = self.norm(self.conv(x, channels, 1, stride))
         return self.relu(keras.layers.Add(dtype=self.policy)([x, y]))

@@ -1,0 +1,48 @@
+"""`train --dry-run`: the resolved configuration and what follows from it."""
+
+import os
+
+from trainer import fields
+from trainer.config import TrainConfig
+from trainer.distributed import launched_as
+from trainer.errors import DataError
+from trainer.plan import make_plan
+from trainer.preflight import prepare
+from trainer.presets import EXPECTATIONS
+from trainer.schedule import learning_rate
+
+DIGITS_EXAMPLES = 1437
+
+
+def print_dry_run(config: TrainConfig) -> None:
+    """Print every key with its value, then the derived numbers; writes and starts nothing."""
+    place = launched_as(os.environ)
+    ranks = place.size if place else config.ranks
+    width = max(len(leaf.key) for leaf in fields.leaves(TrainConfig))
+    for leaf in fields.leaves(TrainConfig):
+        print(f"{leaf.key:<{width}}  {fields.get(config, leaf.key)}")
+    print()
+    try:
+        plan = prepare(config, ranks).plan
+    except DataError as error:
+        if config.data.source != "digits":
+            print(f"The derived numbers need the data set's manifest: {error}")
+            return
+        plan = make_plan(config, ranks, DIGITS_EXAMPLES)
+    schedule = plan.schedule
+    derived = {
+        "ranks": f"{ranks}",
+        "global batch": f"{plan.global_batch} images a step",
+        "training images": f"{plan.examples:,}",
+        "steps per epoch": f"{plan.examples / plan.global_batch:.2f}",
+        "steps": f"{plan.last_step:,}" + (f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""),
+        "images": f"{plan.last_step * plan.global_batch:,}",
+        "warm-up": f"{schedule.warmup_steps:.1f} steps",
+        "learning rate": f"{learning_rate(0, schedule):.4g} at first, {schedule.peak:.4g} at its peak,"
+        f" {learning_rate(plan.total_steps - 1, schedule):.3g} at last",
+    }
+    for name, value in derived.items():
+        print(f"{name:<{width}}  {value}")
+    expectation = EXPECTATIONS.get(config.preset)
+    if expectation:
+        print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")

@@ -1,0 +1,127 @@
+"""The run folder: runs/NAME with config.json, metrics.jsonl, tblogs, checkpoints and result.json."""
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from trainer import __version__, fields
+from trainer.checkpoint import CheckpointFolder
+from trainer.config import TrainConfig, without
+from trainer.errors import CheckpointError
+from trainer.metrics import MetricsFile
+
+_MAY_CHANGE = (
+    "preset",
+    "name",
+    "runs_dir",
+    "resume",
+    "ranks",
+    "batch_size",
+    "max_steps",
+    "data.dir",
+    "data.decode_threads",
+    "data.prefetch_batches",
+    "compute.steps_per_loop",
+    "compute.threads",
+    "exchange",
+    "evaluation",
+    "checkpoint",
+    "log",
+)
+"""Keys and groups that may differ when a run is continued; the global batch must stay."""
+
+
+class RunFolder:
+    """One run on disk. Only rank 0 writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = CheckpointFolder(path / "checkpoints")
+        self.metrics = MetricsFile(path / "metrics.jsonl")
+
+    @property
+    def exists(self) -> bool:
+        return (self.path / "config.json").exists()
+
+    def stored(self) -> dict[str, Any]:
+        """What config.json says.
+
+        Raises:
+            CheckpointError: the folder is not a run's.
+        """
+        try:
+            data: dict[str, Any] = json.loads((self.path / "config.json").read_text())
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{self.path}: is not the folder of a run ({error})") from error
+        return data
+
+    def config(self) -> TrainConfig:
+        """The configuration that the run was started with."""
+        return fields.from_dict(TrainConfig, self.stored()["config"])
+
+    def create(self, config: TrainConfig, facts: dict[str, Any]) -> None:
+        """Make the folder, and let `latest` beside it point to it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        data = {"config": fields.to_dict(config), "code_version": __version__, **facts}
+        (self.path / "config.json").write_text(json.dumps(data, indent=1) + "\n")
+        self.point_latest()
+
+    def point_latest(self) -> None:
+        """Let runs/latest point here, where the file system has links."""
+        latest, scratch = self.path.parent / "latest", self.path.parent / f".latest-{os.getpid()}"
+        try:
+            scratch.symlink_to(self.path.name)
+            os.replace(scratch, latest)
+        except OSError:
+            scratch.unlink(missing_ok=True)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write result.json, whole or not at all."""
+        scratch = self.path / ".result.partial"
+        scratch.write_text(json.dumps(result, indent=1) + "\n")
+        os.replace(scratch, self.path / "result.json")
+
+
+def new_name(config: TrainConfig, now: datetime) -> str:
+    """The name of a run that was given none."""
+    return f"{config.preset}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
+
+
+def check_continues(
+    run: RunFolder, config: TrainConfig, global_batch: int, data_version: str
+) -> None:
+    """Make sure that a run that exists may be continued with this configuration.
+
+    Raises:
+        CheckpointError: `--resume never`, or it belongs to another configuration; every difference
+            is listed.
+    """
+    if not run.exists:
+        if run.path.exists() and any(run.path.iterdir()):
+            raise CheckpointError(f"{run.path}: exists and is not a run; choose another --name")
+        return
+    if config.resume == "never":
+        raise CheckpointError(
+            f"{run.path}: exists; choose another --name, or --resume auto to continue it"
+        )
+    stored = run.stored()
+    before, now = without(run.config(), *_MAY_CHANGE), without(config, *_MAY_CHANGE)
+    differences = [
+        f"--{key.replace('_', '-')}: {before[key]} then, {value} now"
+        for key, value in now.items()
+        if before[key] != value
+    ]
+    if stored["global_batch"] != global_batch:
+        differences.append(
+            f"global batch (--batch-size x ranks): {stored['global_batch']} then, {global_batch}"
+            " now; change --batch-size so that the product stays"
+        )
+    if stored["data_version"] != data_version:
+        differences.append(f"data version: {stored['data_version']} then, {data_version} now")
+    if differences:
+        listed = "\n".join(f"  - {difference}" for difference in differences)
+        raise CheckpointError(
+            f"{run.path}: belongs to another configuration; choose another --name, or undo:\n{listed}"
+        )
