@@ -95,10 +95,10 @@ class CheckpointFolder:
                 print(f"warning: {error}; trying the one before it", flush=True)
         return None
 
-    def best(self, metric: str = "top1") -> Checkpoint | None:
-        """The valid checkpoint with the highest metric among those that stayed."""
-        rated = [c for c in map(_valid, self.steps()) if c and c.meta.get(metric) is not None]
-        return max(rated, key=lambda c: (c.meta[metric], c.step), default=None)
+    def best(self) -> Checkpoint | None:
+        """The valid checkpoint with the best top-1 among those that stayed."""
+        rated = [c for c in map(_valid, self.steps()) if c and c.meta.get("evaluation")]
+        return max(rated, key=lambda c: (c.meta["evaluation"]["top1"], c.step), default=None)
 
     def retain(self, keep: int, *, keep_best: bool) -> None:
         """Delete all but the newest `keep` and, if wanted, the best one."""
@@ -140,14 +140,19 @@ def restore(variables: Mapping[str, Any], tensors: Tensors, origin: Path) -> Non
     Raises:
         CheckpointError: names or shapes differ; nothing is assigned then.
     """
-    missing, strange = sorted(variables.keys() - tensors.keys()), sorted(tensors.keys() - variables.keys())
+    missing, strange = (
+        sorted(variables.keys() - tensors.keys()),
+        sorted(tensors.keys() - variables.keys()),
+    )
     shapes = [
         f"{name} {tensors[name].shape} instead of {tuple(variable.shape)}"
         for name, variable in variables.items()
         if name in tensors and tensors[name].shape != tuple(variable.shape)
     ]
     if missing or strange or shapes:
-        faults = [f"missing {missing[:3]}"] * bool(missing) + [f"unknown {strange[:3]}"] * bool(strange)
+        faults = [f"missing {missing[:3]}"] * bool(missing) + [f"unknown {strange[:3]}"] * bool(
+            strange
+        )
         raise CheckpointError(f"{origin}: is of another model: {'; '.join(faults + shapes[:3])}")
     for name, variable in variables.items():
         variable.assign(tensors[name])

@@ -1,7 +1,7 @@
 """The command line: `python -m trainer train | evaluate | prepare`.
 
-tyro reads the options, their types and their texts from the dataclasses of `trainer.config`. Nothing
-here imports TensorFlow before the configuration is known to be good.
+tyro reads the options, their types and their texts from the dataclasses of `trainer.config`.
+Nothing here imports TensorFlow before the configuration is known to be good.
 """
 
 import dataclasses
@@ -64,20 +64,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             case ["train", *rest]:
                 return _train(rest)
             case ["evaluate", *rest]:
-                from trainer.evaluate import evaluate_run
+                options = _parse(EvaluateOptions(), "evaluate", rest)
+                from trainer.evaluate_run import evaluate_run
 
-                options = _parse(EvaluateOptions, "evaluate", rest)
-                return evaluate_run(options.run, options.checkpoint)
+                evaluate_run(options.run, options.checkpoint)
+                return 0
             case ["prepare", "digits", *rest]:
                 from trainer.data.digits import prepare_digits
 
-                prepare_digits(_parse(PrepareDigitsOptions, "prepare digits", rest).output)
+                prepare_digits(_parse(PrepareDigitsOptions(), "prepare digits", rest).output)
                 return 0
-            case [] | ["-h" | "--help"]:
+            case ["-h" | "--help"]:
                 print(USAGE, end="")
-                return 0 if args else 2
-        print(f"error: {' '.join(args[:2])!r} is not a command\n\n{USAGE}", end="", file=sys.stderr)
-        return 2
+                return 0
+            case _:
+                wrong = f"error: {' '.join(args[:2])!r} is not a command\n\n" if args else ""
+                print(f"{wrong}{USAGE}", end="", file=sys.stderr)
+                return 2
     except TrainerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -108,7 +111,7 @@ def parse_train(args: Sequence[str]) -> TrainConfig:
     Raises:
         ConfigError: with every unknown option, unreadable value and contradiction.
     """
-    return _parse(TrainConfig, "train", args, default=_preset(args), description=_train_help())
+    return _parse(_preset(args), "train", args, _train_help())
 
 
 def _preset(args: Sequence[str]) -> TrainConfig:
@@ -135,13 +138,9 @@ def _train_help() -> str:
     )
 
 
-def _parse(
-    cls: type[T],
-    command: str,
-    args: Sequence[str],
-    default: T | None = None,
-    description: str | None = None,
-) -> T:
+def _parse(default: T, command: str, args: Sequence[str], description: str | None = None) -> T:
+    """Read options over an instance of a dataclass whose fields they are."""
+    cls = type(default)
     known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
     strange = [
         fields.unknown_key(flag, sorted(known))
@@ -173,18 +172,21 @@ def _parse(
 
 def _reflow(cls: type) -> None:
     """Give tyro each field's docstring as one paragraph; it would keep our line breaks."""
-    texts = {p.arg_name: p.description or "" for p in docstring_parser.parse_from_object(cls).params}
+    texts = {
+        p.arg_name: p.description or "" for p in docstring_parser.parse_from_object(cls).params
+    }
     hints = get_type_hints(cls)
     for field in dataclasses.fields(cls):
         if dataclasses.is_dataclass(hints[field.name]):
-            _reflow(cast(type, hints[field.name]))
+            _reflow(cast("type", hints[field.name]))
         elif field.name in texts:
             field.metadata = MappingProxyType({"help": " ".join(texts[field.name].split())})
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:
     """Readers of values that never fail: what cannot be read becomes `Unparsed`, so that the
-    configuration reports it together with everything else that is wrong."""
+    configuration reports it together with everything else that is wrong.
+    """
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule
@@ -201,7 +203,9 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
             instance_from_str=lambda texts: (
                 _read_many(hint, texts) if many else _read(hint, texts[0])
             ),
-            is_instance=lambda value: fields.accepts(hint, value) or isinstance(value, fields.Unparsed),
+            is_instance=lambda value: (
+                fields.accepts(hint, value) or isinstance(value, fields.Unparsed)
+            ),
             str_from_instance=lambda value: [str(v) for v in value] if many else [str(value)],
         )
 

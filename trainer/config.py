@@ -1,8 +1,8 @@
 """TrainConfig: everything that decides a training run, as plain data.
 
-Standard library only, so that the side that submits jobs builds the very same object. A `TrainConfig`
-that exists is valid: types, bounds and contradictions are checked when it is made, and every problem
-is reported at once.
+Standard library only, so that the side that submits jobs builds the very same object. A
+`TrainConfig` that exists is valid: types, bounds and contradictions are checked when it is made,
+and every problem is reported at once.
 """
 
 import re
@@ -51,7 +51,8 @@ class DataConfig:
     """Mirror half of the training images left to right; wrong for digits and text."""
 
     eval_crop: Annotated[float, Bounds(above=0, at_most=1)] = 0.875
-    """Central part of the short side that an evaluation sees: 224 of 256 is 0.875; 1 is all of it."""
+    """Central part of the short side that an evaluation sees: 224 of 256 is 0.875; 1 is all of
+    it."""
 
     on_corrupt: Literal["fail", "skip"] = "fail"
     """An image that cannot be decoded ends the run with its shard and index (fail), or is left out
@@ -78,7 +79,8 @@ class ModelConfig:
     """Channels of the first stage; ResNet50's is 64, and all stages scale with it."""
 
     stem: Literal["7x7", "3x3"] = "7x7"
-    """7x7: stride 2 and a max-pool, for large images; 3x3: stride 1 without a pool, for small ones."""
+    """7x7: stride 2 and a max-pool, for large images; 3x3: stride 1 without a pool, for small
+    ones."""
 
     image_size: Annotated[int, Bounds(at_least=8)] = 224
     """Height and width of the input, in pixels."""
@@ -90,7 +92,8 @@ class ModelConfig:
 @dataclass(frozen=True)
 class OptimizerConfig:
     """SGD with momentum: v = m v + g, w = w - lr v (the form in which a changing rate needs no
-    correction of the momentum: Goyal et al. 2017, section 3)."""
+    correction of the momentum: Goyal et al. 2017, section 3).
+    """
 
     learning_rate: Annotated[float, Bounds(above=0)] = 0.1
     """Peak rate per 256 images of global batch: the peak is learning_rate x global batch / 256."""
@@ -267,37 +270,21 @@ def to_args(config: TrainConfig, base: TrainConfig | None = None) -> list[str]:
     return args
 
 
-def without(config: TrainConfig, *groups: str) -> dict[str, object]:
-    """Dotted keys and values of a configuration, less some groups or keys, for comparison."""
-    return {
-        leaf.key: fields.get(config, leaf.key)
-        for leaf in fields.leaves(TrainConfig)
-        if not any(leaf.key == group or leaf.key.startswith(group + ".") for group in groups)
-    }
-
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def _contradictions(config: TrainConfig) -> list[str]:
     """Problems between fields that are each fine on their own."""
-    found = []
+    found = _bad_texts(config)
     data, optimizer = config.data, config.optimizer
-    if config.name is not None and (not _NAME.fullmatch(config.name) or config.name == "latest"):
-        found.append(
-            f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
-            " first a letter or digit), and not 'latest'"
-        )
-    for leaf in fields.leaves(TrainConfig):
-        value = fields.get(config, leaf.key)
-        if leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-")):
-            found.append(f"{leaf.flag}: {value!r} is not a folder's name")
     if data.source == "tfrecords" and data.dir is None:
         found.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
         found.append("--data.dir: synthetic data is read from no folder; leave it out")
     if data.source == "digits" and data.flip:
         found.append("--data.flip: a mirrored digit is another sign; say False")
+    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
+        found.append(f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view")
     if config.batch_size % optimizer.accumulation:
         found.append(
             f"--batch-size: {config.batch_size} does not divide into"
@@ -310,6 +297,18 @@ def _contradictions(config: TrainConfig) -> list[str]:
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
         found.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must rise")
-    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
-        found.append(f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view")
+    return found
+
+
+def _bad_texts(config: TrainConfig) -> list[str]:
+    found = []
+    if config.name is not None and (not _NAME.fullmatch(config.name) or config.name == "latest"):
+        found.append(
+            f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
+            " first a letter or digit), and not 'latest'"
+        )
+    for leaf in fields.leaves(TrainConfig):
+        value = fields.get(config, leaf.key)
+        if leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-")):
+            found.append(f"{leaf.flag}: {value!r} is not a folder's name")
     return found

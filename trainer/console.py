@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -40,12 +41,15 @@ class Console:
         )
         self._task = self._bar.add_task("training", total=steps)
 
-    def __enter__(self) -> "Console":
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
 
@@ -62,6 +66,8 @@ class Console:
     def metrics(self, step: int, epoch: float, values: Mapping[str, float]) -> None:
         """Print a line of metrics."""
         shown = [
-            f"{label} {form.format(values[key])}" for key, (label, form) in _UNITS.items() if key in values
+            f"{label} {form.format(values[key])}"
+            for key, (label, form) in _UNITS.items()
+            if key in values
         ]
         self.say(f"step {step:>6}  epoch {epoch:6.2f}  " + "  ".join(shown))

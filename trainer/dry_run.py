@@ -4,8 +4,8 @@ import os
 
 from trainer import fields
 from trainer.config import TrainConfig
-from trainer.distributed import launched_as
 from trainer.errors import DataError
+from trainer.place import launched_as
 from trainer.plan import make_plan
 from trainer.preflight import prepare
 from trainer.presets import EXPECTATIONS
@@ -35,11 +35,18 @@ def print_dry_run(config: TrainConfig) -> None:
         "global batch": f"{plan.global_batch} images a step",
         "training images": f"{plan.examples:,}",
         "steps per epoch": f"{plan.examples / plan.global_batch:.2f}",
-        "steps": f"{plan.last_step:,}" + (f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""),
+        "steps": f"{plan.last_step:,}"
+        + (f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""),
         "images": f"{plan.last_step * plan.global_batch:,}",
         "warm-up": f"{schedule.warmup_steps:.1f} steps",
-        "learning rate": f"{learning_rate(0, schedule):.4g} at first, {schedule.peak:.4g} at its peak,"
-        f" {learning_rate(plan.total_steps - 1, schedule):.3g} at last",
+        "learning rate": ", ".join(
+            f"{rate:.4g} {when}"
+            for rate, when in (
+                (learning_rate(0, schedule), "at first"),
+                (schedule.peak, "at its peak"),
+                (learning_rate(plan.total_steps - 1, schedule), "at last"),
+            )
+        ),
     }
     for name, value in derived.items():
         print(f"{name:<{width}}  {value}")

@@ -10,7 +10,7 @@ import tf_keras as keras
 
 from trainer.data.images import normalize
 from trainer.distributed import Communicator
-from trainer.loop import Statistics, cross_entropy
+from trainer.gradients import Statistics, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,13 @@ class Evaluator:
         places = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
         hits = tf.cast(places == label[:, None], tf.float32)
         per_example = tf.stack(
-            [hits[:, 0], tf.reduce_sum(hits, 1), cross_entropy(logits, label), tf.ones_like(weight)], 1
+            [
+                hits[:, 0],
+                tf.reduce_sum(hits, 1),
+                cross_entropy(logits, label),
+                tf.ones_like(weight),
+            ],
+            1,
         )
         # Multiplying would turn a filler's infinite loss into NaN.
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)

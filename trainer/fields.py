@@ -11,9 +11,12 @@ import math
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
@@ -42,7 +45,9 @@ class Bounds:
             "above": self.above,
             "below": self.below,
         }
-        return " and ".join(f"{word} {bound:g}" for word, bound in words.items() if bound is not None)
+        return " and ".join(
+            f"{word} {bound:g}" for word, bound in words.items() if bound is not None
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +78,7 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
     for field in dataclasses.fields(cls):
         hint, key = hints[field.name], prefix + field.name
         if dataclasses.is_dataclass(hint):
-            yield from leaves(typing.cast(type, hint), key + ".")
+            yield from leaves(typing.cast("type", hint), key + ".")
             continue
         bounds = None
         if get_origin(hint) is Annotated:
@@ -112,7 +117,9 @@ def accepts(hint: Any, value: object) -> bool:
     if origin is tuple:
         return isinstance(value, tuple) and all(accepts(get_args(hint)[0], v) for v in value)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        )
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
@@ -142,9 +149,9 @@ def unknown_key(key: str, known: list[str]) -> str:
     return f"{key}: there is no such key" + (f"; did you mean {close[0]}?" if close else "")
 
 
-def to_dict(instance: Any) -> dict[str, Any]:
+def to_dict(instance: "DataclassInstance") -> dict[str, Any]:
     """Nested plain data of a configuration, as `from_dict` reads it and JSON can hold it."""
-    return typing.cast(dict[str, Any], dataclasses.asdict(instance))
+    return dataclasses.asdict(instance)
 
 
 def from_dict(cls: type[T], data: Mapping[str, Any]) -> T:
@@ -174,7 +181,7 @@ def _checked(cls: type, data: Mapping[str, Any], prefix: str, strange: list[str]
             strange.append(unknown_key(key, [prefix + other for other in known]))
         elif dataclasses.is_dataclass(hints[name]):
             if isinstance(value, Mapping):
-                nested = typing.cast(type, hints[name])
+                nested = typing.cast("type", hints[name])
                 values[name] = _checked(nested, value, key + ".", strange)
             else:
                 strange.append(f"{key}: {value!r} is not a group of keys")
@@ -187,7 +194,7 @@ def _build(cls: type[T], values: Mapping[str, Any]) -> T:
     hints = typing.get_type_hints(cls)
     return cls(
         **{
-            name: _build(typing.cast(type, hints[name]), value)
+            name: _build(typing.cast("type", hints[name]), value)
             if dataclasses.is_dataclass(hints[name])
             else value
             for name, value in values.items()

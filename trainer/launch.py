@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import IO
 
-from trainer.distributed import launched_as, rendezvous
+from trainer.distributed import rendezvous
 from trainer.errors import PeerError
+from trainer.place import launched_as
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0
@@ -50,7 +51,9 @@ def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -
 
 
 def end_with_launcher() -> None:
-    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher dies."""
+    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
+    dies.
+    """
     parent = os.environ.get(PARENT)
     if parent is None:
         return
@@ -76,11 +79,12 @@ def launch(args: Sequence[str], ranks: int) -> int:
             if process.poll() is None:
                 process.send_signal(number if interrupts == 1 else signal.SIGKILL)
 
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         with rendezvous() as port:
-            for rank in range(ranks):
-                processes.append(_start(args, rank, ranks, port))
+            processes += [_start(args, rank, ranks, port) for rank in range(ranks)]
             statuses = _wait(processes)
     finally:
         for process in processes:

@@ -3,11 +3,10 @@
     Python asks for up to `steps_per_loop` steps; then, inside the graph, for each of them:
         take a batch                        (time spent waiting is added up)
         normalise, forward, backward        compiled as one function; XLA if asked for
-        one grouped all-reduce              gradients, batch-norm statistics, loss, counts, stop flag
-        check that all of it is finite      the same answer on every rank
-        update the weights                  or skip the step and halve the loss scale, on every rank
-        count the step                      the heartbeat
-        leave if a stop was agreed on       so every rank leaves after the same step
+        one grouped all-reduce              gradients, batch-norm statistics, loss, counts, stop
+        flag check that all of it is finite      the same answer on every rank update the weights
+        or skip the step and halve the loss scale, on every rank count the step
+        the heartbeat leave if a stop was agreed on       so every rank leaves after the same step
 
 The state that Python watches while the graph runs (step, stop flag) lives in variables that every
 step reads and writes, so neither a stop request nor the heartbeat waits for the end of a call.
@@ -23,8 +22,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.config import TrainConfig
-from trainer.data.images import normalize
 from trainer.distributed import Communicator
+from trainer.gradients import LocalGradients, Statistics
 from trainer.optimizer import Momentum
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -33,14 +32,6 @@ SCALE_GROWTH_STEPS = 2000
 
 _SUMS = ("loss", "correct", "weight", "stop")
 """Scalars that every rank adds to the exchange, after the batch-norm statistics."""
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Pixel statistics that inputs are normalised with, red, green, blue, 0 to 255."""
-
-    mean: tuple[float, float, float]
-    deviation: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -78,24 +69,34 @@ class Loop:
         config: TrainConfig,
         next_batch: Callable[[], dict[str, Any]],
     ) -> None:
-        self._model, self._optimizer, self._communicator = model, optimizer, communicator
-        self._statistics, self._config, self._next_batch = statistics, config, next_batch
-        self._weights = model.trainable_variables
+        self._optimizer, self._communicator = optimizer, communicator
+        self._config, self._next_batch = config, next_batch
         self._moving = model.non_trainable_variables
         self._scaled = config.compute.precision == "mixed_float16"
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
-            self.loss_scale = tf.Variable(INITIAL_LOSS_SCALE if self._scaled else 1.0, name="loss_scale")
+            self.loss_scale = tf.Variable(
+                INITIAL_LOSS_SCALE if self._scaled else 1.0, name="loss_scale"
+            )
             self.finite_steps = tf.Variable(0, dtype=tf.int32, name="finite_steps")
             self._stop = tf.Variable(0.0, name="stop")
             self._bad_step = tf.Variable(-1, dtype=tf.int64, name="bad_step")
             self._local_bad = tf.Variable(False, name="local_bad")
             self._wait = tf.Variable(0.0, dtype=tf.float64, name="wait_seconds")
-        self._local = tf.function(
-            self._forward_backward, autograph=False, jit_compile=config.compute.xla
-        )
-        self._graph = tf.function(self._steps, autograph=False)
+        local = LocalGradients(model, statistics, config, self.global_batch)
+        self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        rates = tf.TensorSpec([None], tf.float32)
+        self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="loop")
+
+    @property
+    def state(self) -> dict[str, tf.Variable]:
+        """What a checkpoint keeps of the loop, by name."""
+        return {
+            "step": self.step,
+            "loss_scale": self.loss_scale,
+            "finite_steps": self.finite_steps,
+        }
 
     @property
     def global_batch(self) -> int:
@@ -253,62 +254,3 @@ class Loop:
     def _restore(self, values: list[tf.Tensor]) -> None:
         for variable, value in zip(self._moving, values, strict=True):
             variable.assign(value)
-
-    def _forward_backward(
-        self, batch: dict[str, tf.Tensor], scale: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Gradients of this rank's part of the scaled loss, and its sums of loss, correct answers
-        and weights, over all micro-batches."""
-        pieces = self._config.optimizer.accumulation
-        if pieces == 1:
-            return self._micro_batch(batch, scale)
-        split = {
-            key: tf.reshape(value, [pieces, -1, *value.shape[1:]]) for key, value in batch.items()
-        }
-
-        def body(number: tf.Tensor, gradients: list[tf.Tensor], sums: tf.Tensor) -> tuple[Any, ...]:
-            piece = {key: value[number] for key, value in split.items()}
-            more, added = self._micro_batch(piece, scale)
-            return number + 1, [a + b for a, b in zip(gradients, more, strict=True)], sums + added
-
-        start = (tf.constant(0), [tf.zeros_like(w) for w in self._weights], tf.zeros([3]))
-        _, gradients, sums = tf.while_loop(
-            lambda number, *_: number < pieces, body, start, parallel_iterations=1
-        )
-        return gradients, sums
-
-    def _micro_batch(
-        self, batch: dict[str, tf.Tensor], scale: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        image = normalize(
-            batch["image"],
-            batch["flip"],
-            tf.constant(self._statistics.mean),
-            tf.constant(self._statistics.deviation),
-        )
-        label, weight = batch["label"], batch["weight"]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(self._weights)
-            logits = self._model(image, training=True)
-            losses = cross_entropy(logits, label, self._config.optimizer.label_smoothing)
-            loss = tf.reduce_sum(losses * weight) / self.global_batch
-            scaled = loss * scale
-        gradients = tape.gradient(scaled, self._weights)
-        hits = tf.cast(tf.argmax(logits, 1, tf.int32) == label, tf.float32)
-        return gradients, tf.stack([loss, tf.reduce_sum(hits * weight), tf.reduce_sum(weight)])
-
-
-def cross_entropy(logits: tf.Tensor, label: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-    """Cross-entropy of each example.
-
-    Args:
-        logits: float32 [b, classes].
-        label: int32 [b].
-        smoothing: part of the target that is spread over all classes.
-
-    Returns:
-        float32 [b].
-    """
-    classes = logits.shape[-1]
-    target = tf.one_hot(label, classes) * (1.0 - smoothing) + smoothing / classes
-    return tf.nn.softmax_cross_entropy_with_logits(target, logits)

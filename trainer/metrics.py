@@ -1,12 +1,12 @@
 """What a run reports, and the only clock it is timed by.
 
 Time is split into phases, and only `train` counts for images a second: the first step (tracing and
-compilation), evaluations and checkpoints have phases of their own. `data_wait_percent` is the part of
-`train` in which rank 0 waited for its next batch; above a few percent the input is the bottleneck.
+compilation), evaluations and checkpoints have phases of their own. `data_wait_percent` is the part
+of `train` in which rank 0 waited for its next batch; above a few percent the input is the
+bottleneck.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from trainer.loop import LoopReport
 
 Phase = Literal["compile", "train", "evaluation", "checkpoint"]
-
-PEAK_FLOPS: dict[str, dict[str, float]] = {
-    "V100": {"mixed_float16": 125e12, "float32": 15.7e12},
-    "A100": {"mixed_float16": 312e12, "float32": 19.5e12},
-    "H100": {"mixed_float16": 989e12, "float32": 67e12},
-    "T4": {"mixed_float16": 65e12, "float32": 8.1e12},
-}
-"""Peak operations a second by device and precision, without sparsity, from NVIDIA's data sheets."""
 
 
 class Chrono:
@@ -114,14 +106,6 @@ class Interval:
         return values
 
 
-def peak_flops(device_name: str, precision: str) -> float | None:
-    """Peak operations a second of a device, if it is known."""
-    for name, peaks in PEAK_FLOPS.items():
-        if name in device_name:
-            return peaks[precision]
-    return None
-
-
 class MetricsFile:
     """metrics.jsonl: one JSON object a line, in the order of steps, appended by rank 0."""
 
@@ -149,9 +133,11 @@ class MetricsFile:
         kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
         scratch = self.path.with_suffix(".partial")
         scratch.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        os.replace(scratch, self.path)
+        scratch.replace(self.path)
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
         """Add a line."""
         with self.path.open("a") as file:
-            file.write(json.dumps({"event": event, "step": step, "time": time.time(), **values}) + "\n")
+            file.write(
+                json.dumps({"event": event, "step": step, "time": time.time(), **values}) + "\n"
+            )

@@ -32,13 +32,12 @@ class Momentum:
             learning_rate: float32 scalar.
         """
         for variable, slot, gradient in zip(self._variables, self.slots, gradients, strict=True):
-            if self._config.weight_decay and is_kernel(variable):
-                gradient = gradient + self._config.weight_decay * variable
+            decay = self._config.weight_decay if is_kernel(variable) else 0.0
             tf.raw_ops.ResourceApplyMomentum(
                 var=variable.handle,
                 accum=slot.handle,
                 lr=learning_rate,
-                grad=gradient,
+                grad=gradient + decay * variable if decay else gradient,
                 momentum=self._config.momentum,
                 use_nesterov=self._config.nesterov,
             )

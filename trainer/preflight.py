@@ -69,7 +69,9 @@ def prepare(config: TrainConfig, ranks: int) -> Prepared:
     folder = data_folder(config)
     if folder is None:
         classes = config.model.classes or SYNTHETIC_CLASSES
-        return Prepared(make_plan(config, ranks, config.data.synthetic_examples), classes, None, None)
+        return Prepared(
+            make_plan(config, ranks, config.data.synthetic_examples), classes, None, None
+        )
     manifest = load_manifest(folder)
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:
@@ -84,16 +86,18 @@ def prepare(config: TrainConfig, ranks: int) -> Prepared:
 
 
 def check(config: TrainConfig) -> str:
-    """Refuse, before a rank is started, whatever would fail in every rank; returns the run's name."""
+    """Refuse, before a rank is started, whatever would fail in every rank; returns the run's
+    name.
+    """
     ensure_data(config)
     prepared = prepare(config, config.ranks)
-    name = config.name or new_name(config, datetime.now())
+    name = config.name or new_name(config, datetime.now().astimezone())
     run = RunFolder(Path(config.runs_dir) / name)
     check_continues(run, config, prepared.plan.global_batch, prepared.data_version)
     return name
 
 
-def warn(config: TrainConfig, prepared: Prepared, local_ranks: int) -> None:
+def warn(prepared: Prepared, local_ranks: int) -> None:
     """Say what will work, but perhaps not as meant."""
     notes = []
     if local_ranks > cores():

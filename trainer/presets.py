@@ -1,4 +1,6 @@
-"""Presets: a configuration per machine, each with the result it is expected to give and who measured it."""
+"""Presets: a configuration per machine, each with the result it is expected to give and who
+measured it.
+"""
 
 from dataclasses import dataclass, replace
 

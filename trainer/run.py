@@ -1,4 +1,6 @@
-"""The run folder: runs/NAME with config.json, metrics.jsonl, tblogs, checkpoints and result.json."""
+"""The run folder: runs/NAME with config.json, metrics.jsonl, tblogs, checkpoints and
+result.json.
+"""
 
 import json
 import os
@@ -8,7 +10,7 @@ from typing import Any
 
 from trainer import __version__, fields
 from trainer.checkpoint import CheckpointFolder
-from trainer.config import TrainConfig, without
+from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.metrics import MetricsFile
 
@@ -73,7 +75,7 @@ class RunFolder:
         latest, scratch = self.path.parent / "latest", self.path.parent / f".latest-{os.getpid()}"
         try:
             scratch.symlink_to(self.path.name)
-            os.replace(scratch, latest)
+            scratch.replace(latest)
         except OSError:
             scratch.unlink(missing_ok=True)
 
@@ -81,7 +83,16 @@ class RunFolder:
         """Write result.json, whole or not at all."""
         scratch = self.path / ".result.partial"
         scratch.write_text(json.dumps(result, indent=1) + "\n")
-        os.replace(scratch, self.path / "result.json")
+        scratch.replace(self.path / "result.json")
+
+
+def without(config: TrainConfig, *groups: str) -> dict[str, object]:
+    """Dotted keys and values of a configuration, less some groups or keys, for comparison."""
+    return {
+        leaf.key: fields.get(config, leaf.key)
+        for leaf in fields.leaves(TrainConfig)
+        if not any(leaf.key == group or leaf.key.startswith(group + ".") for group in groups)
+    }
 
 
 def new_name(config: TrainConfig, now: datetime) -> str:
@@ -123,5 +134,6 @@ def check_continues(
     if differences:
         listed = "\n".join(f"  - {difference}" for difference in differences)
         raise CheckpointError(
-            f"{run.path}: belongs to another configuration; choose another --name, or undo:\n{listed}"
+            f"{run.path}: belongs to another configuration; choose another --name, or undo:\n"
+            f"{listed}"
         )

@@ -43,7 +43,8 @@ def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record]
     shuffled = sorted(records, key=lambda record: record.filename)
     random.Random(key).shuffle(shuffled)
     taken = dict.fromkeys(CLASSES, 0)
-    kept, held_out = [], []
+    kept: list[Record] = []
+    held_out: list[Record] = []
     for record in shuffled:
         taken[record.text] += 1
         (held_out if taken[record.text] <= per_class else kept).append(record)
@@ -63,10 +64,14 @@ def prepare_digits(output: str) -> Manifest:
         DataError: the folder exists and holds something else.
     """
     train, held_out = split(load_records(), HELD_OUT_PER_CLASS, "digits")
-    return write_dataset(Path(output), train, held_out, f"python -m trainer prepare digits --output {output}")
+    return write_dataset(
+        Path(output), train, held_out, f"python -m trainer prepare digits --output {output}"
+    )
 
 
-def write_dataset(folder: Path, train: list[Record], held_out: list[Record], command: str) -> Manifest:
+def write_dataset(
+    folder: Path, train: list[Record], held_out: list[Record], command: str
+) -> Manifest:
     """Write two splits of digits beside their place and move them there when complete."""
     if folder.exists() and any(folder.iterdir()) and not (folder / FILE_NAME).exists():
         raise DataError(f"{folder}: is not empty and holds no {FILE_NAME}; choose another --output")
@@ -89,7 +94,9 @@ def write_dataset(folder: Path, train: list[Record], held_out: list[Record], com
         if folder.exists() and (folder / FILE_NAME).exists():
             if load_manifest(folder).version == manifest.version:
                 return manifest
-            raise DataError(f"{folder}: holds another data set; remove it or choose another --output")
+            raise DataError(
+                f"{folder}: holds another data set; remove it or choose another --output"
+            )
         if folder.exists():
             folder.rmdir()
         scratch.rename(folder)

@@ -17,7 +17,9 @@ def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> t
     """Decode and augment, by the position alone; uint8 [size, size, 3]."""
     config, size = source.config, source.image_size
     if config.augment == "random-resized-crop":
-        return _crop_and_resize(encoded, source, lambda shape: _random_crop(shape, source, position))
+        return _crop_and_resize(
+            encoded, source, lambda shape: _random_crop(shape, source, position)
+        )
     image = _crop_and_resize(encoded, source, _whole)
     if config.augment == "none" or not config.shift_pixels:
         return image
@@ -26,7 +28,9 @@ def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> t
     offset = tf.random.stateless_uniform(
         [2], _key(source, _SHIFT, position), 0, 2 * reach + 1, tf.int32
     )
-    return tf.ensure_shape(tf.slice(padded, [offset[0], offset[1], 0], [size, size, 3]), [size, size, 3])
+    return tf.ensure_shape(
+        tf.slice(padded, [offset[0], offset[1], 0], [size, size, 3]), [size, size, 3]
+    )
 
 
 def evaluation_image(encoded: tf.Tensor, source: Source) -> tf.Tensor:

@@ -62,7 +62,9 @@ class Manifest:
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
-        """Write manifest.json; last of all files, so that its presence means a complete data set."""
+        """Write manifest.json; last of all files, so that its presence means a complete data
+        set.
+        """
         data = {"schema": SCHEMA, "version": self.version, **asdict(self)}
         (folder / FILE_NAME).write_text(json.dumps(data, indent=1) + "\n")
 
@@ -79,12 +81,15 @@ def load_manifest(folder: Path) -> Manifest:
         raise DataError(f"{folder}: there is no such data folder")
     if not path.is_file():
         raise DataError(
-            f"{folder}: there is no {FILE_NAME}; write the data set with `python -m trainer prepare`"
+            f"{folder}: there is no {FILE_NAME}; write the data set with"
+            " `python -m trainer prepare`"
         )
     try:
         data = json.loads(path.read_text())
         if data["schema"] != SCHEMA:
-            raise DataError(f"{path}: schema {data['schema']} is not {SCHEMA}; prepare the data again")
+            raise DataError(
+                f"{path}: schema {data['schema']} is not {SCHEMA}; prepare the data again"
+            )
         manifest = _from_json(data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not a manifest ({type(error).__name__}: {error})") from error
@@ -119,7 +124,9 @@ def _check(manifest: Manifest, folder: Path) -> None:
     faults = []
     for name, split in manifest.splits.items():
         if sum(split.class_counts) != split.examples:
-            faults.append(f"{name}: the classes have {sum(split.class_counts)} images, the shards {split.examples}")
+            faults.append(
+                f"{name}: {sum(split.class_counts)} images in classes, {split.examples} in shards"
+            )
         for shard in split.shards:
             path = folder / shard.file
             if not path.is_file():
@@ -130,7 +137,8 @@ def _check(manifest: Manifest, folder: Path) -> None:
         listed = "\n".join(f"  - {fault}" for fault in faults[:20])
         more = f"\n  ... and {len(faults) - 20} more" if len(faults) > 20 else ""
         raise DataError(
-            f"{folder}: the manifest does not fit its shards; copy or prepare them again:\n{listed}{more}"
+            f"{folder}: the manifest does not fit its shards; copy or prepare them again:\n"
+            f"{listed}{more}"
         )
 
 

@@ -33,7 +33,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Window:
-    """Records read together: `segments` one after the other, then taken in the order of `shuffle`."""
+    """Records read together: `segments` one after the other, then taken in the order of
+    `shuffle`.
+    """
 
     segments: tuple[Segment, ...]
     shuffle: tuple[int, ...]
@@ -84,12 +86,16 @@ class Order:
         epoch = position // self.examples
         streams = []
         for turn in range(self.streams_per_rank):
-            record, stream = divmod(own - epoch * self.examples + turn * self.ranks, self.effective_streams)
+            record, stream = divmod(
+                own - epoch * self.examples + turn * self.ranks, self.effective_streams
+            )
             streams.append((stream, record))
         return streams
 
     def windows(self, epoch: int, stream: int, record: int) -> Iterator[Window]:
-        """The windows of a stream in an epoch from one of its records on; the first may be partial."""
+        """The windows of a stream in an epoch from one of its records on; the first may be
+        partial.
+        """
         length, extra = divmod(self.examples, self.effective_streams)
         begin = stream * length + min(stream, extra)
         length += stream < extra

@@ -9,6 +9,7 @@ the device, which receives a quarter of the bytes that float32 would be.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from math import ceil
 from typing import Any
 
 import tensorflow as tf
@@ -78,9 +79,9 @@ def evaluation_batches(
 
     def decode(_: tf.Tensor, serialized: tf.Tensor) -> Batch:
         encoded, label = _checked(serialized, source.classes)
-        return _example(images.evaluation_image(encoded, source), label)
+        return _example(images.evaluation_image(encoded, source), label, tf.constant(False))
 
-    batches = -(-(-(-total // ranks)) // batch_size)
+    batches = ceil(ceil(total / ranks) / batch_size)
     filled = (
         _decode(examples, decode, source, source.locate, threads)
         .concatenate(tf.data.Dataset.from_tensors(_blank(source)).repeat())
@@ -169,7 +170,8 @@ def _columns(segments: Iterable[Segment]) -> tuple[list[int], list[int], list[in
 
 def _segment_reader(source: Source) -> Callable[..., tf.data.Dataset]:
     """A function (shard, first, count) -> dataset of those records, which starts reading at the
-    nearest indexed record."""
+    nearest indexed record.
+    """
     shards = source.split.shards
     paths = tf.constant([str(source.folder / shard.file) for shard in shards])
     index = tf.ragged.constant([shard.index for shard in shards], tf.int64)
@@ -223,13 +225,14 @@ def _decode(
     )
 
 
-def _example(image: tf.Tensor, label: tf.Tensor, flip: Any = False) -> Batch:
+def _example(image: tf.Tensor, label: tf.Tensor, flip: tf.Tensor) -> Batch:
     return {"image": image, "label": label, "weight": tf.constant(1.0), "flip": flip}
 
 
 def _blank(source: Source) -> Batch:
     size = source.image_size
-    blank = _example(tf.zeros([size, size, 3], tf.uint8), tf.constant(0))
+    image = tf.zeros([size, size, 3], tf.uint8)
+    blank = _example(image, tf.constant(0), tf.constant(False))
     return {**blank, "weight": tf.constant(0.0)}
 
 
@@ -256,7 +259,7 @@ def _fault(source: Source, shard: int, index: int) -> str | None:
             return "the shard ends before it"
         encoded, label = parse(records[0])
         if not 0 <= int(label) < source.classes:
-            return f"label {int(label)} is not among the {source.classes} classes 0 to {source.classes - 1}"
+            return f"label {int(label)} is not a class, 0 to {source.classes - 1}"
         images.evaluation_image(encoded, source)
     except tf.errors.OpError as error:
         return f"cannot be read as an image ({error.message.splitlines()[0]})"

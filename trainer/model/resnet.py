@@ -59,14 +59,16 @@ def build_resnet(
     x = keras.layers.GlobalAveragePooling2D(dtype="float32", name="pool")(x)
     start = keras.initializers.RandomNormal(stddev=0.01, seed=layers.next_seed())
     # Softmax and loss lose too much in float16.
-    logits = keras.layers.Dense(
-        classes, kernel_initializer=start, dtype="float32", name="logits"
-    )(x)
+    logits = keras.layers.Dense(classes, kernel_initializer=start, dtype="float32", name="logits")(
+        x
+    )
     return keras.Model(image, logits, name=f"resnet{config.depth}")
 
 
 class _Layers:
-    """Building blocks with running names and seeds, so that equal configurations make equal models."""
+    """Building blocks with running names and seeds, so that equal configurations make equal
+    models.
+    """
 
     def __init__(self, precision: str, seed: int) -> None:
         self.policy = keras.mixed_precision.Policy(precision)
@@ -118,9 +120,7 @@ class _Layers:
         y = self.norm(self.conv(y, channels * EXPANSION, 1, 1), last=True)
         return self._join(x, y, channels * EXPANSION, stride)
 
-    def _join(
-        self, x: Symbolic, y: Symbolic, channels: int, stride: int
-    ) -> Symbolic:
+    def _join(self, x: Symbolic, y: Symbolic, channels: int, stride: int) -> Symbolic:
         if stride != 1 or x.shape[-1] != channels:
             x = self.norm(self.conv(x, channels, 1, stride))
         return self.relu(keras.layers.Add(dtype=self.policy)([x, y]))

@@ -1,0 +1,125 @@
+"""What a rank trains on: batches from a position on, and the name of what is wrong with them."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.config import TrainConfig
+from trainer.data.manifest import Manifest
+from trainer.data.pipeline import (
+    Batch,
+    evaluation_batches,
+    find_damage,
+    make_order,
+    synthetic_batch,
+    training_batches,
+)
+from trainer.data.source import Source
+from trainer.distributed import Communicator
+from trainer.errors import DataError
+from trainer.gradients import Statistics
+from trainer.preflight import Prepared
+
+
+class Feed:
+    """The training and validation data of one rank."""
+
+    def __init__(
+        self, config: TrainConfig, prepared: Prepared, communicator: Communicator, threads: int
+    ) -> None:
+        self._config, self._prepared, self._world = config, prepared, communicator
+        self._threads = threads
+        self._iterator: Any = None
+        self._synthetic: Batch = {}
+
+    @property
+    def statistics(self) -> Statistics:
+        """What inputs are normalised with; of synthetic data, the middle and spread of a byte."""
+        manifest = self._prepared.manifest
+        if manifest is None:
+            return Statistics((127.5,) * 3, (73.9,) * 3)
+        return Statistics(manifest.mean, manifest.deviation)
+
+    @property
+    def has_validation(self) -> bool:
+        return self._prepared.manifest is not None
+
+    def open(self, step: int) -> None:
+        """Start reading at the position of a step."""
+        config, world = self._config, self._world
+        if self._prepared.manifest is None:
+            size, classes = config.model.image_size, self._prepared.classes
+            self._synthetic = synthetic_batch(config.batch_size, size, classes, config.seed)
+            return
+        position = step * self._prepared.plan.global_batch
+        dataset = training_batches(
+            self._source("train"),
+            world.rank,
+            world.size,
+            config.batch_size,
+            position,
+            self._threads,
+        )
+        if tf.config.get_visible_devices("GPU"):
+            dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0", 2))
+        self._iterator = iter(dataset)
+
+    def next_batch(self) -> Batch:
+        """The next batch, inside a graph."""
+        return self._synthetic if self._iterator is None else next(self._iterator)
+
+    def validation(self) -> tf.data.Dataset:
+        """This rank's share of the validation split."""
+        config, world = self._config, self._world
+        size = config.evaluation.batch_size or config.batch_size
+        source = self._source("validation")
+        return evaluation_batches(source, world.rank, world.size, size, self._threads)
+
+    def explain_training(self, error: Exception, step: int) -> None:
+        """Name the record that made a step fail, if one did.
+
+        Args:
+            error: the failure.
+            step: steps done before it.
+
+        Raises:
+            DataError: with the shard, the index and the fault.
+        """
+        if self._iterator is None:
+            return
+        source, world = self._source("train"), self._world
+        batch = self._prepared.plan.global_batch
+        position = step * batch
+        ahead = batch * (self._config.data.prefetch_batches + 3) + self._threads * world.size
+        first = position + (world.rank - position) % world.size
+        locate = make_order(source, world.size).locate
+        damage = find_damage(source, locate, range(first, first + ahead, world.size))
+        self._raise_damage(source, damage, error)
+
+    def explain_validation(self, error: Exception) -> None:
+        """Name the record that made an evaluation fail, if one did; as `explain_training`."""
+        source, world = self._source("validation"), self._world
+        total = source.split.examples
+        places = range(total * world.rank // world.size, total * (world.rank + 1) // world.size)
+        self._raise_damage(source, find_damage(source, source.locate, places), error)
+
+    def _raise_damage(self, source: Source, damage: str | None, error: Exception) -> None:
+        if damage:
+            raise DataError(
+                f"{source.folder}: {damage} (found by rank {self._world.rank}). Mend the data set,"
+                " or leave such images out with --data.on-corrupt skip"
+            ) from error
+
+    def _source(self, split: str) -> Source:
+        manifest: Manifest | None = self._prepared.manifest
+        assert manifest is not None
+        assert self._prepared.folder is not None
+        config = self._config
+        return Source(
+            self._prepared.folder,
+            manifest.splits[split],
+            self._prepared.classes,
+            config.model.image_size,
+            config.data,
+            config.seed,
+        )

@@ -1,0 +1,51 @@
+"""`python -m trainer evaluate`: a checkpoint of a run on its validation split."""
+
+from pathlib import Path
+from typing import Literal
+
+from trainer.checkpoint import restore
+from trainer.data.feed import Feed
+from trainer.device import set_up_device
+from trainer.distributed import Alone
+from trainer.errors import CheckpointError, DataError
+from trainer.evaluate import Evaluation, Evaluator
+from trainer.model.resnet import build_resnet
+from trainer.preflight import cores, prepare
+from trainer.run import RunFolder
+
+
+def evaluate_run(run: str, which: Literal["last", "best"]) -> Evaluation:
+    """Load a checkpoint, evaluate it in this process and print the result.
+
+    Raises:
+        CheckpointError: not a run, or no valid checkpoint in it.
+        DataError: the data set is not there, or is another version than the run was trained on.
+    """
+    folder, world = RunFolder(Path(run)), Alone()
+    config = folder.config()
+    checkpoints = folder.checkpoints
+    found = checkpoints.best() if which == "best" else checkpoints.newest()
+    if found is None:
+        raise CheckpointError(f"{folder.path}: has no valid checkpoint to evaluate")
+    prepared = prepare(config, 1)
+    if prepared.manifest is None:
+        raise DataError(
+            f"{folder.path}: was trained on synthetic data; there is nothing to evaluate"
+        )
+    trained_on = folder.stored()["data_version"]
+    if prepared.data_version != trained_on:
+        raise DataError(
+            f"{prepared.folder}: has version {prepared.data_version}, but the run was trained on"
+            f" {trained_on}; prepare that data set again"
+        )
+    set_up_device(config, world)
+    feed = Feed(config, prepared, world, config.data.decode_threads or cores())
+    model = build_resnet(config.model, prepared.classes, config.compute.precision, config.seed)
+    weights = {name: value for name, value in found.load().items() if name.startswith("model/")}
+    restore({f"model/{v.name.removesuffix(':0')}": v for v in model.variables}, weights, found.path)
+    result = Evaluator(model, world, feed.statistics, xla=config.compute.xla).run(feed.validation())
+    print(
+        f"{found.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss {result.loss:.4f} on"
+        f" {result.examples:,} held-out images"
+    )
+    return result

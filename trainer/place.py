@@ -1,0 +1,87 @@
+"""Where a launcher put this process, read from the environment. Pure, standard library only."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainer.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a launcher put this process."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    launcher: str
+
+
+def launched_as(env: Mapping[str, str]) -> Place | None:
+    """The place that a launcher's environment gives this process; none if no launcher started
+    it.
+    """
+    for launcher, names in {
+        "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+        "Open MPI": (
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ),
+        "MPI": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    }.items():
+        if names[0] in env and names[1] in env:
+            rank, size = int(env[names[0]]), int(env[names[1]])
+            return Place(rank, size, int(env.get(names[2], 0)), int(env.get(names[3], 1)), launcher)
+    return None
+
+
+def gloo_under_mpi(env: Mapping[str, str], place: Place) -> dict[str, str]:
+    """The variables that let a Horovod without MPI form the world that mpirun started.
+
+    Such a Horovod ignores mpirun, so that each process would train on its own. Azure ML starts
+    mpirun itself, one process a GPU, filling one node after the other.
+
+    Raises:
+        ConfigError: nothing says where rank 0 runs, or nodes have unequal numbers of processes.
+    """
+    if place.size % place.local_size:
+        raise ConfigError(
+            [
+                f"mpirun started {place.size} processes, {place.local_size} on this node: Gloo"
+                " needs the same number on every node"
+            ]
+        )
+    master = env.get("AZ_BATCH_MASTER_NODE") or env.get("AZ_BATCHAI_MPI_MASTER_NODE")
+    address = env.get("HOROVOD_GLOO_RENDEZVOUS_ADDR") or env.get("MASTER_ADDR")
+    if address is None and place.local_size == place.size:
+        address = "127.0.0.1"
+    elif address is None and master:
+        address = master.split(":")[0]
+    if address is None:
+        raise ConfigError(
+            [
+                "HOROVOD_GLOO_RENDEZVOUS_ADDR: Horovod is built without MPI and mpirun started"
+                " several nodes; set it to the address of rank 0's node"
+            ]
+        )
+    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or address
+    port = env.get("HOROVOD_GLOO_RENDEZVOUS_PORT") or str(
+        20_000 + zlib.crc32(job.encode()) % 10_000
+    )
+    node = place.rank // place.local_size
+    return {
+        "HOROVOD_RANK": str(place.rank),
+        "HOROVOD_SIZE": str(place.size),
+        "HOROVOD_LOCAL_RANK": str(place.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(place.local_size),
+        "HOROVOD_CROSS_RANK": str(node),
+        "HOROVOD_CROSS_SIZE": str(place.size // place.local_size),
+        "HOROVOD_HOSTNAME": f"node{node}",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
+    }

@@ -1,0 +1,125 @@
+"""Where a run's figures go: the console, metrics.jsonl, TensorBoard and result.json.
+
+Only rank 0 reports; on the other ranks every method does nothing.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.config import TrainConfig
+from trainer.console import Console
+from trainer.evaluate import Evaluation
+from trainer.plan import Plan
+from trainer.run import RunFolder
+
+
+class Reporter:
+    """The reports of one attempt of a run."""
+
+    def __init__(self, config: TrainConfig, plan: Plan, folder: RunFolder, *, chief: bool) -> None:
+        self._config, self._plan, self._folder, self._chief = config, plan, folder, chief
+        self.console = Console(plan.last_step, silent=not chief)
+        self._summaries: Any = None
+        self.attempt = 1
+
+    def headline(self, step: int, classes: int) -> None:
+        """Say what begins."""
+        model, plan = self._config.model, self._plan
+        start = f"continues at step {step:,}" if step else "starts"
+        self.console.say(
+            f"{self._folder.path}: {start}: ResNet{model.depth} of width {model.width},"
+            f" {model.image_size} px, {classes} classes; {plan.examples:,} images, {plan.epochs}"
+            f" epochs, {plan.last_step:,} steps of {plan.global_batch} images, {ranks(plan.ranks)}"
+        )
+
+    def open(self, step: int, data_version: str) -> None:
+        """Write the first files; called when the first step has shown that the run works."""
+        if not self._chief:
+            return
+        folder, plan = self._folder, self._plan
+        facts = {
+            "ranks": plan.ranks,
+            "global_batch": plan.global_batch,
+            "data_version": data_version,
+        }
+        if folder.exists:
+            folder.metrics.rewind(step)
+            folder.point_latest()
+        else:
+            folder.create(self._config, facts)
+        self.attempt = folder.metrics.attempts() + 1
+        folder.metrics.append("start", step, {"attempt": self.attempt, **facts})
+        place = self._config.log.tensorboard_dir
+        if place is None:
+            inside_job = "AZUREML_RUN_ID" in os.environ
+            place = "outputs/tblogs" if inside_job else str(folder.path / "tblogs")
+        self._summaries = tf.summary.create_file_writer(f"{place}/attempt-{self.attempt}")
+
+    def training(self, step: int, values: dict[str, float]) -> None:
+        """Report an interval of training steps."""
+        epoch = self._plan.epoch_of(step)
+        self.console.metrics(step, epoch, values)
+        self.console.progress(step)
+        self._write("train", step, {"epoch": epoch, **values})
+
+    def evaluation(self, step: int, result: Evaluation) -> None:
+        """Report an evaluation."""
+        epoch = self._plan.epoch_of(step)
+        self.console.say(
+            f"step {step:>6}  epoch {epoch:6.2f}  held-out top-1 {result.top1:.2%}  top-5"
+            f" {result.top5:.2%}  loss {result.loss:.4f}  ({result.examples:,} images)"
+        )
+        values = {"top1": result.top1, "top5": result.top5, "validation_loss": result.loss}
+        self._write("evaluation", step, {"epoch": epoch, **values})
+
+    def stopped(self, step: int) -> None:
+        """Say how to go on after a stop that was asked for."""
+        if self._chief:
+            print(
+                f"stopped after step {step:,} of {self._plan.last_step:,}; the state is saved in"
+                f" {self._folder.path}\nto continue, run the same command with --name"
+                f" {self._config.name}",
+                flush=True,
+            )
+
+    def finished(self, step: int, result: dict[str, Any]) -> None:
+        """Write result.json and say the same in words."""
+        if not self._chief:
+            return
+        self._folder.write_result(result)
+        self._folder.metrics.append("finish", step, result)
+        if result["top1"] is not None:
+            print(
+                f"held-out top-1 {result['top1']:.2%}, top-5 {result['top5']:.2%} on"
+                f" {result['examples']:,} images"
+            )
+        rate = result["images_per_second"]
+        speed = f", {rate:.1f} images/s" if rate else ""
+        print(
+            f"trained {step:,} steps in {result['training_seconds']:.1f} s on"
+            f" {ranks(self._plan.ranks)}{speed}\nresult.json, metrics.jsonl, tblogs and checkpoints"
+            f" are in {self._folder.path}",
+            flush=True,
+        )
+
+    def close(self) -> None:
+        """Write out what TensorBoard has not yet got."""
+        if self._summaries is not None:
+            self._summaries.close()
+
+    def _write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        if not self._chief:
+            return
+        self._folder.metrics.append(event, step, values)
+        with self._summaries.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(f"{event}/{name}", value)
+        self._summaries.flush()
+
+
+def ranks(number: int) -> str:
+    """A number of ranks in words."""
+    return "1 rank" if number == 1 else f"{number} ranks"

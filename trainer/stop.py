@@ -1,0 +1,39 @@
+"""How a person or a machine asks a run to stop."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+
+class StopRequest:
+    """SIGINT and SIGTERM: the first asks to stop after the running step, a second SIGINT ends the
+    process at once.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        """The signal that came first."""
+        self._tell: Callable[[], None] | None = None
+
+    def install(self) -> None:
+        """Handle the signals from now on; only the main thread may call it."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._handle)
+
+    def attach(self, tell: Callable[[], None]) -> None:
+        """Name what is called in a signal handler; at once, if the signal has come before."""
+        self._tell = tell
+        if self.signal is not None:
+            tell()
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self.signal is not None:
+            if number == signal.SIGINT:
+                os._exit(128 + number)
+            return
+        self.signal = number
+        print("stopping after this step; once more to leave at once", file=sys.stderr, flush=True)
+        if self._tell is not None:
+            self._tell()
