@@ -1,0 +1,238 @@
+"""What the ranks of a test do; each function runs in every rank of a real world."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.config import (
+    CheckpointConfig,
+    ComputeConfig,
+    DataConfig,
+    ExchangeConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+from trainer.data.feed import Feed
+from trainer.data.source import Source
+from trainer.device import set_up_device
+from trainer.distributed import Communicator, connect
+from trainer.gradients import Statistics
+from trainer.loop import Loop
+from trainer.model.resnet import build_resnet
+from trainer.optimizer import Momentum
+from trainer.preflight import prepare
+
+
+def tiny_config(folder: str, **changes: Any) -> TrainConfig:
+    """A ResNet18 of width 4 on the digits in a folder."""
+    base = TrainConfig(
+        epochs=2,
+        batch_size=32,
+        data=DataConfig(
+            source="digits", dir=folder, streams=4, shuffle_window=50, augment="shift", flip=False
+        ),
+        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+        optimizer=OptimizerConfig(warmup_epochs=0.5, learning_rate=0.5, nesterov=True),
+        checkpoint=CheckpointConfig(every_epochs=0),
+    )
+    return replace(base, **changes)
+
+
+def start(config: TrainConfig) -> Communicator:
+    """Join the world as `trainer.train.train` does."""
+    world = connect(config.exchange)
+    set_up_device(config, world)
+    return world
+
+
+def plain_model(seed: int = 0) -> keras.Model:
+    """A convolution and a dense layer without batch norm: its gradient of a batch is exactly the
+    mean of its gradients of the parts."""
+    init = keras.initializers.GlorotUniform(seed=seed)
+    image = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(8, 3, activation="relu", kernel_initializer=init, name="conv")(image)
+    x = keras.layers.Flatten()(x)
+    init = keras.initializers.GlorotUniform(seed=seed + 1)
+    return keras.Model(image, keras.layers.Dense(10, kernel_initializer=init, name="logits")(x))
+
+
+def values(variables: Any) -> list[np.ndarray]:
+    return [np.array(v.numpy()) for v in variables]
+
+
+def exchange(config: ExchangeConfig, arrays: list[list[np.ndarray]]) -> dict[str, Any]:
+    """All communications of a world, with the arrays of this rank."""
+    world = start(TrainConfig(exchange=config, data=DataConfig(source="synthetic")))
+    mine = [tf.constant(array) for array in arrays[world.rank]]
+    graph = tf.function(world.exchange, autograph=False)
+    gradients, extras = graph(mine, tf.constant([1.0, float(world.rank)]))
+    variable = tf.Variable(np.full([3], world.rank, np.float32))
+    world.broadcast_variables([variable])
+    return {
+        "place": (world.rank, world.size, world.local_rank, world.local_size),
+        "gradients": [g.numpy() for g in gradients],
+        "extras": extras.numpy(),
+        "broadcast_variable": variable.numpy(),
+        "broadcast": world.broadcast({"from": world.rank}),
+        "gather": world.gather(["rank", world.rank]),
+        "sum": world.sum(np.array([1.0, world.rank])),
+    }
+
+
+def take_steps(config: TrainConfig, steps: int) -> dict[str, Any]:
+    """Train a ResNet some steps on the digits and return the whole state."""
+    return _take_steps(config, steps, lambda: build_resnet(config.model, 10))
+
+
+def take_steps_without_batch_norm(config: TrainConfig, steps: int) -> dict[str, Any]:
+    """As `take_steps`, with `plain_model`."""
+    return _take_steps(config, steps, plain_model)
+
+
+def _take_steps(
+    config: TrainConfig, steps: int, build: Callable[[], keras.Model]
+) -> dict[str, Any]:
+    world = start(config)
+    model = build()
+    prepared = prepare(config, world.size)
+    feed = Feed(config, prepared, world, 1)
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    feed.open(0)
+    world.broadcast_variables(model.variables)
+    report = loop.run([0.05] * steps, lambda _: None)
+    return {
+        "weights": values(model.trainable_variables),
+        "moving": values(model.non_trainable_variables),
+        "momentum": values(optimizer.slots),
+        "loop": values(loop.state.values()),
+        "loss": report.loss,
+        "images": report.images,
+        "steps": report.steps,
+    }
+
+
+def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[str, Any]]:
+    """One batch of noise a step; `weights[step][rank]` is the weight of its images."""
+    for number, step in enumerate(weights):
+        noise = np.random.default_rng([number, world.rank])
+        yield {
+            "image": tf.constant(noise.integers(0, 256, [8, 8, 8, 3]), tf.uint8),
+            "label": tf.constant(noise.integers(0, 10, [8]), tf.int32),
+            "weight": tf.fill([8], tf.constant(step[world.rank], tf.float32)),
+            "flip": tf.zeros([8], tf.bool),
+        }
+
+
+def weighted_steps(
+    precision: str, weights: list[list[float]], poison: tuple[int, int] = (-1, -1)
+) -> list[dict[str, Any]]:
+    """One call of the loop a step, with chosen weights of the images; the state after each.
+
+    Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number.
+    """
+    config = TrainConfig(
+        batch_size=8,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+        compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
+    )
+    world = start(config)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: _batches(world, weights),
+        output_signature={
+            "image": tf.TensorSpec([8, 8, 8, 3], tf.uint8),
+            "label": tf.TensorSpec([8], tf.int32),
+            "weight": tf.TensorSpec([8], tf.float32),
+            "flip": tf.TensorSpec([8], tf.bool),
+        },
+    )
+    iterator = iter(dataset)
+    model = build_resnet(config.model, 10, precision)
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    statistics = Statistics((127.5,) * 3, (73.9,) * 3)
+    loop = Loop(model, optimizer, world, statistics, config, lambda: next(iterator))
+    states = []
+    for number in range(len(weights)):
+        if poison == (number, world.rank):
+            model.variables[0].assign(tf.fill(model.variables[0].shape, float("nan")))
+        report = loop.run([0.05], lambda _: None)
+        states.append(
+            {
+                "state": values([*model.variables, *optimizer.slots]),
+                "loss_scale": float(loop.loss_scale.numpy()),
+                "skipped": report.skipped_steps,
+                "bad_step": report.bad_step,
+                "bad_ranks": loop.bad_ranks(),
+                "step": int(loop.step.numpy()),
+            }
+        )
+        if report.bad_step is not None:
+            break
+    return states
+
+
+def stop_in_the_middle(steps: int, stop_at: int, rank: int) -> dict[str, Any]:
+    """Ask for many steps in one call; one rank requests a stop when it sees a step done."""
+    config = TrainConfig(
+        batch_size=8,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+        compute=ComputeConfig(steps_per_loop=steps),
+    )
+    world = start(config)
+    prepared = prepare(config, world.size)
+    feed = Feed(config, prepared, world, 1)
+    model = build_resnet(config.model, prepared.classes)
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    feed.open(0)
+    seen = []
+
+    def tick(step: int) -> None:
+        seen.append(step)
+        if step >= stop_at and world.rank == rank:
+            loop.request_stop()
+
+    report = loop.run([0.01] * steps, tick)
+    return {"steps": report.steps, "stopped": report.stopped, "seen": seen, "step": int(loop.step)}
+
+
+def pretend_mpi(folder: str) -> str:
+    """Connect with a Horovod that claims to have MPI, under an mpirun that it does not see."""
+    import horovod.tensorflow as hvd
+
+    from trainer.errors import TrainerError
+
+    hvd.mpi_built = lambda: True
+    try:
+        connect(ExchangeConfig())
+    except TrainerError as error:
+        return str(error)
+    return f"not refused in {Path(folder)}"
+
+
+def bytes_of_an_epoch(source: Source, ranks: int) -> int:
+    """Bytes that rank 0 reads from files for its part of one epoch."""
+    from trainer.data.pipeline import _training_records, make_order
+
+    order = make_order(source, ranks)
+    share = source.split.examples // ranks
+
+    def total() -> int:
+        lines = Path("/proc/self/io").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("rchar")).split()[1])
+
+    # A first pass, so that nothing but records is read in the one that counts.
+    for _ in _training_records(source, order, 0, 0).take(1):
+        before = total()
+    before = total()
+    count = sum(1 for _ in _training_records(source, order, 0, 0).take(share))
+    assert count == share
+    return total() - before

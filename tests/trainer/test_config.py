@@ -1,0 +1,454 @@
+"""Configurations: round trips, refusals, and what is never imported for them."""
+
+import ast
+import contextlib
+import json
+import math
+import os
+import string
+import subprocess
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer import cli, config, fields
+from trainer.config import TrainConfig, to_args
+from trainer.errors import ConfigError
+from trainer.presets import EXPECTATIONS, PRESETS
+
+ROOT = Path(__file__).parents[2]
+LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
+INTEGERS = [
+    leaf for leaf in LEAVES.values() if leaf.type is int or set(get_args(leaf.type)) & {int}
+]
+NUMBERS = [leaf for leaf in LEAVES.values() if leaf.type is float]
+
+
+def changed(base, values):
+    """A configuration with other values at dotted keys."""
+    groups: dict[str, dict[str, Any]] = {}
+    top: dict[str, Any] = {}
+    for key, value in values.items():
+        group, _, name = key.rpartition(".")
+        (groups.setdefault(group, {}) if group else top)[name] = value
+    nested = {name: replace(getattr(base, name), **part) for name, part in groups.items()}
+    return replace(base, **top, **nested)
+
+
+def nested_dict(values):
+    """The nested form of dotted keys, as `from_dict` reads it."""
+    data: dict[str, Any] = {}
+    for key, value in values.items():
+        group, _, name = key.rpartition(".")
+        (data.setdefault(group, {}) if group else data)[name] = value
+    return data
+
+
+def python(script, **env):
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def numbers(kind, bounds):
+    bounds = bounds or fields.Bounds()
+    low = bounds.at_least if bounds.at_least is not None else bounds.above
+    high = bounds.at_most if bounds.at_most is not None else bounds.below
+    if kind is int:
+        whole = {"min_value": low, "max_value": high}
+        return st.integers(**{k: v if v is None else int(v) for k, v in whole.items()}).filter(
+            bounds.allow
+        )
+    return st.floats(
+        low,
+        high,
+        exclude_min=bounds.above is not None,
+        exclude_max=bounds.below is not None,
+        allow_nan=False,
+        allow_infinity=False,
+    )
+
+
+def texts(key):
+    if key == "name":
+        rest = st.text(string.ascii_letters + string.digits + "._-", max_size=99)
+        names = st.tuples(st.sampled_from(string.ascii_letters + string.digits), rest)
+        # "None" has a test of its own.
+        return names.map("".join).filter(lambda name: name not in ("latest", "None"))
+    # What a process can be given as an argument: no surrogates, no NUL.
+    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+    folders = st.text(characters, min_size=1, max_size=20)
+    return folders.filter(lambda folder: not folder.startswith("-") and folder != "None")
+
+
+def values(leaf, hint=None):
+    hint = hint or leaf.type
+    origin = get_origin(hint)
+    if origin is Literal:
+        return st.sampled_from(get_args(hint))
+    if origin in (Union, types.UnionType):
+        parts = [
+            st.none() if part is type(None) else values(leaf, part) for part in get_args(hint)
+        ]
+        return st.one_of(parts)
+    if origin is tuple:
+        parts_of_it = st.lists(numbers(get_args(hint)[0], leaf.bounds), max_size=4, unique=True)
+        return parts_of_it.map(lambda items: tuple(sorted(items)))
+    if hint is bool:
+        return st.booleans()
+    return texts(leaf.key) if hint is str else numbers(hint, leaf.bounds)
+
+
+@st.composite
+def configs(draw):
+    """A preset with random fields changed, and contradictions mended."""
+    base = PRESETS[draw(st.sampled_from(sorted(PRESETS)))]
+    keys = draw(st.sets(st.sampled_from(sorted(LEAVES.keys() - {"preset"}))))
+    picked = {key: draw(values(LEAVES[key])) for key in sorted(keys)}
+
+    def value(key):
+        return picked.get(key, fields.get(base, key))
+
+    if value("data.source") == "tfrecords" and value("data.dir") is None:
+        picked["data.dir"] = draw(texts("data.dir"))
+    if value("data.source") == "synthetic":
+        picked["data.dir"] = None
+    if value("data.source") == "digits":
+        picked["data.flip"] = False
+    picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)
+    if value("batch_size") % value("optimizer.accumulation"):
+        picked["batch_size"] = value("batch_size") * value("optimizer.accumulation")
+    if value("optimizer.warmup_epochs") >= value("epochs"):
+        picked["optimizer.warmup_epochs"] = 0.0
+    return changed(base, picked)
+
+
+# 1. Round trips.
+
+
+@settings(deadline=None, max_examples=150)
+@given(configs())
+def test_the_arguments_of_a_configuration_give_it_back(wanted):
+    args = to_args(wanted, PRESETS[wanted.preset])
+    assert cli.parse_train(args) == wanted
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_arguments_of_a_preset_are_its_name(name):
+    assert to_args(PRESETS[name]) == ["--preset", name]
+
+
+def test_arguments_name_only_what_differs_from_the_preset():
+    wanted = changed(PRESETS["digits"], {"epochs": 7, "model.depth": 18, "data.flip": False})
+    args = to_args(wanted)
+    assert args == ["--preset", "digits", "--epochs", "7", "--model.depth", "18"]
+
+
+def test_an_empty_list_survives_the_command_line():
+    wanted = changed(PRESETS["digits"], {"optimizer.decay_epochs": ()})
+    assert cli.parse_train(to_args(wanted, PRESETS["digits"])) == wanted
+
+
+@pytest.mark.parametrize("key", ["name", "data.dir", "log.tensorboard_dir"])
+def test_the_text_none_is_refused_or_survives_the_command_line(key):
+    # It is also how the command line writes that there is no value.
+    wanted = None
+    with contextlib.suppress(ConfigError):
+        wanted = changed(PRESETS["digits"], {key: "None"})
+    assert wanted is None or cli.parse_train(to_args(wanted, PRESETS["digits"])) == wanted
+
+
+@settings(deadline=None)
+@given(configs())
+def test_plain_data_of_a_configuration_gives_it_back(wanted):
+    assert fields.from_dict(TrainConfig, fields.to_dict(wanted)) == wanted
+
+
+@settings(deadline=None)
+@given(configs())
+def test_json_of_a_configuration_gives_it_back(wanted):
+    text = json.dumps(fields.to_dict(wanted))
+    assert fields.from_dict(TrainConfig, json.loads(text)) == wanted
+
+
+def test_keys_that_are_missing_take_their_defaults():
+    built = fields.from_dict(TrainConfig, {"data": {"source": "synthetic"}})
+    assert built.model == config.ModelConfig()
+    assert built.data.streams == config.DataConfig().streams
+
+
+def test_without_options_the_digits_are_trained():
+    assert cli.parse_train([]) == PRESETS["digits"]
+
+
+def test_options_change_the_preset_wherever_it_stands():
+    after = cli.parse_train(["--batch-size", "3", "--preset", "synthetic"])
+    assert after == changed(PRESETS["synthetic"], {"batch_size": 3})
+
+
+def test_a_preset_may_be_given_with_an_equals_sign():
+    assert cli.parse_train(["--preset=synthetic"]) == PRESETS["synthetic"]
+
+
+# 2. Refusals.
+
+
+def test_the_command_line_lists_every_problem_at_once():
+    with pytest.raises(ConfigError) as caught:
+        cli.parse_train(["--model.dept", "50", "--batch-size", "many", "--epochs", "0"])
+    problems = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 3
+    assert "--model.dept: there is no such key; did you mean --model.depth?" in problems
+    assert "--batch-size: 'many' is not a whole number" in problems
+    assert "--epochs: 0 must be at least 1" in problems
+
+
+def test_plain_data_list_every_problem_at_once():
+    data = {"model": {"dept": 50}, "batch_size": "many", "epochs": 0, "data": {"source": "web"}}
+    with pytest.raises(ConfigError) as caught:
+        fields.from_dict(TrainConfig, data)
+    problems = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 4
+    assert "model.dept: there is no such key; did you mean model.depth?" in problems
+    assert "--batch-size: 'many' is not a whole number" in problems
+    assert "--epochs: 0 must be at least 1" in problems
+    assert "--data.source: 'web' is not one of digits, tfrecords, synthetic" in problems
+
+
+def test_unknown_key_names_the_one_that_was_meant():
+    with pytest.raises(ConfigError, match=r"did you mean --optimizer\.learning-rate\?"):
+        cli.parse_train(["--optimizer.lerning-rate", "0.1"])
+
+
+def test_an_unknown_key_with_an_equals_sign_is_named_without_its_value():
+    with pytest.raises(ConfigError, match=r"--epoch: there is no such key; did you mean --epochs"):
+        cli.parse_train(["--epoch=3"])
+
+
+def test_a_value_in_place_of_a_group_is_refused():
+    with pytest.raises(ConfigError, match="model: 50 is not a group of keys"):
+        fields.from_dict(TrainConfig, {"model": 50, "data": {"source": "synthetic"}})
+
+
+def test_an_argument_without_a_place_is_refused():
+    with pytest.raises(ConfigError, match="runs/x: there is no place"):
+        cli.parse_train(["runs/x"])
+
+
+def test_unknown_preset_is_refused_with_those_that_exist():
+    with pytest.raises(ConfigError) as caught:
+        cli.parse_train(["--preset", "digit"])
+    assert all(name in str(caught.value) for name in ["'digit'", *PRESETS])
+
+
+def test_a_preset_without_its_name_is_refused():
+    with pytest.raises(ConfigError, match="--preset"):
+        cli.parse_train(["--preset"])
+
+
+@pytest.mark.parametrize("leaf", INTEGERS, ids=lambda leaf: leaf.key)
+def test_a_bool_is_not_a_whole_number(leaf):
+    with pytest.raises(ConfigError, match=f"{leaf.flag}: True is not"):
+        changed(PRESETS["digits"], {leaf.key: True})
+
+
+@pytest.mark.parametrize("leaf", NUMBERS, ids=lambda leaf: leaf.key)
+def test_a_bool_is_not_a_number(leaf):
+    with pytest.raises(ConfigError, match=f"{leaf.flag}: True is not"):
+        changed(PRESETS["digits"], {leaf.key: True})
+
+
+def test_a_fraction_is_not_a_whole_number():
+    with pytest.raises(ConfigError, match=r"--epochs: '2\.0' is not a whole number"):
+        cli.parse_train(["--epochs", "2.0"])
+
+
+def test_a_whole_number_is_a_number():
+    assert cli.parse_train(["--optimizer.warmup-epochs", "3"]).optimizer.warmup_epochs == 3.0
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("leaf", NUMBERS, ids=lambda leaf: leaf.key)
+def test_numbers_that_are_not_finite_are_refused(leaf, value):
+    with pytest.raises(ConfigError, match=leaf.flag):
+        changed(PRESETS["digits"], {leaf.key: value})
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "Infinity", "1e400"])
+def test_numbers_that_are_not_finite_are_refused_on_the_command_line(text):
+    with pytest.raises(ConfigError, match=r"--optimizer\.learning-rate"):
+        cli.parse_train([f"--optimizer.learning-rate={text}"])
+
+
+def test_numbers_inside_a_list_must_be_finite():
+    with pytest.raises(ConfigError, match=r"--optimizer\.decay-epochs"):
+        cli.parse_train(["--optimizer.decay-epochs", "30", "nan"])
+
+
+def test_a_whole_number_too_large_for_a_float_is_refused_as_a_number():
+    with pytest.raises(ConfigError, match=r"--optimizer\.learning-rate"):
+        cli.parse_train(["--optimizer.learning-rate", "1" + "0" * 400])
+
+
+@pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES.values() if leaf.bounds], ids=str)
+def test_values_just_outside_their_bounds_are_refused(leaf):
+    bounds = leaf.bounds
+    whole = leaf in INTEGERS
+    outside = []
+    if bounds.at_least is not None:
+        low = bounds.at_least
+        outside.append(int(low) - 1 if whole else math.nextafter(low, -math.inf))
+    if bounds.at_most is not None:
+        high = bounds.at_most
+        outside.append(int(high) + 1 if whole else math.nextafter(high, math.inf))
+    outside += [
+        int(edge) if whole else edge for edge in (bounds.above, bounds.below) if edge is not None
+    ]
+    assert outside
+    for value in outside:
+        given_value = (value,) if get_origin(leaf.type) is tuple else value
+        with pytest.raises(ConfigError, match=f"{leaf.flag}: .* must be"):
+            changed(PRESETS["digits"], {leaf.key: given_value})
+
+
+CONTRADICTIONS = {
+    "tfrecords without a folder": (
+        {"data.source": "tfrecords", "data.dir": None},
+        "--data.dir: name the folder with the shards and their manifest.json",
+    ),
+    "synthetic with a folder": (
+        {"data.source": "synthetic", "data.dir": "data/x"},
+        "--data.dir: synthetic data is read from no folder; leave it out",
+    ),
+    "mirrored digits": (
+        {"data.flip": True},
+        "--data.flip: a mirrored digit is another sign; say False",
+    ),
+    "shift out of view": (
+        {"data.shift_pixels": 16},
+        "--data.shift-pixels: 16 moves the whole image out of view",
+    ),
+    "unequal micro-batches": (
+        {"batch_size": 32, "optimizer.accumulation": 5},
+        "--batch-size: 32 does not divide into --optimizer.accumulation 5 micro-batches",
+    ),
+    "nothing but warm-up": (
+        {"epochs": 3, "optimizer.warmup_epochs": 3.0},
+        "--optimizer.warmup-epochs: 3 leaves nothing of --epochs 3",
+    ),
+    "falling decays": (
+        {"optimizer.decay_epochs": (60.0, 30.0)},
+        "--optimizer.decay-epochs: (60.0, 30.0) must rise",
+    ),
+    "equal decays": (
+        {"optimizer.decay_epochs": (30.0, 30.0)},
+        "--optimizer.decay-epochs: (30.0, 30.0) must rise",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_contradiction_is_refused_with_its_keys(case):
+    values_of_case, message = CONTRADICTIONS[case]
+    with pytest.raises(ConfigError) as caught:
+        changed(PRESETS["digits"], values_of_case)
+    assert caught.value.problems == (message,)
+
+
+def test_all_contradictions_are_listed_at_once():
+    together = {"data.flip": True, "data.shift_pixels": 16, "optimizer.warmup_epochs": 20.0}
+    with pytest.raises(ConfigError) as caught:
+        changed(PRESETS["digits"], together)
+    assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize("name", ["", "latest", "a/b", "../x", "-x", ".x", "a b", "a" * 101, "a\n"])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(name):
+    with pytest.raises(ConfigError, match="--name: "):
+        changed(PRESETS["digits"], {"name": name})
+
+
+@pytest.mark.parametrize("folder", ["", "-x", "--epochs"])
+@pytest.mark.parametrize("key", ["runs_dir", "data.dir", "log.tensorboard_dir"])
+def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
+    with pytest.raises(ConfigError, match=f"{LEAVES[key].flag}: .* is not a folder's name"):
+        changed(PRESETS["digits"], {key: folder})
+
+
+# 3. What a person reads.
+
+
+def declarations():
+    """Every field of every dataclass of config.py with its own docstring, or none."""
+    module = ast.parse(Path(config.__file__).read_text())
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    documented = {cls.name for cls in classes if ast.get_docstring(cls)}
+    for cls in classes:
+        for node, following in zip(cls.body, [*cls.body[1:], None], strict=True):
+            if not isinstance(node, ast.AnnAssign):
+                continue
+            text = None
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                text = following.value.value
+            elif isinstance(node.annotation, ast.Name) and node.annotation.id in documented:
+                text = "its class says it"
+            yield f"{cls.name}.{ast.unparse(node.target)}", text
+
+
+def test_every_field_has_a_docstring():
+    assert [name for name, text in declarations() if not text] == []
+
+
+def test_every_preset_has_an_expectation_with_its_source():
+    assert EXPECTATIONS.keys() == PRESETS.keys()
+    assert all(found.result and found.source for found in EXPECTATIONS.values())
+
+
+def test_every_preset_carries_its_own_name():
+    assert {name: preset.preset for name, preset in PRESETS.items()} == {n: n for n in PRESETS}
+
+
+def test_help_of_train_mentions_every_option():
+    result = python(
+        "import sys; from trainer.cli import main; sys.exit(main(['train', '--help']))",
+        COLUMNS="100",
+    )
+    words = result.stdout.replace(",", " ").split()
+    assert result.returncode == 0, result.stderr
+    assert [leaf.flag for leaf in LEAVES.values() if leaf.flag not in words] == []
+    assert "--dry-run" in words
+
+
+# 4. What is never imported.
+
+
+def test_configurations_import_neither_tensorflow_nor_numpy_nor_horovod():
+    result = python(
+        "import sys, trainer.config, trainer.presets;"
+        "print({'tensorflow', 'numpy', 'horovod'} & set(sys.modules))"
+    )
+    assert result.stdout == "set()\n", result.stderr
+
+
+def test_a_bad_configuration_is_refused_before_tensorflow_is_imported():
+    result = python(
+        "import sys; from trainer.cli import main;"
+        "status = main(['train', '--epochs', '0', '--batch', '3']);"
+        "print('tensorflow' in sys.modules); sys.exit(status)"
+    )
+    assert result.returncode == 2
+    assert result.stdout == "False\n"
+    assert "--epochs: 0 must be at least 1" in result.stderr
+    assert "--batch: there is no such key; did you mean --batch-size?" in result.stderr

@@ -1,0 +1,216 @@
+"""The order of examples, by reading as trainer/data/pipeline.py does, but without any files."""
+
+import random
+import time
+from dataclasses import replace
+from itertools import count, islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.data.order import Order
+
+SHARDS = st.lists(st.integers(0, 20), min_size=1, max_size=7).filter(any)
+
+
+@st.composite
+def orders(draw):
+    return Order(
+        counts=tuple(draw(SHARDS)),
+        streams=draw(st.integers(1, 12)),
+        window=draw(st.integers(1, 9)),
+        seed=draw(st.integers(0, 2**31 - 1)),
+        ranks=draw(st.integers(1, 5)),
+    )
+
+
+@st.composite
+def resumed_orders(draw):
+    """An order and a position in one of its first three epochs."""
+    order = draw(orders())
+    return order, draw(st.integers(0, 3 * order.examples))
+
+
+def content(window):
+    """The records that a window reads, before they are shuffled."""
+    return [
+        (segment.shard, index)
+        for segment in window.segments
+        for index in range(segment.first, segment.first + segment.count)
+    ]
+
+
+def read_stream(order, epoch, stream, record):
+    for window in order.windows(epoch, stream, record):
+        records = content(window)
+        yield from (records[index] for index in window.shuffle)
+
+
+def read_rank(order, rank, position):
+    """A rank's records without end: one from each of its streams in turn, epoch after epoch."""
+    first_epoch = position // order.examples
+    for epoch in count(first_epoch):
+        begin = position if epoch == first_epoch else epoch * order.examples
+        readers = [read_stream(order, epoch, *start) for start in order.rank_streams(rank, begin)]
+        while readers:
+            for reader in list(readers):
+                found = next(reader, None)
+                if found is None:
+                    readers.remove(reader)
+                else:
+                    yield found
+
+
+def read_all(order, position, length):
+    """What all ranks read together at the positions [position, position + length)."""
+    readers = [read_rank(order, rank, position) for rank in range(order.ranks)]
+    return [next(readers[place % order.ranks]) for place in range(position, position + length)]
+
+
+def everything(order):
+    return [(shard, index) for shard, size in enumerate(order.counts) for index in range(size)]
+
+
+@settings(deadline=None)
+@given(orders())
+def test_every_record_is_read_exactly_once_in_every_epoch(order):
+    n = order.examples
+    records = read_all(order, 0, 3 * n)
+    for epoch in range(3):
+        assert sorted(records[epoch * n : (epoch + 1) * n]) == everything(order)
+
+
+@settings(deadline=None)
+@given(orders(), st.integers(1, 12), st.sampled_from([1, 2, 3, 4, 6, 12]))
+def test_global_batches_are_the_same_for_all_world_sizes_that_divide_the_streams(
+    order, batch, ranks
+):
+    alone, several = replace(order, streams=12, ranks=1), replace(order, streams=12, ranks=ranks)
+    length = 2 * order.examples
+    ours, theirs = read_all(alone, 0, length), read_all(several, 0, length)
+    for begin in range(0, length, batch):
+        assert set(ours[begin : begin + batch]) == set(theirs[begin : begin + batch])
+
+
+@settings(deadline=None)
+@given(resumed_orders())
+def test_locate_names_what_is_read_at_a_position(case):
+    order, position = case
+    read = read_all(order, 0, position + 1)
+    assert order.locate(position) == read[position]
+
+
+@settings(deadline=None)
+@given(resumed_orders())
+def test_starting_at_a_position_yields_exactly_the_rest(case):
+    order, position = case
+    length = order.examples + 5
+    whole = read_all(order, 0, position + length)
+    assert read_all(order, position, length) == whole[position:]
+
+
+@settings(deadline=None)
+@given(orders())
+def test_a_rank_reads_the_bytes_of_its_own_share_only(order):
+    touched = [
+        record
+        for rank in range(order.ranks)
+        for stream, first in order.rank_streams(rank, 0)
+        for window in order.windows(0, stream, first)
+        for record in content(window)
+    ]
+    assert sorted(touched) == everything(order)
+
+
+@settings(deadline=None)
+@given(orders())
+def test_the_shares_of_ranks_differ_by_no_more_than_a_record_a_stream(order):
+    shares = [
+        sum(
+            len(content(window))
+            for stream, first in order.rank_streams(rank, 0)
+            for window in order.windows(0, stream, first)
+        )
+        for rank in range(order.ranks)
+    ]
+    assert max(shares) - min(shares) <= order.streams_per_rank
+
+
+@settings(deadline=None)
+@given(resumed_orders())
+def test_a_resume_reads_again_at_most_one_window_of_each_stream(case):
+    order, position = case
+    epoch = position // order.examples
+    for rank in range(order.ranks):
+        for stream, first in order.rank_streams(rank, position):
+            windows = list(order.windows(epoch, stream, first))
+            touched = sum(len(content(window)) for window in windows)
+            left = sum(len(window.shuffle) for window in windows)
+            assert touched - left <= order.window
+
+
+@settings(deadline=None)
+@given(orders())
+def test_windows_are_no_longer_than_asked_for(order):
+    for stream in range(order.effective_streams):
+        for window in order.windows(0, stream, 0):
+            assert 1 <= len(content(window)) <= order.window
+
+
+@settings(deadline=None)
+@given(resumed_orders(), st.integers(1, 5))
+def test_a_run_may_continue_with_another_number_of_ranks_that_divides_the_streams(case, ranks):
+    order, position = case
+    before, after = replace(order, streams=60), replace(order, streams=60, ranks=ranks)
+    whole = read_all(before, 0, position + order.examples)
+    assert read_all(after, position, order.examples) == whole[position:]
+
+
+@pytest.mark.parametrize(
+    ("streams", "ranks", "effective"), [(64, 8, 64), (64, 5, 65), (1, 3, 3), (7, 7, 7), (8, 3, 9)]
+)
+def test_streams_are_rounded_up_to_a_multiple_of_the_ranks(streams, ranks, effective):
+    assert Order((100,), streams, 8, 0, ranks).effective_streams == effective
+
+
+def test_epochs_have_different_orders():
+    order = Order((50, 50), streams=4, window=10, seed=0, ranks=2)
+    records = read_all(order, 0, 300)
+    assert len({tuple(records[begin : begin + 100]) for begin in (0, 100, 200)}) == 3
+
+
+def test_seeds_have_different_orders():
+    order = Order((50, 50), streams=4, window=10, seed=0, ranks=2)
+    assert len({tuple(read_all(replace(order, seed=seed), 0, 100)) for seed in range(5)}) == 5
+
+
+def test_equal_seeds_have_equal_orders_whatever_random_is_doing():
+    order = Order((50, 50), streams=4, window=10, seed=3, ranks=2)
+    random.seed(1)
+    first = read_all(order, 0, 100)
+    random.seed(2)
+    assert read_all(order, 0, 100) == first
+
+
+def test_neighbours_in_a_batch_come_from_all_over_the_data():
+    order = Order((100,) * 10, streams=10, window=100, seed=0, ranks=2)
+    assert len({shard for shard, _ in read_all(order, 0, 10)}) == 10
+
+
+@pytest.mark.parametrize("before_the_end", [0, 1, 8, 5_000])
+def test_a_resume_at_the_end_of_an_epoch_of_imagenet_is_planned_at_once(before_the_end):
+    n, shards = 1_281_167, 1024
+    counts = tuple(n * (i + 1) // shards - n * i // shards for i in range(shards))
+    order = Order(counts, streams=64, window=512, seed=0, ranks=8)
+    position = 5 * n - before_the_end
+    # Time of this process, as others share the machine.
+    start = time.process_time()
+    planned = [
+        window
+        for rank in range(order.ranks)
+        for stream, record in order.rank_streams(rank, position)
+        for window in islice(order.windows(position // n, stream, record), 1)
+    ]
+    assert time.process_time() - start < 2.0
+    assert all(len(content(window)) <= 512 for window in planned)
