@@ -57,8 +57,10 @@ class PrepareDigitsOptions:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; errors of the user's come without a traceback."""
     args = list(sys.argv[1:] if argv is None else argv)
-    # Its notes on start-up would bury what the run has to say; warnings and errors stay.
+    # TensorFlow's notes on start-up would bury what the run has to say; warnings and errors stay.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    # Without this, importing TensorFlow imports Keras 3, which is not used: a third of the time.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
         match args:
             case ["train", *rest]:

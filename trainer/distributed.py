@@ -26,16 +26,21 @@ def rendezvous(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
     """Serve the table in which Gloo's ranks find each other; yields the port. No TensorFlow
     needed.
     """
-    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
-
-    server = RendezvousHTTPServer((address, port), RendezvousHandler, 0)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+    server = _serve(address, port)
     try:
         yield server.server_address[1]
     finally:
         server.shutdown()
         server.server_close()
+
+
+def _serve(address: str, port: int) -> Any:
+    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+    server = RendezvousHTTPServer((address, port), RendezvousHandler, 0)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+    return server
 
 
 class Communicator(Protocol):
@@ -191,24 +196,19 @@ def connect(config: ExchangeConfig) -> Communicator:
     return Horovod(hvd, config)
 
 
-_served: list[Any] = []
-"""The rendezvous that rank 0 keeps open until it ends."""
-
-
 def _meet(place: Place, timeout: float) -> None:
     """Let rank 0 serve the rendezvous and the others wait for it."""
     address = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
     port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
     if place.rank == 0:
-        server = rendezvous("", port)
         try:
-            server.__enter__()
+            # Open until the process ends: a slower rank may still be reading from it.
+            _serve("", port)
         except OSError as error:
             raise TrainerError(
                 f"rank 0 cannot listen on port {port} ({error}); set"
                 " HOROVOD_GLOO_RENDEZVOUS_PORT to a free one"
             ) from error
-        _served.append(server)
         return
     deadline = time.monotonic() + timeout
     while True:

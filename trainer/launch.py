@@ -82,6 +82,7 @@ def launch(args: Sequence[str], ranks: int) -> int:
     previous = {
         number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
     }
+    print(f"starting {ranks} ranks; loading TensorFlow takes some seconds", flush=True)
     try:
         with rendezvous() as port:
             processes += [_start(args, rank, ranks, port) for rank in range(ranks)]

@@ -99,9 +99,7 @@ def values(leaf, hint=None):
     if origin is Literal:
         return st.sampled_from(get_args(hint))
     if origin in (Union, types.UnionType):
-        parts = [
-            st.none() if part is type(None) else values(leaf, part) for part in get_args(hint)
-        ]
+        parts = [st.none() if part is type(None) else values(leaf, part) for part in get_args(hint)]
         return st.one_of(parts)
     if origin is tuple:
         parts_of_it = st.lists(numbers(get_args(hint)[0], leaf.bounds), max_size=4, unique=True)

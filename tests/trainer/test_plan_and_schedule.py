@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given, settings
@@ -170,7 +171,7 @@ def test_imagenet_takes_the_steps_that_its_images_need():
 
 
 def test_too_few_images_for_one_global_batch_are_refused():
-    with pytest.raises(ConfigError, match="global batch of 64.* 63 training images"):
+    with pytest.raises(ConfigError, match=r"global batch of 64.* 63 training images"):
         make_plan(config_of(batch_size=16), 4, 63)
 
 
@@ -214,7 +215,7 @@ def test_the_last_epoch_ends_with_the_run(plan):
 def test_epochs_end_one_after_the_other(plan):
     ends = [plan.epoch_end(epoch) for epoch in range(plan.epochs + 1)]
     assert ends[0] == 0
-    assert all(earlier < later for earlier, later in zip(ends, ends[1:], strict=False))
+    assert all(earlier < later for earlier, later in pairwise(ends))
 
 
 @given(plans(), st.data())

@@ -16,7 +16,8 @@ from typing import Any
 from trainer.distributed import rendezvous
 from trainer.launch import rank_environment
 
-TIMEOUT = 240
+TIMEOUT = 120
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -45,7 +46,7 @@ def run_world(
             env = dict(os.environ)
             if ranks > 1:
                 env = rank_environment(env, rank, ranks, port)
-            env |= {"TF_CPP_MIN_LOG_LEVEL": "2", **(overrides[rank] if overrides else {})}
+            env |= {**QUIET, **(overrides[rank] if overrides else {})}
             command = [sys.executable, "-m", "tests.trainer.world", scenario.__name__, scratch, str(rank)]
             processes.append(
                 subprocess.Popen(

@@ -1,0 +1,112 @@
+"""Rules of the repository that a reader should not have to check."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
+PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors"]
+PURE += ["data.order", "data.manifest", "data.source"]
+LOCKS = sorted((ROOT / "locks").glob("*.txt"))
+
+
+def imports(path):
+    """Top-level names of all packages that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_only_distributed_imports_horovod():
+    importers = [path.name for path in TRAINER if "horovod" in imports(path)]
+    assert importers == ["distributed.py"]
+
+
+def test_the_trainer_imports_neither_cloud_nor_the_other_worlds():
+    for path in TRAINER:
+        assert not imports(path) & {"azure", "pulumi", "jobs", "infra", "rehearsal", "mlflow"}, path
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_pure_modules_load_only_the_standard_library(module):
+    code = (
+        f"import sys, trainer.{module}\n"
+        "own = {m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)\n"
+        "print(sorted(m for m in own if m[0] != '_'))"
+    )
+    # -S leaves out site-packages, so that anything else would fail to import.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['trainer']"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_locks_pin_with_hashes_and_name_no_index(lock):
+    text = lock.read_text()
+    assert not re.search(r"https?://|--index|--extra-index|--find-links", text)
+    requirements = re.split(r"\n(?=[a-z0-9])", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE))
+    assert requirements
+    for requirement in requirements:
+        assert re.match(r"[a-z0-9._-]+==\S+ ", requirement), requirement[:80]
+        assert "--hash=sha256:" in requirement, requirement[:80]
+
+
+def test_horovod_is_compiled_against_the_tensorflow_that_is_installed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    pin = next(p for p in project["dependency-groups"]["trainer"] if p.startswith("tensorflow-cpu"))
+    build = project["tool"]["uv"]["extra-build-dependencies"]["horovod"]
+    assert pin in build
+    locked = (ROOT / "locks" / "trainer.txt").read_text()
+    for requirement in build:
+        name, version = requirement.split("==")
+        lock = re.search(rf"^{name}==(\S+)", locked, re.MULTILINE)
+        assert lock is None or lock[1] == version, requirement
+
+
+def test_help_lists_every_target_that_a_person_may_want():
+    text = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
+    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in shown.stdout.splitlines()} == set(phony)
+
+
+def test_the_readme_names_only_targets_and_files_that_exist():
+    readme = (ROOT / "README.md").read_text()
+    targets = set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split())
+    for target in re.findall(r"(?:^    |`)make ([a-z-]+)", readme, re.MULTILINE):
+        assert target in targets, target
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", readme):
+        assert (ROOT / link).exists(), link
+
+
+def test_a_machine_that_lacks_something_is_told_what_to_do():
+    done = subprocess.run(
+        [ROOT / "scripts" / "check-machine", "python-that-is-not-there"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "python-that-is-not-there is not installed" in done.stderr
+    assert "apt install python3.11" in done.stderr
+
+
+def test_a_machine_without_a_compiler_is_told_what_to_do(tmp_path):
+    for tool in ("sh", "uname", "make"):
+        (tmp_path / tool).symlink_to(Path("/usr/bin") / tool)
+    done = subprocess.run(
+        [ROOT / "scripts" / "check-machine", sys.executable],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no C++ compiler" in done.stderr
+    assert "apt install g++" in done.stderr

@@ -1,0 +1,61 @@
+"""The trainer's command line as a person runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainer.checkpoint import CheckpointFolder
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 300
+
+TINY = (
+    "--model.depth 18 --model.width 4 --model.image-size 8 --epochs 2 --optimizer.warmup-epochs 0.5"
+    " --data.streams 4 --data.shuffle-window 50 --log.every-steps 5"
+).split()
+"""Options that make the digits preset train in a second or two."""
+
+
+def start_trainer(
+    *args: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "trainer", *args],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_trainer(
+    *args: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    process = start_trainer(*args, cwd=cwd, env=env)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+def result(run: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((run / "result.json").read_text())
+    return data
+
+
+def final_state(run: Path) -> dict[str, bytes]:
+    """Every tensor of the newest checkpoint, as bytes."""
+    newest = CheckpointFolder(run / "checkpoints").newest()
+    assert newest is not None
+    return {name: array.tobytes() for name, array in newest.load().items()}
+
+
+def metrics(run: Path, event: str) -> list[dict[str, Any]]:
+    lines = (json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["event"] == event]

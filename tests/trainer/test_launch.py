@@ -1,0 +1,232 @@
+"""Worlds: how ranks are started, find each other, stop together and fail together."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.trainer import scenarios
+from tests.trainer.command import TINY, final_state, metrics, result, run_trainer, start_trainer
+from tests.trainer.world import run_world
+from trainer.launch import _status
+
+pytestmark = pytest.mark.slow
+
+TWO_HOSTS = [
+    {"HOROVOD_HOSTNAME": f"host{rank}", "HOROVOD_LOCAL_RANK": "0", "HOROVOD_LOCAL_SIZE": "1",
+     "HOROVOD_CROSS_RANK": str(rank), "HOROVOD_CROSS_SIZE": "2"}
+    for rank in range(2)
+]  # fmt: skip
+
+
+def wait_for_line(process, pattern, seconds=120):
+    """Read the trainer's output up to a line."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        line = process.stdout.readline()
+        if re.search(pattern, line):
+            return line
+        assert line or process.poll() is None, process.stderr.read()
+    raise AssertionError(f"no line like {pattern!r}")
+
+
+def ranks_of(launcher):
+    """Processes of the ranks that a launcher has started, by rank."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(launcher.pid)], capture_output=True, text=True, check=True
+    )
+    pids = [int(pid) for pid in listed.stdout.split()]
+    return {
+        int(re.search(rb"HOROVOD_RANK=(\d+)", open(f"/proc/{pid}/environ", "rb").read())[1]): pid
+        for pid in pids
+    }
+
+
+def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path):
+    undisturbed = run_trainer("train", *TINY, "--name", "whole", cwd=tmp_path)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+
+    # In the middle of an epoch by a step count; then in the middle of another by Ctrl-C.
+    for steps in ("7", "31"):
+        part = run_trainer("train", *TINY, "--name", "parts", "--max-steps", steps, cwd=tmp_path)
+        assert part.returncode == 0, part.stderr
+    process = start_trainer("train", *TINY, "--name", "parts", "--epochs", "2", cwd=tmp_path)
+    wait_for_line(process, "compiled")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "run the same command with --name parts" in out
+    stopped_at = int(re.search(r"stopped after step (\d+) of 45", out)[1])
+    assert 31 < stopped_at <= 45
+    last = run_trainer("train", *TINY, "--name", "parts", cwd=tmp_path)
+    assert last.returncode == 0, last.stderr
+
+    runs = tmp_path / "runs"
+    assert final_state(runs / "parts") == final_state(runs / "whole")
+    steps = [line["step"] for line in metrics(runs / "parts", "train")]
+    assert steps == sorted(set(steps))
+    assert [line["attempt"] for line in metrics(runs / "parts", "start")] == [1, 2, 3, 4]
+    assert result(runs / "parts")["attempts"] == 4
+    assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
+
+
+def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path):
+    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+    wait_for_line(process, "step +5 ")
+    os.kill(ranks_of(process)[1], signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    assert "the state is saved" in out
+    assert final_state(tmp_path / "runs" / "run")
+
+
+def test_second_interrupt_leaves_at_once(tmp_path):
+    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+    wait_for_line(process, "step +5 ")
+    ranks = ranks_of(process)
+    # Frozen ranks cannot finish their step, so the first request cannot be met.
+    for pid in ranks.values():
+        os.kill(pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "steps since the last checkpoint are lost" in err
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in ranks.values())
+
+
+def test_a_killed_rank_ends_the_others_and_is_named(tmp_path):
+    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+    wait_for_line(process, "step +5 ")
+    os.kill(ranks_of(process)[1], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGKILL
+    assert "rank 1 was killed by SIGKILL" in err
+    assert "another rank ended" in err
+
+
+def test_ranks_end_when_their_launcher_is_killed(tmp_path):
+    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "4000", cwd=tmp_path)
+    wait_for_line(process, "step +5 ")
+    ranks = ranks_of(process)
+    process.kill()
+    deadline = time.monotonic() + 30
+    while any(os.path.exists(f"/proc/{pid}") for pid in ranks.values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert final_state(tmp_path / "runs" / "run")
+
+
+def test_gloo_under_mpirun_trains_as_one_world(tmp_path):
+    # What mpirun sets is all that a rank sees of it.
+    processes = [
+        start_trainer(
+            "train", *TINY, "--name", "run", "--max-steps", "3",
+            cwd=tmp_path,
+            env={"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2",
+                 "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                 "PMIX_NAMESPACE": f"test-{os.getpid()}"},
+        )  # fmt: skip
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert result(tmp_path / "runs" / "run")["ranks"] == 2
+    assert "2 ranks" in outputs[0][0]
+    assert "step" not in outputs[1][0]
+
+
+def test_a_world_that_is_not_the_launchers_is_refused(tmp_path):
+    overrides = [{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}]
+    (message,) = run_world(scenarios.pretend_mpi, 1, str(tmp_path), overrides=overrides)
+    assert "Open MPI started 2 processes, but Horovod sees 1" in message
+
+
+@pytest.fixture
+def two_namespaces():
+    """Two network namespaces on a bridge: two hosts, as far as their network is concerned."""
+    names = [f"trainer{os.getpid()}h{number}" for number in range(2)]
+    bridge = f"tb{os.getpid() % 100000}"
+
+    def ip(*args):
+        subprocess.run(["ip", *args], check=True)
+
+    try:
+        ip("link", "add", bridge, "type", "bridge")
+        ip("addr", "add", "10.77.13.1/24", "dev", bridge)
+        ip("link", "set", bridge, "up")
+        for number, name in enumerate(names):
+            ip("netns", "add", name)
+            ip("link", "add", f"{bridge}v{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip("link", "set", f"{bridge}v{number}", "master", bridge, "up")
+            ip("-n", name, "addr", "add", f"10.77.13.{10 + number}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+            # Gloo's second context ignores its interface's name and asks for the host's address.
+            hosts = Path("/etc/netns", name, "hosts")
+            hosts.parent.mkdir(parents=True)
+            hosts.write_text(f"127.0.0.1 localhost\n10.77.13.{10 + number} {socket.gethostname()}\n")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+            shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+        subprocess.run(["ip", "link", "del", bridge], check=False)
+
+
+def can_make_namespaces():
+    name = f"probe{os.getpid()}"
+    try:
+        made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    return made.returncode == 0
+
+
+def check_two_hosts(results):
+    for rank, result_of_rank in enumerate(results):
+        assert result_of_rank["place"] == (rank, 2, 0, 1)
+        assert result_of_rank["extras"].tolist() == [2.0, 1.0]
+
+
+def exchange_arguments():
+    import numpy as np
+
+    from trainer.config import ExchangeConfig
+
+    return ExchangeConfig(), [[np.ones([1000], np.float32)]] * 2
+
+
+def test_two_host_names_train_together_each_with_local_rank_zero():
+    check_two_hosts(run_world(scenarios.exchange, 2, *exchange_arguments(), overrides=TWO_HOSTS))
+
+
+if can_make_namespaces():
+
+    def test_two_network_namespaces_train_together(two_namespaces):
+        across = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.77.13.1", "HOROVOD_GLOO_IFACE": "eth0"}
+        results = run_world(
+            scenarios.exchange,
+            2,
+            *exchange_arguments(),
+            overrides=[{**host, **across} for host in TWO_HOSTS],
+            prefixes=[["ip", "netns", "exec", name] for name in two_namespaces],
+            address="10.77.13.1",
+        )
+        check_two_hosts(results)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [([0, 0], 0), ([6, 5], 5), ([6, -9], 137), ([6], 6), ([143, 143], 143), ([0, 3], 3)],
+)
+def test_the_launchers_status_is_the_cause_not_the_consequence(statuses, expected):
+    assert _status(statuses) == expected

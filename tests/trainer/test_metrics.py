@@ -1,0 +1,288 @@
+"""Timing and figures of a run, under a clock that stands still unless told otherwise."""
+
+import json
+
+import pytest
+
+from trainer.loop import LoopReport
+from trainer.metrics import Chrono, Interval, MetricsFile, Phase
+
+
+class Clock:
+    """Seconds that only pass by `sleep`."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def report(images=0, loss=0.0, accuracy=0.0, wait=0.0, skipped=0, norm=1.0):
+    return LoopReport(
+        steps=1,
+        loss=loss,
+        accuracy=accuracy,
+        images=images,
+        gradient_norm=norm,
+        wait_seconds=wait,
+        skipped_steps=skipped,
+        stopped=False,
+        bad_step=None,
+    )
+
+
+def summary(interval, flops=0.0, peak=None):
+    return interval.summary(flops, peak)
+
+
+# 1. The clock.
+
+
+def test_each_phase_counts_its_own_seconds():
+    clock = Clock()
+    chrono = Chrono(clock)
+    phases: list[tuple[Phase, int]] = [
+        ("compile", 30),
+        ("train", 10),
+        ("evaluation", 5),
+        ("train", 7),
+    ]
+    for name, seconds in phases:
+        with chrono.phase(name):
+            clock.sleep(seconds)
+        clock.sleep(100)
+    assert chrono.totals == {"compile": 30, "train": 17, "evaluation": 5}
+    assert chrono.total == 52
+
+
+def test_a_phase_that_was_never_entered_took_no_time():
+    assert Chrono(Clock()).seconds("checkpoint") == 0.0
+
+
+def test_a_phase_that_fails_counts_its_seconds():
+    clock = Clock()
+    chrono = Chrono(clock)
+
+    def fail():
+        with chrono.phase("checkpoint"):
+            clock.sleep(3)
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
+    assert chrono.seconds("checkpoint") == 3
+
+
+def test_seconds_go_on_from_those_of_an_earlier_attempt():
+    clock = Clock()
+    earlier = {"train": 40.0, "compile": 9.0}
+    chrono = Chrono(clock, earlier)
+    with chrono.phase("train"):
+        clock.sleep(2)
+    assert chrono.seconds("train") == 42.0
+    assert chrono.total == 51.0
+    assert earlier == {"train": 40.0, "compile": 9.0}
+
+
+# 2. The figures of an interval.
+
+
+def test_images_a_second_count_training_seconds_only():
+    clock = Clock()
+    chrono, interval = Chrono(clock), Interval(ranks=1)
+    with chrono.phase("compile"):
+        clock.sleep(30)
+    interval.add(report(images=100), None, 100)
+    others: tuple[Phase, ...] = ("evaluation", "checkpoint")
+    for other in others:
+        before = chrono.seconds("train")
+        with chrono.phase("train"):
+            clock.sleep(4)
+        interval.add(report(images=100), chrono.seconds("train") - before, 100)
+        with chrono.phase(other):
+            clock.sleep(50)
+    assert summary(interval)["images_per_second"] == 200 / 8
+
+
+def test_rates_are_left_out_when_only_the_first_step_was_taken():
+    interval = Interval(ranks=1)
+    interval.add(report(images=100, wait=3.0), None, 100)
+    values = summary(interval, 1e9, 1e12)
+    assert values.keys() == {"loss", "train_top1", "gradient_norm"}
+
+
+def test_images_a_second_are_shared_by_the_ranks():
+    interval = Interval(ranks=8)
+    interval.add(report(images=1600), 2.0, 1600)
+    assert summary(interval)["images_per_second"] == 800.0
+    assert summary(interval)["images_per_second_per_rank"] == 100.0
+
+
+def test_data_wait_is_the_part_of_the_training_seconds():
+    interval = Interval(ranks=2)
+    interval.add(report(images=10, wait=50.0), None, 10)
+    interval.add(report(images=10, wait=0.5), 6.0, 10)
+    interval.add(report(images=10, wait=1.5), 4.0, 10)
+    assert summary(interval)["data_wait_percent"] == pytest.approx(20.0)
+
+
+def test_mfu_is_the_part_of_the_peak_of_all_ranks():
+    interval = Interval(ranks=4)
+    interval.add(report(images=1000), 2.0, 1000)
+    # 500 images a second x 24 GFLOP = 12 TFLOP a second, of 4 x 15.
+    assert summary(interval, 24e9, 15e12)["mfu_percent"] == pytest.approx(20.0)
+
+
+def test_mfu_is_left_out_where_the_peak_is_not_known():
+    interval = Interval(ranks=1)
+    interval.add(report(images=10), 1.0, 10)
+    assert "mfu_percent" not in summary(interval, 24e9, None)
+
+
+def test_loss_and_accuracy_are_weighted_by_images():
+    interval = Interval(ranks=1)
+    interval.add(report(images=30, loss=2.0, accuracy=0.5), None, 30)
+    interval.add(report(images=10, loss=4.0, accuracy=0.9), 1.0, 10)
+    values = summary(interval)
+    assert values["loss"] == pytest.approx((30 * 2.0 + 10 * 4.0) / 40)
+    assert values["train_top1"] == pytest.approx((30 * 0.5 + 10 * 0.9) / 40)
+
+
+def test_images_left_out_are_counted_and_still_timed():
+    interval = Interval(ranks=1)
+    interval.add(report(images=97, loss=1.0), 2.0, 100)
+    values = summary(interval)
+    assert values["images_left_out"] == 3
+    assert values["images_per_second"] == 50.0
+
+
+def test_an_interval_of_nothing_but_images_left_out_has_a_summary():
+    interval = Interval(ranks=1)
+    interval.add(report(images=0), 2.0, 100)
+    assert summary(interval)["loss"] == 0.0
+
+
+def test_skipped_steps_are_counted():
+    interval = Interval(ranks=1)
+    interval.add(report(images=8, skipped=2), 1.0, 8)
+    interval.add(report(images=8, skipped=1), 1.0, 8)
+    assert summary(interval)["skipped_steps"] == 3
+
+
+def test_what_did_not_happen_is_not_mentioned():
+    interval = Interval(ranks=1)
+    interval.add(report(images=8), 1.0, 8)
+    assert not {"skipped_steps", "images_left_out"} & summary(interval).keys()
+
+
+def test_the_gradient_norm_is_that_of_the_last_step():
+    interval = Interval(ranks=1)
+    interval.add(report(images=8, norm=5.0), 1.0, 8)
+    interval.add(report(images=8, norm=2.0), 1.0, 8)
+    assert summary(interval)["gradient_norm"] == 2.0
+
+
+def test_a_reset_forgets_everything():
+    interval = Interval(ranks=1)
+    interval.add(report(images=8, loss=9.0, wait=1.0, skipped=1), 1.0, 10)
+    interval.reset()
+    assert interval.empty
+    interval.add(report(images=4, loss=1.0), 2.0, 4)
+    assert summary(interval) == {
+        "loss": 1.0,
+        "train_top1": 0.0,
+        "gradient_norm": 1.0,
+        "images_per_second": 2.0,
+        "images_per_second_per_rank": 2.0,
+        "data_wait_percent": 0.0,
+    }
+
+
+# 3. The file.
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    return MetricsFile(tmp_path / "metrics.jsonl")
+
+
+def test_lines_come_back_in_the_order_they_were_appended(metrics):
+    metrics.append("start", 0, {"attempt": 1})
+    metrics.append("train", 20, {"loss": 2.5})
+    lines = [{k: v for k, v in line.items() if k != "time"} for line in metrics.lines()]
+    assert lines == [
+        {"event": "start", "step": 0, "attempt": 1},
+        {"event": "train", "step": 20, "loss": 2.5},
+    ]
+
+
+def test_every_line_is_json_of_its_own(metrics):
+    metrics.append("train", 1, {"text": "two\nlines\u2028"})
+    metrics.append("train", 2, {})
+    lines = metrics.path.read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2]
+
+
+def test_a_file_that_is_not_there_has_no_lines(metrics):
+    assert metrics.lines() == []
+    assert metrics.attempts() == 0
+
+
+def test_attempts_are_the_starts(metrics):
+    for event in ("start", "train", "start", "evaluation", "start"):
+        metrics.append(event, 0, {})
+    assert metrics.attempts() == 3
+
+
+def test_half_a_last_line_is_passed_over(metrics):
+    metrics.append("start", 0, {})
+    metrics.append("train", 20, {})
+    text = metrics.path.read_text()
+    metrics.path.write_text(text[:-9])
+    assert [line["event"] for line in metrics.lines()] == ["start"]
+
+
+def test_a_line_after_half_a_line_is_whole(metrics):
+    metrics.append("start", 0, {})
+    with metrics.path.open("a") as file:
+        file.write('{"event": "tra')
+    metrics.rewind(0)
+    metrics.append("start", 0, {})
+    assert [line["event"] for line in metrics.lines()] == ["start", "start"]
+
+
+def test_a_rewind_drops_what_was_written_after_the_step(metrics):
+    for step in (10, 20, 30):
+        metrics.append("train", step, {})
+    metrics.rewind(20)
+    assert [line["step"] for line in metrics.lines()] == [10, 20]
+
+
+def test_a_rewind_keeps_every_start(metrics):
+    metrics.append("start", 0, {})
+    metrics.append("train", 10, {})
+    metrics.append("start", 10, {})
+    metrics.append("train", 20, {})
+    metrics.rewind(0)
+    assert [(line["event"], line["step"]) for line in metrics.lines()] == [
+        ("start", 0),
+        ("start", 10),
+    ]
+
+
+def test_a_rewind_changes_nothing_in_the_lines_that_stay(metrics):
+    metrics.append("train", 10, {"loss": 0.1, "epoch": 1 / 3})
+    before = metrics.path.read_bytes()
+    metrics.append("train", 20, {})
+    metrics.rewind(10)
+    assert metrics.path.read_bytes() == before
+
+
+def test_a_rewind_leaves_nothing_beside_the_file(metrics):
+    metrics.append("train", 10, {})
+    metrics.rewind(10)
+    assert [path.name for path in metrics.path.parent.iterdir()] == ["metrics.jsonl"]

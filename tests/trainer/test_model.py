@@ -1,0 +1,189 @@
+"""The networks: sizes against published totals, and their initial state."""
+
+import functools
+
+import numpy as np
+import pytest
+import tf_keras as keras
+
+from trainer.config import ModelConfig
+from trainer.model.resnet import build_resnet, training_flops_per_image
+from trainer.optimizer import is_kernel
+
+TINY = ModelConfig(depth=18, width=4, stem="3x3", image_size=16)
+
+
+@functools.cache
+def resnet50():
+    return build_resnet(ModelConfig(), classes=1000)
+
+
+def parameters(variables):
+    return sum(int(np.prod(variable.shape)) for variable in variables)
+
+
+def weights(model):
+    return [variable.numpy() for variable in model.variables]
+
+
+def size_before_pool(config):
+    return tuple(build_resnet(config, classes=10).get_layer("pool").input.shape[1:3])
+
+
+# 1. Sizes.
+
+
+def test_resnet50_has_the_published_number_of_parameters():
+    assert parameters(resnet50().trainable_variables) == 25_557_032
+    assert parameters(resnet50().non_trainable_variables) == 53_120
+
+
+def test_resnet50_has_161_trainable_tensors():
+    assert len(resnet50().trainable_variables) == 161
+
+
+# Totals of torchvision's models, whose batch norms train as many parameters as ours.
+@pytest.mark.parametrize(
+    ("depth", "published"),
+    [(18, 11_689_512), (34, 21_797_672), (101, 44_549_160), (152, 60_192_808)],
+)
+def test_other_depths_have_the_published_number_of_parameters(depth, published):
+    model = build_resnet(ModelConfig(depth=depth), classes=1000)
+    assert parameters(model.trainable_variables) == published
+
+
+def test_resnet50_needs_the_published_number_of_operations():
+    # 4.09 billion multiply-adds forward (torchvision), two operations each; backward twice as many.
+    assert training_flops_per_image(resnet50()) == pytest.approx(3 * 2 * 4.09e9, rel=0.01)
+
+
+def test_every_stage_scales_with_the_width():
+    narrow = build_resnet(ModelConfig(width=16, image_size=32), classes=10)
+    assert narrow.get_layer("pool").output.shape[-1] == 16 * 8 * 4
+    assert resnet50().get_layer("pool").output.shape[-1] == 64 * 8 * 4
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_there_is_a_logit_for_each_class(classes):
+    assert build_resnet(TINY, classes).output_shape == (None, classes)
+
+
+@pytest.mark.parametrize(
+    ("stem", "image_size", "output"),
+    [
+        ("7x7", 224, 7),
+        ("7x7", 256, 8),
+        ("7x7", 64, 2),
+        ("7x7", 32, 1),
+        ("7x7", 8, 1),
+        ("3x3", 32, 4),
+        ("3x3", 16, 2),
+        ("3x3", 8, 1),
+    ],
+)
+def test_stem_and_image_size_decide_the_size_that_is_pooled(stem, image_size, output):
+    config = ModelConfig(depth=18, width=4, stem=stem, image_size=image_size)
+    assert size_before_pool(config) == (output, output)
+
+
+@pytest.mark.parametrize(("image_size", "output"), [(15, 2), (16, 2), (17, 3)])
+def test_both_branches_of_a_block_fit_at_odd_and_even_sizes(image_size, output):
+    config = ModelConfig(depth=50, width=4, stem="3x3", image_size=image_size)
+    assert size_before_pool(config) == (output, output)
+
+
+def test_a_bottleneck_strides_in_its_3x3_convolution():
+    strided = [
+        layer.kernel_size[0]
+        for layer in resnet50().layers
+        if isinstance(layer, keras.layers.Conv2D) and layer.strides == (2, 2)
+    ]
+    # The stem, and in three stages the 3x3 of the first block and the 1x1 of its shortcut.
+    assert sorted(strided) == [1, 1, 1, 3, 3, 3, 7]
+
+
+# 2. Types.
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+def test_logits_are_float32(precision):
+    model = build_resnet(TINY, classes=10, precision=precision)
+    image = np.zeros([2, 16, 16, 3], np.float32)
+    assert model(image, training=False).dtype.name == "float32"
+
+
+def test_mixed_precision_convolves_in_float16_with_float32_weights():
+    model = build_resnet(TINY, classes=10, precision="mixed_float16")
+    convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+    assert {layer.compute_dtype for layer in convolutions} == {"float16"}
+    assert {variable.dtype.name for variable in model.variables} == {"float32"}
+
+
+# 3. The initial state.
+
+
+@pytest.mark.parametrize(("depth", "blocks"), [(18, 8), (34, 16), (50, 16)])
+def test_the_last_scale_of_each_block_is_zero(depth, blocks):
+    config = ModelConfig(depth=depth, width=4, stem="3x3", image_size=16)
+    model = build_resnet(config, classes=10)
+    zeros = [
+        layer
+        for layer in model.layers
+        if isinstance(layer, keras.layers.BatchNormalization) and not layer.gamma.numpy().any()
+    ]
+    sums = [layer for layer in model.layers if isinstance(layer, keras.layers.Add)]
+    # Keras lists the layers that a sum adds; the second one is the block's own branch.
+    branches = [layer.input[1].node.layer for layer in sums]
+    assert len(sums) == blocks
+    assert {layer.name for layer in zeros} == {layer.name for layer in branches}
+
+
+def test_all_other_scales_are_one():
+    model = build_resnet(TINY, classes=10)
+    norms = [x for x in model.layers if isinstance(x, keras.layers.BatchNormalization)]
+    scales = {float(value) for layer in norms for value in layer.gamma.numpy()}
+    assert scales == {0.0, 1.0}
+
+
+def test_convolutions_start_with_hes_deviation():
+    kernel = resnet50().get_layer("conv4").kernel.numpy()
+    fan_in = np.prod(kernel.shape[:3])
+    assert kernel.std() == pytest.approx(np.sqrt(2 / fan_in), rel=0.03)
+
+
+def test_equal_seeds_give_equal_weights():
+    ours, theirs = (weights(build_resnet(TINY, 10, seed=3)) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_different_seeds_give_different_kernels():
+    ours, theirs = (build_resnet(TINY, 10, seed=seed).trainable_variables for seed in (3, 4))
+    kernels = [(a, b) for a, b in zip(ours, theirs, strict=True) if is_kernel(a)]
+    assert not any(np.array_equal(a.numpy(), b.numpy()) for a, b in kernels)
+
+
+def test_kernels_of_one_shape_start_differently():
+    kernels = [v.numpy() for v in build_resnet(TINY, 10).trainable_variables if is_kernel(v)]
+    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels)
+
+
+def test_precision_does_not_change_the_initial_weights():
+    ours, theirs = (
+        weights(build_resnet(TINY, 10, precision)) for precision in ("float32", "mixed_float16")
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_names_of_variables_are_the_same_in_every_model_of_a_process():
+    ours, theirs = (build_resnet(TINY, 10) for _ in range(2))
+    assert [v.name for v in ours.variables] == [v.name for v in theirs.variables]
+
+
+# 4. Weight decay.
+
+
+def test_weight_decay_touches_kernels_only():
+    decayed = {v.name.split("/")[1] for v in resnet50().trainable_variables if is_kernel(v)}
+    others = {v.name.split("/")[1] for v in resnet50().trainable_variables if not is_kernel(v)}
+    assert decayed == {"kernel:0"}
+    assert others == {"gamma:0", "beta:0", "bias:0"}

@@ -1,0 +1,242 @@
+"""Loss, gradients and update against arithmetic written here in NumPy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.gradients import LocalGradients, Statistics, cross_entropy
+from trainer.optimizer import Momentum
+from trainer.presets import PRESETS
+
+STATISTICS = Statistics((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
+RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]
+
+
+def optimizer_config(**changes):
+    return replace(PRESETS["digits"].optimizer, **changes)
+
+
+# 1. The update.
+
+
+def start(seed=0):
+    source = np.random.default_rng(seed)
+    return {
+        "kernel": source.normal(size=(4, 3)),
+        "convolution": source.normal(size=(2, 2, 3, 4)),
+        "bias": source.normal(size=3),
+        "scale": source.normal(size=4),
+    }
+
+
+def gradients_at(step):
+    return start(100 + step)
+
+
+def expected(values, momentum, decay, *, nesterov):
+    """The same steps in float64, from the papers' formulas."""
+    values = {name: value.copy() for name, value in values.items()}
+    velocity = {name: np.zeros_like(value) for name, value in values.items()}
+    for step, rate in enumerate(RATES):
+        for name, gradient in gradients_at(step).items():
+            if name in ("kernel", "convolution"):
+                gradient = gradient + decay * values[name]  # noqa: PLW2901
+            velocity[name] = momentum * velocity[name] + gradient
+            ahead = gradient + momentum * velocity[name] if nesterov else velocity[name]
+            values[name] = values[name] - rate * ahead
+    return values, velocity
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_updates_are_those_of_the_formula(momentum, decay, nesterov):
+    variables = {name: tf.Variable(value.astype(np.float32)) for name, value in start().items()}
+    config = optimizer_config(momentum=momentum, weight_decay=decay, nesterov=nesterov)
+    optimizer = Momentum(list(variables.values()), config)
+    for step, rate in enumerate(RATES):
+        gradients = [tf.constant(g, tf.float32) for g in gradients_at(step).values()]
+        optimizer.apply(gradients, tf.constant(rate))
+    values, velocities = expected(start(), momentum, decay, nesterov=nesterov)
+    for (name, variable), slot in zip(variables.items(), optimizer.slots, strict=True):
+        np.testing.assert_allclose(variable.numpy(), values[name], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(slot.numpy(), velocities[name], rtol=1e-5, atol=1e-5)
+
+
+def test_the_update_is_the_same_inside_a_graph():
+    results = []
+    for wrap in (lambda f: f, lambda f: tf.function(f, autograph=False)):
+        variable = tf.Variable(start()["kernel"].astype(np.float32))
+        optimizer = Momentum([variable], optimizer_config(weight_decay=0.01))
+        update = wrap(lambda g, rate, apply=optimizer.apply: apply([g], rate))
+        for step, rate in enumerate(RATES):
+            update(tf.constant(gradients_at(step)["kernel"], tf.float32), tf.constant(rate))
+        results.append(variable.numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-6, atol=1e-6)
+
+
+def test_weight_decay_leaves_scales_and_biases_alone():
+    variables = [tf.Variable(tf.ones([4])), tf.Variable(tf.ones([4, 2]))]
+    optimizer = Momentum(variables, optimizer_config(weight_decay=0.5, nesterov=False))
+    optimizer.apply([tf.zeros([4]), tf.zeros([4, 2])], tf.constant(1.0))
+    assert np.array_equal(variables[0].numpy(), np.ones(4))
+    assert np.array_equal(variables[1].numpy(), np.full([4, 2], 0.5))
+
+
+def test_velocities_start_at_zero_in_the_shape_of_their_variables():
+    variables = [tf.Variable(tf.ones([4, 2])), tf.Variable(tf.ones([3]))]
+    slots = Momentum(variables, optimizer_config()).slots
+    assert [slot.numpy().tolist() for slot in slots] == [[[0, 0]] * 4, [0, 0, 0]]
+
+
+def test_a_gradient_too_few_is_refused():
+    optimizer = Momentum([tf.Variable(1.0), tf.Variable(2.0)], optimizer_config())
+    with pytest.raises(ValueError, match="zip"):
+        optimizer.apply([tf.constant(1.0)], tf.constant(0.1))
+
+
+# 2. The loss.
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_cross_entropy_is_that_of_the_definition(smoothing):
+    source = np.random.default_rng(0)
+    logits = source.normal(scale=4, size=(6, 10))
+    label = np.array([0, 9, 3, 3, 5, 7])
+    logarithms = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    target = np.full((6, 10), smoothing / 10)
+    target[np.arange(6), label] += 1 - smoothing
+    wanted = -(target * logarithms).sum(1)
+    found = cross_entropy(tf.constant(logits, tf.float32), tf.constant(label, tf.int32), smoothing)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+def test_cross_entropy_of_equal_logits_is_the_logarithm_of_the_classes():
+    found = cross_entropy(tf.zeros([1, 1000]), tf.constant([7]), 0.1)
+    assert found.numpy()[0] == pytest.approx(np.log(1000), rel=1e-6)
+
+
+def test_cross_entropy_of_large_logits_is_finite():
+    found = cross_entropy(tf.constant([[1e4, -1e4]]), tf.constant([1]))
+    assert found.numpy()[0] == pytest.approx(2e4)
+
+
+# 3. The gradients of one rank.
+
+
+def small_model():
+    first, second = (keras.initializers.GlorotUniform(seed=seed) for seed in (1, 2))
+    return keras.Sequential(
+        [
+            keras.layers.Conv2D(
+                4, 3, activation="tanh", kernel_initializer=first, input_shape=(6, 6, 3)
+            ),
+            keras.layers.Flatten(),
+            keras.layers.Dense(5, kernel_initializer=second),
+        ]
+    )
+
+
+def batch_of(size, seed=0):
+    source = np.random.default_rng(seed)
+    return {
+        "image": tf.constant(source.integers(0, 256, (size, 6, 6, 3)), tf.uint8),
+        "label": tf.constant(source.integers(0, 5, size), tf.int32),
+        "weight": tf.ones([size]),
+        "flip": tf.constant(source.integers(0, 2, size), tf.bool),
+    }
+
+
+def differentiate(model, batch, accumulation=1, scale=1.0, global_batch=24):
+    config = replace(
+        PRESETS["digits"],
+        batch_size=24,
+        optimizer=optimizer_config(accumulation=accumulation, label_smoothing=0.1),
+    )
+    local = LocalGradients(model, STATISTICS, config, global_batch)
+    gradients, sums = tf.function(local, autograph=False)(batch, tf.constant(scale))
+    return [gradient.numpy() for gradient in gradients], sums.numpy()
+
+
+def part(batch, begin, end):
+    return {key: value[begin:end] for key, value in batch.items()}
+
+
+def assert_same(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("accumulation", [2, 3, 24])
+def test_micro_batches_add_up_to_the_batch(accumulation):
+    model, batch = small_model(), batch_of(24)
+    whole, whole_sums = differentiate(model, batch)
+    pieces, piece_sums = differentiate(model, batch, accumulation)
+    assert_same(pieces, whole)
+    np.testing.assert_allclose(piece_sums, whole_sums, rtol=1e-5)
+
+
+def test_parts_of_several_ranks_add_up_to_the_batch():
+    model, batch = small_model(), batch_of(24)
+    whole, whole_sums = differentiate(model, batch)
+    first, first_sums = differentiate(model, part(batch, 0, 10))
+    second, second_sums = differentiate(model, part(batch, 10, 24))
+    assert_same([a + b for a, b in zip(first, second, strict=True)], whole)
+    np.testing.assert_allclose(first_sums + second_sums, whole_sums, rtol=1e-5)
+
+
+def test_the_loss_is_the_sum_over_images_divided_by_the_global_batch():
+    model, batch = small_model(), batch_of(24)
+    _, sums = differentiate(model, batch, global_batch=100)
+    image = np.where(
+        batch["flip"].numpy()[:, None, None, None],
+        batch["image"].numpy()[:, :, ::-1],
+        batch["image"].numpy(),
+    )
+    logits = model((image - np.array(STATISTICS.mean)) / np.array(STATISTICS.deviation))
+    losses = cross_entropy(logits, batch["label"], 0.1).numpy()
+    hits = (logits.numpy().argmax(1) == batch["label"].numpy()).sum()
+    np.testing.assert_allclose(sums, [losses.sum() / 100, hits, 24], rtol=1e-5)
+
+
+def test_gradients_are_slopes_of_the_loss():
+    model, batch = small_model(), batch_of(24)
+    gradients, sums = differentiate(model, batch)
+    weights = model.trainable_variables
+    length = np.sqrt(sum((g**2).sum() for g in gradients))
+    for weight, gradient in zip(weights, gradients, strict=True):
+        weight.assign_sub(1e-2 / length * gradient)
+    _, after = differentiate(model, batch)
+    assert sums[0] - after[0] == pytest.approx(1e-2 * length, rel=0.05)
+
+
+def test_the_scale_multiplies_gradients_but_not_the_loss():
+    model, batch = small_model(), batch_of(24)
+    plain, plain_sums = differentiate(model, batch)
+    scaled, scaled_sums = differentiate(model, batch, scale=1024.0)
+    assert_same([gradient / 1024 for gradient in scaled], plain)
+    np.testing.assert_allclose(scaled_sums, plain_sums, rtol=1e-6)
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_images_of_weight_zero_contribute_nothing(accumulation):
+    model, batch = small_model(), batch_of(24)
+    ignored = np.zeros(24, bool)
+    ignored[[0, 5, 6, 7, 23]] = True
+    blanked = {**batch, "weight": tf.constant(np.where(ignored, 0.0, 1.0), tf.float32)}
+    kept = {key: tf.boolean_mask(value, ~ignored) for key, value in batch.items()}
+    gradients, sums = differentiate(model, blanked, accumulation)
+    wanted, wanted_sums = differentiate(model, kept)
+    assert_same(gradients, wanted)
+    np.testing.assert_allclose(sums, wanted_sums, rtol=1e-5)
+    assert sums[2] == 19
+
+
+def test_a_batch_of_weight_zero_has_zero_gradients():
+    model, batch = small_model(), batch_of(24)
+    gradients, sums = differentiate(model, {**batch, "weight": tf.zeros([24])})
+    assert not any(gradient.any() for gradient in gradients)
+    assert sums.tolist() == [0, 0, 0]

@@ -1,0 +1,257 @@
+"""The run folder: what it holds, and when a run may be continued."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from trainer.errors import CheckpointError
+from trainer.presets import PRESETS
+from trainer.run import RunFolder, check_continues, new_name, without
+
+DIGITS = PRESETS["digits"]
+FACTS = {"ranks": 2, "global_batch": 64, "data_version": "abc"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of digits on two ranks that exists."""
+    folder = RunFolder(tmp_path / "runs" / "first")
+    folder.create(DIGITS, FACTS)
+    return folder
+
+
+def continues(run, config=DIGITS, global_batch=64, data_version="abc"):
+    check_continues(run, config, global_batch, data_version)
+    return True
+
+
+def refusal(run, **changes):
+    with pytest.raises(CheckpointError) as caught:
+        continues(run, **changes)
+    return str(caught.value)
+
+
+def with_group(group, **changes):
+    return replace(DIGITS, **{group: replace(getattr(DIGITS, group), **changes)})
+
+
+# 1. Whether a run may be continued.
+
+
+def test_the_same_configuration_continues(run):
+    assert continues(run)
+
+
+def test_a_run_that_does_not_exist_may_be_started(tmp_path):
+    assert continues(RunFolder(tmp_path / "new"))
+
+
+def test_an_empty_folder_may_become_a_run(tmp_path):
+    assert continues(RunFolder(tmp_path))
+
+
+def test_resume_never_refuses_a_run_that_exists(run):
+    message = refusal(run, config=replace(DIGITS, resume="never"))
+    assert f"{run.path}: exists" in message
+    assert "--resume auto" in message
+
+
+def test_resume_never_starts_a_new_run(tmp_path):
+    assert continues(RunFolder(tmp_path / "new"), config=replace(DIGITS, resume="never"))
+
+
+def test_another_configuration_is_refused_with_every_difference(run):
+    other = replace(
+        with_group("optimizer", learning_rate=0.9, decay_epochs=(1.0, 2.0)), epochs=30, seed=1
+    )
+    message = refusal(run, config=other)
+    assert str(run.path) in message
+    assert "--optimizer.learning-rate: 0.4 then, 0.9 now" in message
+    assert "--optimizer.decay-epochs: (30.0, 60.0, 80.0) then, (1.0, 2.0) now" in message
+    assert "--epochs: 20 then, 30 now" in message
+    assert "--seed: 0 then, 1 now" in message
+    assert message.count(" then, ") == 4
+
+
+def test_another_global_batch_is_refused(run):
+    message = refusal(run, global_batch=128)
+    assert "64 then, 128 now" in message
+    assert message.count(" then, ") == 1
+
+
+def test_another_data_version_is_refused(run):
+    assert "data version: abc then, def now" in refusal(run, data_version="def")
+
+
+def test_all_kinds_of_differences_are_listed_at_once(run):
+    message = refusal(run, config=replace(DIGITS, seed=5), global_batch=128, data_version="def")
+    assert message.count(" then, ") == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(DIGITS, name="first"),
+        replace(DIGITS, runs_dir="elsewhere"),
+        replace(DIGITS, preset="custom"),
+        replace(DIGITS, ranks=4, batch_size=16),
+        replace(DIGITS, max_steps=3),
+        with_group("data", dir="elsewhere", decode_threads=3, prefetch_batches=9),
+        with_group("compute", steps_per_loop=7, threads=1),
+        with_group("exchange", groups=4, cycle_time_ms=3.0),
+        with_group("evaluation", every_epochs=0, batch_size=5),
+        with_group("checkpoint", every_epochs=5, keep=1, keep_best=True),
+        with_group("log", every_steps=1, tensorboard_dir="elsewhere"),
+    ],
+    ids=[
+        "name",
+        "runs_dir",
+        "preset",
+        "ranks",
+        "max_steps",
+        "data",
+        "compute",
+        "exchange",
+        "evaluation",
+        "checkpoint",
+        "log",
+    ],
+)
+def test_what_does_not_decide_the_result_may_change(run, changed):
+    assert continues(run, config=changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        with_group("data", streams=4),
+        with_group("data", shuffle_window=9),
+        with_group("model", depth=18),
+        with_group("compute", precision="mixed_float16"),
+        with_group("optimizer", accumulation=2),
+    ],
+    ids=["streams", "window", "model", "precision", "accumulation"],
+)
+def test_what_decides_the_result_may_not_change(run, changed):
+    assert refusal(run, config=changed).count(" then, ") == 1
+
+
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    message = refusal(RunFolder(tmp_path))
+    assert f"{tmp_path}: exists and is not a run" in message
+
+
+def test_a_file_where_the_run_would_be_is_refused(tmp_path):
+    (tmp_path / "first").write_text("years of work")
+    assert str(tmp_path / "first") in refusal(RunFolder(tmp_path / "first"))
+
+
+@pytest.mark.parametrize("text", ["", '{"config": {', '{"model_type": "bert"}', "[]", "null"])
+def test_a_folder_whose_config_is_not_a_runs_is_refused(run, text):
+    (run.path / "config.json").write_text(text)
+    assert str(run.path) in refusal(run)
+
+
+def test_a_missing_folder_has_no_configuration(tmp_path):
+    with pytest.raises(CheckpointError, match=f"{tmp_path}/none: is not the folder of a run"):
+        RunFolder(tmp_path / "none").config()
+
+
+# 2. What the folder holds.
+
+
+def test_the_configuration_of_a_run_comes_back(run):
+    assert run.config() == DIGITS
+
+
+def test_the_facts_of_a_run_come_back(run):
+    assert run.stored().items() >= FACTS.items()
+
+
+def test_a_run_exists_once_it_is_created(tmp_path):
+    run = RunFolder(tmp_path / "runs" / "first")
+    assert not run.exists
+    run.create(DIGITS, FACTS)
+    assert run.exists
+
+
+def test_latest_points_to_the_newest_run(run):
+    latest = run.path.parent / "latest"
+    assert latest.resolve() == run.path.resolve()
+    RunFolder(run.path.parent / "second").create(DIGITS, FACTS)
+    assert latest.resolve() == (run.path.parent / "second").resolve()
+
+
+def test_latest_follows_a_run_that_is_continued(run):
+    RunFolder(run.path.parent / "second").create(DIGITS, FACTS)
+    run.point_latest()
+    assert (run.path.parent / "latest").resolve() == run.path.resolve()
+
+
+def test_latest_still_points_to_the_run_when_all_runs_move(run):
+    moved = run.path.parent.rename(run.path.parent.with_name("moved"))
+    assert RunFolder(moved / "latest").config() == DIGITS
+
+
+def test_a_folder_called_latest_stays(tmp_path):
+    (tmp_path / "latest").mkdir()
+    (tmp_path / "latest" / "thesis.txt").write_text("years of work")
+    RunFolder(tmp_path / "first").create(DIGITS, FACTS)
+    assert (tmp_path / "latest" / "thesis.txt").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"first", "latest"}
+
+
+def test_pointing_to_the_latest_leaves_no_other_link(run):
+    run.point_latest()
+    assert {path.name for path in run.path.parent.iterdir()} == {"first", "latest"}
+
+
+def test_the_result_is_json(run):
+    run.write_result({"top1": 0.99, "seconds": {"train": 3.5}, "top5": None})
+    written = json.loads((run.path / "result.json").read_text())
+    assert written == {"top1": 0.99, "seconds": {"train": 3.5}, "top5": None}
+
+
+def test_a_result_replaces_the_one_before_and_leaves_nothing_else(run):
+    run.write_result({"top1": 0.5})
+    before = {path.name for path in run.path.iterdir()}
+    run.write_result({"top1": 0.6})
+    assert json.loads((run.path / "result.json").read_text()) == {"top1": 0.6}
+    assert {path.name for path in run.path.iterdir()} == before == {"config.json", "result.json"}
+
+
+def test_a_result_that_cannot_be_written_leaves_the_one_before(run):
+    run.write_result({"top1": 0.5})
+    with pytest.raises(TypeError):
+        run.write_result({"top1": object()})
+    assert json.loads((run.path / "result.json").read_text()) == {"top1": 0.5}
+
+
+# 3. Names.
+
+
+def test_a_new_name_is_made_of_preset_and_time():
+    now = datetime(2024, 3, 9, 7, 5, 2, 45_999, tzinfo=UTC)
+    assert new_name(DIGITS, now) == "digits-20240309-070502-045"
+
+
+def test_a_new_name_is_a_valid_one():
+    now = datetime(2024, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    for preset in PRESETS.values():
+        name = new_name(preset, now)
+        assert replace(preset, name=name).name == name
+
+
+def test_names_sort_by_time():
+    times = [datetime(2024, 1, d, h, tzinfo=UTC) for d in (9, 10) for h in (9, 10)]
+    names = [new_name(DIGITS, time) for time in times]
+    assert names == sorted(names)
+
+
+def test_comparison_leaves_out_groups_and_single_keys():
+    left = without(DIGITS, "data", "model.depth", "seed")
+    assert "model.width" in left
+    assert not {"model.depth", "seed", "data.dir", "data.streams"} & left.keys()
