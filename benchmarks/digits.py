@@ -21,9 +21,8 @@ from benchmarks.environment import environment
 
 def main() -> None:
     """Train, print a table, write the raw results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    layout = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -41,11 +40,11 @@ def main() -> None:
             f"{seed:>4}  {result['top1']:>14.2%}  {result['training_seconds']:>7.1f}"
             f"  {result['images_per_second']:>8.1f}"
         )
-    accuracies = [result["top1"] for result in rounds]
-    seconds = [result["training_seconds"] for result in rounds]
+    accuracies = sorted(result["top1"] for result in rounds)
+    seconds = sorted(result["training_seconds"] for result in rounds)
     print(
-        f"median {statistics.median(accuracies):.2%} ({min(accuracies):.2%} to {max(accuracies):.2%})"
-        f" in {statistics.median(seconds):.1f} s ({min(seconds):.1f} to {max(seconds):.1f})"
+        f"median {statistics.median(accuracies):.2%} ({accuracies[0]:.2%} to {accuracies[-1]:.2%})"
+        f" in {statistics.median(seconds):.1f} s ({seconds[0]:.1f} to {seconds[-1]:.1f})"
     )
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)

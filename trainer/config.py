@@ -56,7 +56,7 @@ class DataConfig:
 
     on_corrupt: Literal["fail", "skip"] = "fail"
     """An image that cannot be decoded ends the run with its shard and index (fail), or is left out
-    of the loss, named and counted (skip; costs about a tenth of the input's speed)."""
+    of the loss, named and counted (skip; slower, as each image becomes a data set of its own)."""
 
     decode_threads: Annotated[int, NotNegative] = 0
     """Images decoded at once in a rank; 0 is the rank's share of the cores."""

@@ -39,7 +39,7 @@ class Console:
             transient=True,
             disable=silent or not sys.stdout.isatty(),
         )
-        self._task = self._bar.add_task("training", total=steps)
+        self._task = self._bar.add_task("compiling", total=steps)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -55,7 +55,9 @@ class Console:
 
     def progress(self, step: int) -> None:
         """Move the bar; called from the heartbeat, so it moves within a call as well."""
-        self._bar.update(self._task, completed=step)
+        self._bar.update(
+            self._task, completed=step, description="training" if step else "compiling"
+        )
 
     def say(self, text: str) -> None:
         """Print a line."""

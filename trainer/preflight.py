@@ -102,8 +102,8 @@ def warn(prepared: Prepared, local_ranks: int) -> None:
     notes = []
     if local_ranks > cores():
         notes.append(
-            f"{local_ranks} ranks share {cores()} cores: they will take turns; --ranks {cores()} is"
-            " as fast"
+            f"{local_ranks} ranks share {cores()} cores and will take turns; --ranks {cores()}"
+            " gives each its own"
         )
     if prepared.manifest:
         empty = empty_classes(prepared.manifest, "train")

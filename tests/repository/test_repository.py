@@ -77,13 +77,17 @@ def test_horovod_is_compiled_against_the_tensorflow_that_is_installed():
 def test_help_lists_every_target_that_a_person_may_want():
     text = (ROOT / "Makefile").read_text()
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
-    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert {line.split()[0] for line in shown.stdout.splitlines()} == set(phony)
 
 
 def test_the_readme_names_only_targets_and_files_that_exist():
     readme = (ROOT / "README.md").read_text()
-    targets = set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split())
+    targets = set(
+        re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    )
     for target in re.findall(r"(?:^    |`)make ([a-z-]+)", readme, re.MULTILINE):
         assert target in targets, target
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", readme):

@@ -13,10 +13,11 @@ from trainer.checkpoint import CheckpointFolder
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 300
 
-TINY = (
-    "--model.depth 18 --model.width 4 --model.image-size 8 --epochs 2 --optimizer.warmup-epochs 0.5"
-    " --data.streams 4 --data.shuffle-window 50 --log.every-steps 5"
-).split()
+TINY = [
+    *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),
+    *("--epochs", "2", "--optimizer.warmup-epochs", "0.5"),
+    *("--data.streams", "4", "--data.shuffle-window", "50", "--log.every-steps", "5"),
+]
 """Options that make the digits preset train in a second or two."""
 
 

@@ -62,11 +62,11 @@ def plain_model(seed: int = 0) -> keras.Model:
     return keras.Model(image, keras.layers.Dense(10, kernel_initializer=init, name="logits")(x))
 
 
-def values(variables: Any) -> list[np.ndarray]:
+def values(variables: Any) -> list[Any]:
     return [np.array(v.numpy()) for v in variables]
 
 
-def exchange(config: ExchangeConfig, arrays: list[list[np.ndarray]]) -> dict[str, Any]:
+def exchange(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, Any]:
     """All communications of a world, with the arrays of this rank."""
     world = start(TrainConfig(exchange=config, data=DataConfig(source="synthetic")))
     mine = [tf.constant(array) for array in arrays[world.rank]]

@@ -141,7 +141,9 @@ def test_corrupt_images_are_skipped_named_and_counted_if_asked_for(tmp_path):
     done = run_trainer("train", *args, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped train-00001-of-00003.tfrecord, record 34: cannot be read" in done.stdout
-    assert "skipped train-00001-of-00003.tfrecord, record 35: label 99 is not a class" in done.stdout
+    assert (
+        "skipped train-00001-of-00003.tfrecord, record 35: label 99 is not a class" in done.stdout
+    )
     lines = metrics(tmp_path / "runs" / "run", "train")
     assert sum(line.get("images_left_out", 0) for line in lines) == 2
 

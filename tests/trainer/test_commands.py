@@ -44,6 +44,7 @@ def test_usage(tmp_path, args, status):
     assert "python -m trainer COMMAND" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_prepare_twice_is_harmless_and_never_overwrites_something_else(tmp_path):
     for _ in range(2):
         done = run_trainer("prepare", "digits", "--output", "d", cwd=tmp_path)

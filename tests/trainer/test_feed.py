@@ -18,7 +18,13 @@ from trainer.data.records import Record, write_split
 from trainer.data.source import Source
 
 CONFIG = DataConfig(
-    source="tfrecords", dir=".", streams=4, shuffle_window=7, augment="none", flip=False, eval_crop=1.0
+    source="tfrecords",
+    dir=".",
+    streams=4,
+    shuffle_window=7,
+    augment="none",
+    flip=False,
+    eval_crop=1.0,
 )
 
 
@@ -26,7 +32,9 @@ def numbered_record(number, classes=10):
     """A picture of 8 x 8 pixels whose colour is its number."""
     buffer = io.BytesIO()
     Image.new("RGB", (8, 8), (number % 256, number // 256, 7)).save(buffer, format="PNG")
-    return Record(buffer.getvalue(), "PNG", 8, 8, number % classes, str(number % classes), f"{number}.png")
+    return Record(
+        buffer.getvalue(), "PNG", 8, 8, number % classes, str(number % classes), f"{number}.png"
+    )
 
 
 def write_source(folder: Path, images: int, shards: int, config: DataConfig = CONFIG) -> Source:
@@ -47,7 +55,9 @@ def global_batches(source, ranks, global_batch, steps, start=0):
     """The pictures of each step, over all ranks, in the order of their positions."""
     parts = [
         numbers(
-            training_batches(source, r, ranks, global_batch // ranks, start * global_batch, 1).take(steps)
+            training_batches(source, r, ranks, global_batch // ranks, start * global_batch, 1).take(
+                steps
+            )
         )
         for r in range(ranks)
     ]
@@ -88,8 +98,8 @@ def test_images_are_augmented_alike_at_any_world_size_and_after_any_resume(digit
     manifest = load_manifest(digits_folder)
     config = replace(CONFIG, streams=8, augment="random-resized-crop", flip=True)
     source = Source(digits_folder, manifest.splits["train"], 10, 12, config, 0)
-    alone = [b for b in training_batches(source, 0, 1, 32, 0, 2).take(8).as_numpy_iterator()]
-    second = [b for b in training_batches(source, 1, 2, 16, 3 * 32, 1).take(5).as_numpy_iterator()]
+    alone = list(training_batches(source, 0, 1, 32, 0, 2).take(8).as_numpy_iterator())
+    second = list(training_batches(source, 1, 2, 16, 3 * 32, 1).take(5).as_numpy_iterator())
     for whole, half in zip(alone[3:], second, strict=True):
         for key in ("image", "label", "flip"):
             assert np.array_equal(whole[key][1::2], half[key]), key
@@ -107,9 +117,7 @@ def test_evaluation_of_a_prime_number_of_images_counts_each_once(tmp_path, ranks
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_a_rank_reads_its_share_of_the_bytes_and_little_more(tmp_path, ranks):
     noise = np.random.default_rng(0)
-    payload = [
-        Record(noise.bytes(40_000), "PNG", 8, 8, 0, "0", f"{n}.png") for n in range(1200)
-    ]
+    payload = [Record(noise.bytes(40_000), "PNG", 8, 8, 0, "0", f"{n}.png") for n in range(1200)]
     split = write_split(tmp_path, "train", payload, 12, 10)
     source = Source(tmp_path, split, 10, 8, replace(CONFIG, streams=8, shuffle_window=25), 0)
     total = sum(shard.bytes for shard in split.shards)

@@ -39,11 +39,14 @@ def wait_for_line(process, pattern, seconds=120):
 def ranks_of(launcher):
     """Processes of the ranks that a launcher has started, by rank."""
     listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(launcher.pid)], capture_output=True, text=True, check=True
+        ["ps", "-o", "pid=", "--ppid", str(launcher.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     pids = [int(pid) for pid in listed.stdout.split()]
     return {
-        int(re.search(rb"HOROVOD_RANK=(\d+)", open(f"/proc/{pid}/environ", "rb").read())[1]): pid
+        int(re.search(rb"HOROVOD_RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())[1]): pid
         for pid in pids
     }
 
@@ -99,7 +102,7 @@ def test_second_interrupt_leaves_at_once(tmp_path):
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
     assert "steps since the last checkpoint are lost" in err
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in ranks.values())
+    assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
 
 
 def test_a_killed_rank_ends_the_others_and_is_named(tmp_path):
@@ -118,7 +121,7 @@ def test_ranks_end_when_their_launcher_is_killed(tmp_path):
     ranks = ranks_of(process)
     process.kill()
     deadline = time.monotonic() + 30
-    while any(os.path.exists(f"/proc/{pid}") for pid in ranks.values()):
+    while any(Path(f"/proc/{pid}").exists() for pid in ranks.values()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert final_state(tmp_path / "runs" / "run")
@@ -128,12 +131,21 @@ def test_gloo_under_mpirun_trains_as_one_world(tmp_path):
     # What mpirun sets is all that a rank sees of it.
     processes = [
         start_trainer(
-            "train", *TINY, "--name", "run", "--max-steps", "3",
+            "train",
+            *TINY,
+            "--name",
+            "run",
+            "--max-steps",
+            "3",
             cwd=tmp_path,
-            env={"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2",
-                 "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-                 "PMIX_NAMESPACE": f"test-{os.getpid()}"},
-        )  # fmt: skip
+            env={
+                "OMPI_COMM_WORLD_RANK": str(rank),
+                "OMPI_COMM_WORLD_SIZE": "2",
+                "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
+                "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                "PMIX_NAMESPACE": f"test-{os.getpid()}",
+            },
+        )
         for rank in range(2)
     ]
     outputs = [process.communicate(timeout=120) for process in processes]
@@ -164,7 +176,18 @@ def two_namespaces():
         ip("link", "set", bridge, "up")
         for number, name in enumerate(names):
             ip("netns", "add", name)
-            ip("link", "add", f"{bridge}v{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip(
+                "link",
+                "add",
+                f"{bridge}v{number}",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                name,
+            )
             ip("link", "set", f"{bridge}v{number}", "master", bridge, "up")
             ip("-n", name, "addr", "add", f"10.77.13.{10 + number}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
@@ -172,7 +195,9 @@ def two_namespaces():
             # Gloo's second context ignores its interface's name and asks for the host's address.
             hosts = Path("/etc/netns", name, "hosts")
             hosts.parent.mkdir(parents=True)
-            hosts.write_text(f"127.0.0.1 localhost\n10.77.13.{10 + number} {socket.gethostname()}\n")
+            hosts.write_text(
+                f"127.0.0.1 localhost\n10.77.13.{10 + number} {socket.gethostname()}\n"
+            )
         yield names
     finally:
         for name in names:

@@ -1,7 +1,7 @@
 """Run a function in several real Horovod ranks and return what each of them returned.
 
-The functions live in `tests.trainer.scenarios`; arguments and results travel as pickles in files, so
-that a test can compare arrays to the bit.
+The functions live in `tests.trainer.scenarios`; arguments and results travel as pickles in files,
+so that a test can compare arrays to the bit.
 """
 
 import os
@@ -47,7 +47,14 @@ def run_world(
             if ranks > 1:
                 env = rank_environment(env, rank, ranks, port)
             env |= {**QUIET, **(overrides[rank] if overrides else {})}
-            command = [sys.executable, "-m", "tests.trainer.world", scenario.__name__, scratch, str(rank)]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.trainer.world",
+                scenario.__name__,
+                scratch,
+                str(rank),
+            ]
             processes.append(
                 subprocess.Popen(
                     [*(prefixes[rank] if prefixes else ()), *command],
