@@ -67,7 +67,8 @@ class CheckpointFolder:
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for name, data in files.items()
         }
-        shutil.rmtree(scratch, ignore_errors=True)
+        for left_over in self.folder.glob(".step-*.partial"):
+            shutil.rmtree(left_over, ignore_errors=True)
         try:
             scratch.mkdir()
             for name, data in {**files, DONE: json.dumps(listing).encode()}.items():
@@ -116,11 +117,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """
     try:
         listing = json.loads((path / DONE).read_text())
-        for name, wanted in listing.items():
+        for name in (STATE, META):
             with (path / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if digest != wanted["sha256"]:
-                raise CheckpointError(f"{path / name}: damaged (its checksum differs)")
+            found = {"bytes": (path / name).stat().st_size, "sha256": digest}
+            if listing[name] != found:
+                raise CheckpointError(f"{path / name}: damaged (size or checksum differs)")
         meta = json.loads((path / META).read_text())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: incomplete ({error})") from error

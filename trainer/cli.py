@@ -8,6 +8,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -124,9 +125,8 @@ def _preset(args: Sequence[str]) -> TrainConfig:
             name = args[position + 1] if position + 1 < len(args) else ""
         elif arg.startswith("--preset="):
             name = arg.removeprefix("--preset=")
-    if name not in PRESETS:
-        raise ConfigError([f"--preset: {name!r} is not one of {', '.join(PRESETS)}"])
-    return PRESETS[name]
+    # One that does not exist is reported with whatever else is wrong.
+    return PRESETS.get(name, PRESETS["digits"])
 
 
 def _train_help() -> str:
@@ -151,6 +151,11 @@ def _parse(default: T, command: str, args: Sequence[str], description: str | Non
     ]
     if "--help" in args or "-h" in args:
         _reflow(cls)
+    else:
+        single = {leaf.flag for leaf in fields.leaves(cls) if get_origin(leaf.type) is not tuple}
+        bare = [a for a, after in pairwise([*args, "--"]) if a in single and after[:2] == "--"]
+        strange += [f"{flag}: needs a value" for flag in bare]
+        args = [arg for arg in args if arg not in bare]
     try:
         with _registry():
             built, left = tyro.cli(

@@ -207,8 +207,8 @@ class LogConfig:
 class TrainConfig:
     """One training run."""
 
-    preset: str = "custom"
-    """Name of the preset this configuration started from."""
+    preset: Literal["digits", "synthetic", "imagenet-1gpu", "imagenet-ndv2"] = "digits"
+    """The preset that the other options are changes of."""
 
     name: str | None = None
     """Name of the run and its folder; none makes one of preset and time. A run that exists is
@@ -252,17 +252,12 @@ class TrainConfig:
             raise ConfigError(problems)
 
 
-def to_args(config: TrainConfig, base: TrainConfig | None = None) -> list[str]:
-    """The command line that makes this configuration: `--preset` and whatever differs from it.
-
-    Args:
-        config: what the command line shall give.
-        base: the preset's own configuration; none is looked up by `config.preset`.
-    """
+def to_args(config: TrainConfig) -> list[str]:
+    """The command line that makes this configuration: its preset and whatever differs from it."""
     from trainer.presets import PRESETS
 
-    base = base or PRESETS.get(config.preset, TrainConfig())
-    args = ["--preset", config.preset] if config.preset in PRESETS else []
+    base = PRESETS[config.preset]
+    args = ["--preset", config.preset]
     for leaf in fields.leaves(TrainConfig):
         value = fields.get(config, leaf.key)
         if leaf.key != "preset" and value != fields.get(base, leaf.key):
@@ -309,6 +304,10 @@ def _bad_texts(config: TrainConfig) -> list[str]:
         )
     for leaf in fields.leaves(TrainConfig):
         value = fields.get(config, leaf.key)
-        if leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-")):
+        if value == "None":
+            found.append(f"{leaf.flag}: a text 'None' would be read as no text")
+        elif (
+            leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-"))
+        ):
             found.append(f"{leaf.flag}: {value!r} is not a folder's name")
     return found

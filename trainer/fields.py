@@ -7,7 +7,7 @@ through `Annotated`. Standard library only.
 
 import dataclasses
 import difflib
-import math
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -118,7 +118,9 @@ def accepts(hint: Any, value: object) -> bool:
         return isinstance(value, tuple) and all(accepts(get_args(hint)[0], v) for v in value)
     if hint is float:
         return (
-            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) <= sys.float_info.max
         )
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ from typing import Any
 from trainer import __version__, fields
 from trainer.checkpoint import CheckpointFolder
 from trainer.config import TrainConfig
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, ConfigError
 from trainer.metrics import MetricsFile
 
 _MAY_CHANGE = (
@@ -54,20 +54,33 @@ class RunFolder:
             CheckpointError: the folder is not a run's.
         """
         try:
-            data: dict[str, Any] = json.loads((self.path / "config.json").read_text())
+            data = json.loads((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{self.path}: is not the folder of a run ({error})") from error
+        if not isinstance(data, dict) or not {"config", "global_batch", "data_version"} <= set(
+            data
+        ):
+            raise CheckpointError(f"{self.path}: its config.json is not that of a run")
         return data
 
     def config(self) -> TrainConfig:
-        """The configuration that the run was started with."""
-        return fields.from_dict(TrainConfig, self.stored()["config"])
+        """The configuration that the run was started with.
+
+        Raises:
+            CheckpointError: the folder is not a run's, or of a version that knew other options.
+        """
+        try:
+            return fields.from_dict(TrainConfig, self.stored()["config"])
+        except ConfigError as error:
+            raise CheckpointError(
+                f"{self.path}: its config.json cannot be used: {error}"
+            ) from error
 
     def create(self, config: TrainConfig, facts: dict[str, Any]) -> None:
         """Make the folder, and let `latest` beside it point to it."""
         self.path.mkdir(parents=True, exist_ok=True)
         data = {"config": fields.to_dict(config), "code_version": __version__, **facts}
-        (self.path / "config.json").write_text(json.dumps(data, indent=1) + "\n")
+        self._write("config.json", data)
         self.point_latest()
 
     def point_latest(self) -> None:
@@ -81,9 +94,12 @@ class RunFolder:
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json, whole or not at all."""
-        scratch = self.path / ".result.partial"
-        scratch.write_text(json.dumps(result, indent=1) + "\n")
-        scratch.replace(self.path / "result.json")
+        self._write("result.json", result)
+
+    def _write(self, name: str, data: dict[str, Any]) -> None:
+        scratch = self.path / f".{name}.partial"
+        scratch.write_text(json.dumps(data, indent=1) + "\n")
+        scratch.replace(self.path / name)
 
 
 def without(config: TrainConfig, *groups: str) -> dict[str, object]:
@@ -110,7 +126,7 @@ def check_continues(
             is listed.
     """
     if not run.exists:
-        if run.path.exists() and any(run.path.iterdir()):
+        if run.path.exists() and not (run.path.is_dir() and not any(run.path.iterdir())):
             raise CheckpointError(f"{run.path}: exists and is not a run; choose another --name")
         return
     if config.resume == "never":

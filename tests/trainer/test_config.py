@@ -139,7 +139,7 @@ def configs(draw):
 @settings(deadline=None, max_examples=150)
 @given(configs())
 def test_the_arguments_of_a_configuration_give_it_back(wanted):
-    args = to_args(wanted, PRESETS[wanted.preset])
+    args = to_args(wanted)
     assert cli.parse_train(args) == wanted
 
 
@@ -156,7 +156,7 @@ def test_arguments_name_only_what_differs_from_the_preset():
 
 def test_an_empty_list_survives_the_command_line():
     wanted = changed(PRESETS["digits"], {"optimizer.decay_epochs": ()})
-    assert cli.parse_train(to_args(wanted, PRESETS["digits"])) == wanted
+    assert cli.parse_train(to_args(wanted)) == wanted
 
 
 @pytest.mark.parametrize("key", ["name", "data.dir", "log.tensorboard_dir"])
@@ -165,7 +165,7 @@ def test_the_text_none_is_refused_or_survives_the_command_line(key):
     wanted = None
     with contextlib.suppress(ConfigError):
         wanted = changed(PRESETS["digits"], {key: "None"})
-    assert wanted is None or cli.parse_train(to_args(wanted, PRESETS["digits"])) == wanted
+    assert wanted is None or cli.parse_train(to_args(wanted)) == wanted
 
 
 @settings(deadline=None)
@@ -450,3 +450,11 @@ def test_a_bad_configuration_is_refused_before_tensorflow_is_imported():
     assert result.stdout == "False\n"
     assert "--epochs: 0 must be at least 1" in result.stderr
     assert "--batch: there is no such key; did you mean --batch-size?" in result.stderr
+
+
+def test_an_option_without_its_value_is_listed_with_everything_else():
+    with pytest.raises(ConfigError) as caught:
+        cli.parse_train(["--batch-size", "--epochs", "x", "--data.flip"])
+    assert "--batch-size: needs a value" in caught.value.problems
+    assert "--data.flip: needs a value" in caught.value.problems
+    assert any(problem.startswith("--epochs: 'x'") for problem in caught.value.problems)

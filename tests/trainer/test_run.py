@@ -95,7 +95,7 @@ def test_all_kinds_of_differences_are_listed_at_once(run):
     [
         replace(DIGITS, name="first"),
         replace(DIGITS, runs_dir="elsewhere"),
-        replace(DIGITS, preset="custom"),
+        replace(DIGITS, preset="synthetic"),
         replace(DIGITS, ranks=4, batch_size=16),
         replace(DIGITS, max_steps=3),
         with_group("data", dir="elsewhere", decode_threads=3, prefetch_batches=9),

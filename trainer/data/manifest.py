@@ -90,12 +90,12 @@ def load_manifest(folder: Path) -> Manifest:
             raise DataError(
                 f"{path}: schema {data['schema']} is not {SCHEMA}; prepare the data again"
             )
-        manifest = _from_json(data)
+        manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not a manifest ({type(error).__name__}: {error})") from error
-    if manifest.version != data["version"]:
+    if manifest.version != version:
         raise DataError(f"{path}: was edited; its content has version {manifest.version}, not"
-                        f" {data['version']}; prepare the data again")  # fmt: skip
+                        f" {version}; prepare the data again")  # fmt: skip
     _check(manifest, folder)
     return manifest
 

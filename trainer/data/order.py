@@ -101,6 +101,8 @@ class Order:
         length += stream < extra
         shards = self.shards(epoch)
         ends = list(accumulate(self.counts[shard] for shard in shards))
+        if record >= length:
+            return
         for number in range(record // self.window, -(-length // self.window)):
             first = number * self.window
             size = min(self.window, length - first)
