@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.distributed import Communicator
+from trainer.errors import ConfigError
 from trainer.preflight import cores
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
@@ -16,10 +17,21 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
 
 
 def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
-    """Give this rank its GPU, if there are any, and its share of the cores."""
+    """Give this rank its GPU, if there are any, and its share of the cores.
+
+    Raises:
+        ConfigError: there are GPUs, but fewer than ranks on this machine.
+    """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        gpu = gpus[communicator.local_rank % len(gpus)]
+        if communicator.local_size > len(gpus):
+            raise ConfigError(
+                [
+                    f"--ranks: {communicator.local_size} ranks on this machine, which has"
+                    f" {len(gpus)} GPUs; each rank needs one of its own"
+                ]
+            )
+        gpu = gpus[communicator.local_rank]
         tf.config.set_visible_devices(gpu, "GPU")
         tf.config.experimental.set_memory_growth(gpu, True)
     threads = config.compute.threads or share_of_cores(communicator)

@@ -66,6 +66,9 @@ class Communicator(Protocol):
     def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         """The float64 array summed over ranks."""
 
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+
     def shutdown(self) -> None:
         """Leave the world."""
 
@@ -89,6 +92,9 @@ class Alone:
 
     def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         return values
+
+    def barrier(self) -> None:
+        """Nobody to wait for."""
 
     def shutdown(self) -> None:
         """Nothing to leave."""
@@ -159,6 +165,9 @@ class Horovod:
 
         total = self._hvd.allreduce(tf.constant(values, tf.float64), op=self._hvd.Sum, name="sum")
         return np.asarray(total.numpy())
+
+    def barrier(self) -> None:
+        self.gather(None)
 
     def shutdown(self) -> None:
         self._hvd.shutdown()

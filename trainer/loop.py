@@ -160,16 +160,17 @@ class Loop:
 
         def body(number: tf.Tensor, _: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
             step_sums, norm, skipped, go = self._one_step(learning_rates[number])
-            step = tf.concat([step_sums, [norm, 1.0, skipped]], 0)
+            # float64, as float32 would lose count of the images of a long call.
+            step = tf.cast(tf.concat([step_sums, [norm, 1.0, skipped]], 0), tf.float64)
             # All but the norm are added up.
-            keep = tf.constant([1.0] * len(_SUMS) + [0.0, 1.0, 1.0])
+            keep = tf.constant([1.0] * len(_SUMS) + [0.0, 1.0, 1.0], tf.float64)
             return number + 1, go, sums * keep + step
 
         width = len(_SUMS) + 3
         return tf.while_loop(
             more,
             body,
-            (tf.constant(0), tf.constant(value=True), tf.zeros([width])),
+            (tf.constant(0), tf.constant(value=True), tf.zeros([width], tf.float64)),
             # Two steps at once would put two all-reduces of one name in flight.
             parallel_iterations=1,
         )[2]
@@ -189,7 +190,8 @@ class Loop:
                 lambda: self._update([g / scale for g in gradients], moving, learning_rate),
                 lambda: self._skip(before),
             )
-            bad = ~tf.math.is_finite(loss)
+            # A scale of one is no scale: then the gradient itself is too large.
+            bad = ~tf.math.is_finite(loss) | (~finite & (scale <= 1.0))
             skipped = 1.0 - tf.cast(finite, tf.float32)
         else:
             self._update(gradients, moving, learning_rate)

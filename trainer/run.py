@@ -47,6 +47,10 @@ class RunFolder:
     def exists(self) -> bool:
         return (self.path / "config.json").exists()
 
+    @property
+    def finished(self) -> bool:
+        return (self.path / "result.json").exists()
+
     def stored(self) -> dict[str, Any]:
         """What config.json says.
 

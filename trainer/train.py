@@ -76,7 +76,7 @@ class Training:
         # What can be refused is refused first, before a network is built or a file written.
         if communicator.local_rank == 0:
             ensure_data(config)
-        communicator.gather("the data are there")
+        communicator.barrier()
         self._prepared = prepare(config, communicator.size)
         self._plan = self._prepared.plan
         now = datetime.now().astimezone()
@@ -118,8 +118,7 @@ class Training:
         """
         step, plan = self._restore(), self._plan
         if step >= plan.last_step:
-            self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
-            return 0
+            return self._already_done(step)
         self._feed.open(step)
         stop.attach(self._loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
@@ -148,6 +147,18 @@ class Training:
         if stopped:
             self._reporter.stopped(step)
             return 128 + max(number or 0 for number in self._world.gather(stop.signal))
+        self._reporter.finished(step, self._result(step))
+        return 0
+
+    def _already_done(self, step: int) -> int:
+        """Nothing is left to train; the result may be, if the run was killed just before it."""
+        if self._world.broadcast(self._folder.finished):
+            self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
+            return 0
+        self._reporter.open(step, self._prepared.data_version)
+        self._evaluated_at = -1
+        self._evaluate(step)
+        self._reporter.close()
         self._reporter.finished(step, self._result(step))
         return 0
 

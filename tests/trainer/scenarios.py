@@ -108,6 +108,7 @@ def _take_steps(
     world.broadcast_variables(model.variables)
     report = loop.run([0.05] * steps, lambda _: None)
     return {
+        "place": (world.rank, world.size, world.local_rank, world.local_size),
         "weights": values(model.trainable_variables),
         "moving": values(model.non_trainable_variables),
         "momentum": values(optimizer.slots),

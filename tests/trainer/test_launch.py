@@ -105,6 +105,31 @@ def test_second_interrupt_leaves_at_once(tmp_path):
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
 
 
+def test_a_run_killed_just_before_its_result_gets_it_when_continued(tmp_path):
+    args = ["train", *TINY, "--ranks", "1", "--name", "run", "--max-steps", "4"]
+    assert run_trainer(*args, cwd=tmp_path).returncode == 0
+    expected = result(tmp_path / "runs" / "run")
+    (tmp_path / "runs" / "run" / "result.json").unlink()
+    done = run_trainer(*args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    again = result(tmp_path / "runs" / "run")
+    assert (again["top1"], again["steps"]) == (expected["top1"], 4)
+
+
+def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path):
+    from trainer.data.digits import prepare_digits
+
+    prepare_digits(str(tmp_path / "data" / "digits"))
+    shard = next((tmp_path / "data" / "digits").glob("train-00003*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.write_bytes(content)
+    done = run_trainer("train", *TINY, "--name", "run", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert re.search(r"train-00003-of-00008.tfrecord, record \d+: cannot be read", done.stderr)
+    assert "another rank ended" in done.stderr
+
+
 def test_a_killed_rank_ends_the_others_and_is_named(tmp_path):
     process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
     wait_for_line(process, "step +5 ")
@@ -219,29 +244,25 @@ def can_make_namespaces():
 def check_two_hosts(results):
     for rank, result_of_rank in enumerate(results):
         assert result_of_rank["place"] == (rank, 2, 0, 1)
-        assert result_of_rank["extras"].tolist() == [2.0, 1.0]
+        assert result_of_rank["images"] == 5 * 32
+        for mine, first in zip(result_of_rank["weights"], results[0]["weights"], strict=True):
+            assert mine.tobytes() == first.tobytes()
 
 
-def exchange_arguments():
-    import numpy as np
-
-    from trainer.config import ExchangeConfig
-
-    return ExchangeConfig(), [[np.ones([1000], np.float32)]] * 2
-
-
-def test_two_host_names_train_together_each_with_local_rank_zero():
-    check_two_hosts(run_world(scenarios.exchange, 2, *exchange_arguments(), overrides=TWO_HOSTS))
+def test_two_host_names_train_together_each_with_local_rank_zero(digits_folder):
+    config = scenarios.tiny_config(str(digits_folder), batch_size=16)
+    check_two_hosts(run_world(scenarios.take_steps, 2, config, 5, overrides=TWO_HOSTS))
 
 
 if can_make_namespaces():
 
-    def test_two_network_namespaces_train_together(two_namespaces):
+    def test_two_network_namespaces_train_together(digits_folder, two_namespaces):
         across = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.77.13.1", "HOROVOD_GLOO_IFACE": "eth0"}
         results = run_world(
-            scenarios.exchange,
+            scenarios.take_steps,
             2,
-            *exchange_arguments(),
+            scenarios.tiny_config(str(digits_folder), batch_size=16),
+            5,
             overrides=[{**host, **across} for host in TWO_HOSTS],
             prefixes=[["ip", "netns", "exec", name] for name in two_namespaces],
             address="10.77.13.1",

@@ -11,10 +11,10 @@ from trainer.data.pipeline import (
     evaluation_batches,
     find_damage,
     make_order,
-    synthetic_batch,
     training_batches,
 )
 from trainer.data.source import Source
+from trainer.data.synthetic import synthetic_batch
 from trainer.distributed import Communicator
 from trainer.errors import DataError
 from trainer.gradients import Statistics

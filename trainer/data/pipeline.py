@@ -91,18 +91,6 @@ def evaluation_batches(
     return _finish(filled, source, threads)
 
 
-def synthetic_batch(batch_size: int, image_size: int, classes: int, seed: int) -> Batch:
-    """One random batch that stays on the device: what is left when reading costs nothing."""
-    numbers = tf.random.Generator.from_seed(seed)
-    shape = [batch_size, image_size, image_size, 3]
-    return {
-        "image": tf.cast(numbers.uniform(shape, 0, 256, tf.int32), tf.uint8),
-        "label": numbers.uniform([batch_size], 0, classes, tf.int32),
-        "weight": tf.ones([batch_size]),
-        "flip": tf.zeros([batch_size], tf.bool),
-    }
-
-
 def find_damage(
     source: Source, locate: Callable[[int], tuple[int, int]], places: Iterable[int]
 ) -> str | None:
