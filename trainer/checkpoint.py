@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class CheckpointFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._verified: dict[Path, Checkpoint | None] = {}
 
     def save(self, step: int, tensors: Tensors, meta: Mapping[str, Any]) -> Checkpoint:
         """Write a checkpoint; returns when it is on disk.
@@ -81,7 +82,8 @@ class CheckpointFolder:
         except OSError:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
-        return Checkpoint(path, step, content)
+        saved = self._verified[path] = Checkpoint(path, step, content)
+        return saved
 
     def steps(self) -> list[Path]:
         """Folders of checkpoints, newest first; they may be damaged."""
@@ -89,24 +91,44 @@ class CheckpointFolder:
 
     def newest(self) -> Checkpoint | None:
         """The newest valid checkpoint; damaged ones are named on the console and passed over."""
-        for path in self.steps():
-            try:
-                return read_checkpoint(path)
-            except CheckpointError as error:
-                print(f"warning: {error}; trying the one before it", flush=True)
-        return None
+        self._verified.clear()
+        return next(self._valid(), None)
 
     def best(self) -> Checkpoint | None:
         """The valid checkpoint with the best top-1 among those that stayed."""
-        rated = [c for c in map(_valid, self.steps()) if c and c.meta.get("evaluation")]
-        return max(rated, key=lambda c: (c.meta["evaluation"]["top1"], c.step), default=None)
+        self._verified.clear()
+        return _best(self._valid())
 
     def retain(self, keep: int, *, keep_best: bool) -> None:
-        """Delete all but the newest `keep` and, if wanted, the best one."""
-        best = self.best() if keep_best else None
-        for path in self.steps()[keep:]:
-            if best is None or path != best.path:
-                shutil.rmtree(path)
+        """Delete all valid ones but the newest `keep` and, if wanted, the best one.
+
+        Damaged ones neither count nor go: a person may want to look, or a newer version may know
+        how to read them. What was verified before is not read again, as all ranks wait.
+        """
+        valid = list(self._valid())
+        best = _best(valid) if keep_best else None
+        for checkpoint in valid[keep:]:
+            if checkpoint != best:
+                shutil.rmtree(checkpoint.path)
+                del self._verified[checkpoint.path]
+
+    def _valid(self) -> Iterator[Checkpoint]:
+        """Valid checkpoints, newest first; those verified before are not read again."""
+        for path in self.steps():
+            if path not in self._verified:
+                try:
+                    self._verified[path] = read_checkpoint(path)
+                except CheckpointError as error:
+                    self._verified[path] = None
+                    print(f"warning: {error}; passed over", flush=True)
+            checkpoint = self._verified[path]
+            if checkpoint:
+                yield checkpoint
+
+
+def _best(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
+    rated = [checkpoint for checkpoint in checkpoints if checkpoint.meta.get("evaluation")]
+    return max(rated, key=lambda c: (c.meta["evaluation"]["top1"], c.step), default=None)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -158,13 +180,6 @@ def restore(variables: Mapping[str, Any], tensors: Tensors, origin: Path) -> Non
         raise CheckpointError(f"{origin}: is of another model: {'; '.join(faults + shapes[:3])}")
     for name, variable in variables.items():
         variable.assign(tensors[name])
-
-
-def _valid(path: Path) -> Checkpoint | None:
-    try:
-        return read_checkpoint(path)
-    except CheckpointError:
-        return None
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -32,7 +32,8 @@ usage: python -m trainer COMMAND [options]
 python -m trainer COMMAND --help lists the options of a command.
 
 exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
-5 non-finite loss; 6 another rank failed; 130 or 143 stopped by SIGINT or SIGTERM, state saved
+5 non-finite loss; 6 another rank failed; 130 or 143 stopped by SIGINT or SIGTERM, with the state
+saved unless it was asked twice
 """
 
 
@@ -45,6 +46,9 @@ class EvaluateOptions:
 
     checkpoint: Literal["last", "best"] = "last"
     """last: the newest valid one; best: the one with the best top-1 among those kept."""
+
+    data_dir: str | None = None
+    """Folder of the data set, if it is not where the run found it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,30 +67,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Without this, importing TensorFlow imports Keras 3, which is not used: a third of the time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
-        match args:
-            case ["train", *rest]:
-                return _train(rest)
-            case ["evaluate", *rest]:
-                options = _parse(EvaluateOptions(), "evaluate", rest)
-                from trainer.evaluate_run import evaluate_run
-
-                evaluate_run(options.run, options.checkpoint)
-                return 0
-            case ["prepare", "digits", *rest]:
-                from trainer.data.digits import prepare_digits
-
-                prepare_digits(_parse(PrepareDigitsOptions(), "prepare digits", rest).output)
-                return 0
-            case ["-h" | "--help"]:
-                print(USAGE, end="")
-                return 0
-            case _:
-                wrong = f"error: {' '.join(args[:2])!r} is not a command\n\n" if args else ""
-                print(f"{wrong}{USAGE}", end="", file=sys.stderr)
-                return 2
+        return _run(args)
     except TrainerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return TrainerError.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(args: list[str]) -> int:
+    match args:
+        case ["train", *rest]:
+            return _train(rest)
+        case ["evaluate", *rest]:
+            options = _parse(EvaluateOptions(), "evaluate", rest)
+            from trainer.evaluate_run import evaluate_run
+
+            evaluate_run(options.run, options.checkpoint, options.data_dir)
+        case ["prepare", "digits", *rest]:
+            from trainer.data.digits import prepare_digits
+
+            prepare_digits(_parse(PrepareDigitsOptions(), "prepare digits", rest).output)
+        case ["-h" | "--help"]:
+            print(USAGE, end="")
+        case _:
+            wrong = f"error: {' '.join(args[:2])!r} is not a command\n\n" if args else ""
+            print(f"{wrong}{USAGE}", end="", file=sys.stderr)
+            return ConfigError.exit_code
+    return 0
 
 
 def _train(args: list[str]) -> int:

@@ -15,7 +15,6 @@ from trainer.fields import Bounds
 
 Positive = Bounds(at_least=1)
 NotNegative = Bounds(at_least=0)
-Fraction = Bounds(at_least=0, at_most=1)
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,8 @@ class ExchangeConfig:
     """Grouped all-reduces a step. One is cheapest; several can overlap with the backward pass."""
 
     compression: Literal["none", "fp16"] = "none"
-    """fp16 halves the bytes; slower where the processor adds them (Gloo), so only for GPUs."""
+    """fp16 halves the bytes, for mixed_float16 only: its loss scale keeps small gradients from
+    vanishing. Slower where the processor adds them (Gloo), so for GPUs."""
 
     cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
     """Pause between two rounds of Horovod's background thread, in milliseconds."""
@@ -163,7 +163,7 @@ class ExchangeConfig:
 
     timeout_seconds: Annotated[int, Positive] = 300
     """How long Gloo waits for another rank, at the start and in a step; must cover the difference
-    in the ranks' compile times."""
+    in the ranks' compile times, and a checkpoint, which rank 0 writes while the others wait."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +285,8 @@ def _contradictions(config: TrainConfig) -> list[str]:
             f"--batch-size: {config.batch_size} does not divide into"
             f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
         )
+    if config.exchange.compression == "fp16" and config.compute.precision == "float32":
+        found.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
     if optimizer.warmup_epochs >= config.epochs:
         found.append(
             f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} leaves nothing of"

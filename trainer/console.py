@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -51,7 +52,8 @@ class Console:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        with suppress(OSError):
+            self._bar.stop()
 
     def progress(self, step: int) -> None:
         """Move the bar; called from the heartbeat, so it moves within a call as well."""
@@ -61,7 +63,10 @@ class Console:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        if not self._silent:
+        if self._silent:
+            return
+        # A run goes on, and saves, when its terminal has gone.
+        with suppress(OSError):
             self._rich.print(text, markup=False)
             sys.stdout.flush()
 

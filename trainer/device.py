@@ -1,5 +1,8 @@
 """The device and the cores that a rank computes with."""
 
+import os
+import sys
+
 import tensorflow as tf
 
 from trainer.config import TrainConfig
@@ -9,11 +12,13 @@ from trainer.preflight import cores
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "V100": {"mixed_float16": 125e12, "float32": 15.7e12},
-    "A100": {"mixed_float16": 312e12, "float32": 19.5e12},
-    "H100": {"mixed_float16": 989e12, "float32": 67e12},
+    "A100": {"mixed_float16": 312e12, "float32": 156e12},
+    "H100": {"mixed_float16": 989e12, "float32": 494e12},
     "T4": {"mixed_float16": 65e12, "float32": 8.1e12},
 }
-"""Peak operations a second by device and precision, without sparsity: NVIDIA's data sheets."""
+"""Peak operations a second by device and precision, without sparsity: NVIDIA's data sheets (SXM).
+
+For float32 that of TF32 where the device has it, as TensorFlow uses it unless told otherwise."""
 
 
 def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
@@ -24,16 +29,24 @@ def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        if communicator.local_size > len(gpus):
+        # Some launchers show each rank its own GPU and no other.
+        isolated = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ
+        if communicator.local_size > len(gpus) and not isolated:
             raise ConfigError(
                 [
                     f"--ranks: {communicator.local_size} ranks on this machine, which has"
                     f" {len(gpus)} GPUs; each rank needs one of its own"
                 ]
             )
-        gpu = gpus[communicator.local_rank]
+        gpu = gpus[0 if isolated else communicator.local_rank]
         tf.config.set_visible_devices(gpu, "GPU")
         tf.config.experimental.set_memory_growth(gpu, True)
+    elif config.compute.precision != "float32" and communicator.rank == 0:
+        print(
+            "warning: no GPU is visible (the environment of `make setup` has TensorFlow for CPUs);"
+            " mixed_float16 is slow without one",
+            file=sys.stderr,
+        )
     threads = config.compute.threads or share_of_cores(communicator)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # A second one, so that an operation that waits for another rank holds up nothing else.

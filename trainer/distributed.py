@@ -112,8 +112,8 @@ class Horovod:
     def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
 
-        fp16 adds in float16, so the summands are divided before and the sum multiplied after; the
-        extras hold counts and are never compressed.
+        fp16 sends and adds the gradients in float16; the extras hold counts and are never
+        compressed.
         """
         groups = split_by_size([int(np.prod(g.shape)) for g in gradients], self._config.groups)
         reduced: list[Any] = []
@@ -122,9 +122,9 @@ class Horovod:
             if self._config.compression == "fp16":
                 import tensorflow as tf
 
-                halves = [tf.cast(tensor / self.size, tf.float16) for tensor in tensors]
+                halves = [tf.cast(tensor, tf.float16) for tensor in tensors]
                 sums = self._sum(halves, f"gradients{number}")
-                reduced += [tf.cast(value, tf.float32) * float(self.size) for value in sums]
+                reduced += [tf.cast(value, tf.float32) for value in sums]
                 if number == len(groups) - 1:
                     extras = self._sum([extras], "extras")[0]
             elif number == len(groups) - 1:

@@ -12,6 +12,7 @@ from trainer.presets import EXPECTATIONS
 from trainer.schedule import learning_rate
 
 DIGITS_EXAMPLES = 1437
+"""Training images of the embedded data set, which may not be written yet."""
 
 
 def print_dry_run(config: TrainConfig) -> None:

@@ -1,5 +1,6 @@
 """`python -m trainer evaluate`: a checkpoint of a run on its validation split."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,9 @@ from trainer.preflight import cores, prepare
 from trainer.run import RunFolder
 
 
-def evaluate_run(run: str, which: Literal["last", "best"]) -> Evaluation:
+def evaluate_run(
+    run: str, which: Literal["last", "best"], data_dir: str | None = None
+) -> Evaluation:
     """Load a checkpoint, evaluate it in this process and print the result.
 
     Raises:
@@ -23,6 +26,8 @@ def evaluate_run(run: str, which: Literal["last", "best"]) -> Evaluation:
     """
     folder, world = RunFolder(Path(run)), Alone()
     config = folder.config()
+    if data_dir is not None:
+        config = replace(config, data=replace(config.data, dir=data_dir))
     checkpoints = folder.checkpoints
     found = checkpoints.best() if which == "best" else checkpoints.newest()
     if found is None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
 from typing import IO
 
@@ -69,58 +69,69 @@ def launch(args: Sequence[str], ranks: int) -> int:
     Returns:
         0 if all succeeded; else the status of the rank that failed first.
     """
-    interrupts = 0
+    received: list[int] = []
     processes: list[subprocess.Popen[str]] = []
 
-    def interrupt(number: int, _: FrameType | None) -> None:
-        nonlocal interrupts
-        interrupts += 1
-        for process in processes:
-            if process.poll() is None:
-                process.send_signal(number if interrupts == 1 else signal.SIGKILL)
+    def forward(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        at_once = received.count(signal.SIGINT) > 1
+        _send(processes, signal.SIGKILL if at_once else number)
 
     previous = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)
     }
     print(f"starting {ranks} ranks; loading TensorFlow takes some seconds", flush=True)
     try:
         with rendezvous() as port:
-            processes += [_start(args, rank, ranks, port) for rank in range(ranks)]
-            statuses = _wait(processes)
+            for rank in range(ranks):
+                processes.append(_start(args, rank, ranks, port))
+                if received:
+                    processes[rank].send_signal(received[-1])
+            relays = [_start_relay(process.stdout, rank) for rank, process in enumerate(processes)]
+            statuses = _wait(processes, received)
+            for relay in relays:
+                relay.join(timeout=2)
     finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
+        _send(processes, signal.SIGKILL)
         for number, handler in previous.items():
             signal.signal(number, handler)
-    if interrupts > 1:
+    if received.count(signal.SIGINT) > 1:
         print("stopped at once; steps since the last checkpoint are lost", file=sys.stderr)
-        return 130
+        return 128 + signal.SIGINT
     return _status(statuses)
 
 
+def _send(processes: "Sequence[subprocess.Popen[str]]", number: int) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(number)
+
+
 def _start(args: Sequence[str], rank: int, ranks: int, port: int) -> "subprocess.Popen[str]":
-    quiet = subprocess.PIPE if rank else None
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "trainer", *args],
         env=rank_environment(os.environ, rank, ranks, port),
         stdin=subprocess.DEVNULL,
-        stdout=quiet,
+        stdout=subprocess.PIPE if rank else None,
         stderr=subprocess.STDOUT if rank else None,
         text=True,
+        errors="replace",
         start_new_session=True,
     )
-    if process.stdout:
-        threading.Thread(target=_relay, args=(process.stdout, rank), daemon=True).start()
-    return process
 
 
-def _relay(lines: IO[str], rank: int) -> None:
+def _start_relay(lines: IO[str] | None, rank: int) -> threading.Thread:
+    relay = threading.Thread(target=_relay, args=(lines or (), rank), daemon=True)
+    relay.start()
+    return relay
+
+
+def _relay(lines: Iterable[str], rank: int) -> None:
     for line in lines:
         print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
 
 
-def _wait(processes: "Sequence[subprocess.Popen[str]]") -> list[int]:
+def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:
     """Wait for all; once one has failed, not for long. Statuses in the order of ending."""
     deadline = None
     ended: dict[int, int] = {}
@@ -131,7 +142,7 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]") -> list[int]:
             if status is None or rank in ended:
                 continue
             ended[rank] = status
-            if status < 0:
+            if status < 0 and -status not in received:
                 print(f"rank {rank} was killed by {signal.Signals(-status).name}", file=sys.stderr)
             if status and deadline is None:
                 deadline = time.monotonic() + GRACE_SECONDS

@@ -3,10 +3,11 @@
     Python asks for up to `steps_per_loop` steps; then, inside the graph, for each of them:
         take a batch                        (time spent waiting is added up)
         normalise, forward, backward        compiled as one function; XLA if asked for
-        one grouped all-reduce              gradients, batch-norm statistics, loss, counts, stop
-        flag check that all of it is finite      the same answer on every rank update the weights
-        or skip the step and halve the loss scale, on every rank count the step
-        the heartbeat leave if a stop was agreed on       so every rank leaves after the same step
+        one grouped all-reduce              of gradients, batch-norm statistics, sums, stop flag
+        check that all of it is finite      with the same answer on every rank
+        update the weights                  or, on every rank, skip and halve the loss scale
+        count the step                      the heartbeat
+        leave if a stop was agreed on       so every rank leaves after the same step
 
 The state that Python watches while the graph runs (step, stop flag) lives in variables that every
 step reads and writes, so neither a stop request nor the heartbeat waits for the end of a call.
@@ -104,7 +105,9 @@ class Loop:
 
     def request_stop(self) -> None:
         """Ask all ranks to leave after the step that is running; safe in a signal handler."""
-        self._stop.assign(1.0)
+        # A handler may run while Python traces a graph, which must not record the assignment.
+        with tf.init_scope():
+            self._stop.assign(1.0)
 
     def run(self, learning_rates: Sequence[float], tick: Callable[[int], None]) -> LoopReport:
         """Take one step for each learning rate.

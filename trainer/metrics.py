@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,10 +81,6 @@ class Interval:
             self._seconds += seconds
             self._wait += report.wait_seconds
 
-    @property
-    def empty(self) -> bool:
-        return self._last is None
-
     def summary(self, flops_per_image: float, peak_flops: float | None) -> dict[str, float]:
         """The interval's metrics; rates are left out if only the first step was taken."""
         assert self._last is not None
@@ -136,8 +133,9 @@ class MetricsFile:
         scratch.replace(self.path)
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line."""
+        """Add a line; figures that are not finite, which JSON does not know, are left out."""
+        finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
         with self.path.open("a") as file:
             file.write(
-                json.dumps({"event": event, "step": step, "time": time.time(), **values}) + "\n"
+                json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"
             )

@@ -32,7 +32,7 @@ class Plan:
         the data. So every image is seen exactly once an epoch, no batch is partial, and every rank
         takes the same steps.
         """
-        return min(ceil(epoch * self.examples / self.global_batch), self.last_step)
+        return ceil(epoch * self.examples / self.global_batch)
 
     def epoch_of(self, step: int) -> float:
         """Epochs done after `step` steps."""

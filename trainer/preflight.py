@@ -94,6 +94,9 @@ def check(config: TrainConfig) -> str:
     name = config.name or new_name(config, datetime.now().astimezone())
     run = RunFolder(Path(config.runs_dir) / name)
     check_continues(run, config, prepared.plan.global_batch, prepared.data_version)
+    existing = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        raise ConfigError([f"--runs-dir: {existing} cannot be written to"])
     return name
 
 

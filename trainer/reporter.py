@@ -77,13 +77,11 @@ class Reporter:
 
     def stopped(self, step: int) -> None:
         """Say how to go on after a stop that was asked for."""
-        if self._chief:
-            print(
-                f"stopped after step {step:,} of {self._plan.last_step:,}; the state is saved in"
-                f" {self._folder.path}\nto continue, run the same command with --name"
-                f" {self._config.name}",
-                flush=True,
-            )
+        self.console.say(
+            f"stopped after step {step:,} of {self._plan.last_step:,}; the state is saved in"
+            f" {self._folder.path}\nto continue, run the same command with --name"
+            f" {self._config.name}"
+        )
 
     def finished(self, step: int, result: dict[str, Any]) -> None:
         """Write result.json and say the same in words."""
@@ -92,17 +90,16 @@ class Reporter:
         self._folder.write_result(result)
         self._folder.metrics.append("finish", step, result)
         if result["top1"] is not None:
-            print(
+            self.console.say(
                 f"held-out top-1 {result['top1']:.2%}, top-5 {result['top5']:.2%} on"
                 f" {result['examples']:,} images"
             )
         rate = result["images_per_second"]
         speed = f", {rate:.1f} images/s" if rate else ""
-        print(
+        self.console.say(
             f"trained {step:,} steps in {result['training_seconds']:.1f} s on"
             f" {ranks(self._plan.ranks)}{speed}\nresult.json, metrics.jsonl, tblogs and checkpoints"
-            f" are in {self._folder.path}",
-            flush=True,
+            f" are in {self._folder.path}"
         )
 
     def close(self) -> None:

@@ -47,9 +47,12 @@ class RunFolder:
     def exists(self) -> bool:
         return (self.path / "config.json").exists()
 
-    @property
-    def finished(self) -> bool:
-        return (self.path / "result.json").exists()
+    def finished_at(self, step: int) -> bool:
+        """Whether the result is there, and of this step; an earlier one is of a shorter run."""
+        try:
+            return bool(json.loads((self.path / "result.json").read_text())["steps"] == step)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
     def stored(self) -> dict[str, Any]:
         """What config.json says.

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 
@@ -34,6 +35,8 @@ class StopRequest:
                 os._exit(128 + number)
             return
         self.signal = number
-        print("stopping after this step; once more to leave at once", file=sys.stderr, flush=True)
         if self._tell is not None:
             self._tell()
+        # The terminal may be what has gone, and a handler may interrupt a print.
+        with suppress(OSError, RuntimeError):
+            print("stopping after this step; Ctrl-C again to leave at once", file=sys.stderr)

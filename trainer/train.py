@@ -1,5 +1,6 @@
 """One training run, from top to bottom."""
 
+import signal
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -41,10 +42,13 @@ def train(config: TrainConfig) -> int:
     Raises:
         TrainerError: with what went wrong and what to do.
     """
+    end_with_launcher()
+    # Horovod's start waits for the other ranks where no handler of Python's would run.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    communicator = connect(config.exchange)
     stop = StopRequest()
     stop.install()
-    end_with_launcher()
-    communicator = connect(config.exchange)
     set_up_device(config, communicator)
     try:
         status = Training(config, communicator).run(stop)
@@ -133,11 +137,11 @@ class Training:
                 done = step >= plan.last_step or stopped
                 if step % self._config.log.every_steps == 0 or done:
                     self._log(step)
-                while not stopped and plan.epoch_end(epoch + 1) <= step and epoch < plan.epochs:
-                    epoch += 1
-                    self._end_epoch(epoch, step)
                 if done:
                     break
+                while plan.epoch_end(epoch + 1) <= step:
+                    epoch += 1
+                    self._end_epoch(epoch, step)
                 report = self._take_steps(step, self._steps_ahead(step, epoch), "train")
             if not stopped:
                 self._evaluate(step)
@@ -152,7 +156,7 @@ class Training:
 
     def _already_done(self, step: int) -> int:
         """Nothing is left to train; the result may be, if the run was killed just before it."""
-        if self._world.broadcast(self._folder.finished):
+        if self._world.broadcast(self._folder.finished_at(step)):
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
             return 0
         self._reporter.open(step, self._prepared.data_version)
@@ -188,8 +192,8 @@ class Training:
         """Steps until Python has something to do."""
         config, plan = self._config, self._plan
         to_log = config.log.every_steps - step % config.log.every_steps
-        epoch_end = plan.epoch_end(epoch + 1) if epoch < plan.epochs else plan.last_step
-        return min(config.compute.steps_per_loop, to_log, epoch_end - step)
+        end = min(plan.epoch_end(epoch + 1), plan.last_step)
+        return min(config.compute.steps_per_loop, to_log, end - step)
 
     def _take_steps(self, step: int, count: int, phase: Phase) -> LoopReport:
         rates = [learning_rate(step + ahead, self._plan.schedule) for ahead in range(count)]
@@ -216,7 +220,8 @@ class Training:
         ranks = self._loop.bad_ranks()
         where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
         found = self._folder.checkpoints.newest() if self._chief else None
-        good = f"the last good checkpoint is {found.path}" if found else "nothing is saved yet"
+        path = self._world.broadcast(str(found.path) if found else None)
+        good = f"the last good checkpoint is {path}" if path else "nothing is saved yet"
         raise NonFiniteError(
             f"step {bad_step}: the loss or a gradient of {where} is not finite; {good}. A lower"
             " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"

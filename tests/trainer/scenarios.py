@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer import loop as loop_module
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -21,7 +22,7 @@ from trainer.config import (
 from trainer.data.feed import Feed
 from trainer.data.source import Source
 from trainer.device import set_up_device
-from trainer.distributed import Communicator, connect
+from trainer.distributed import Alone, Communicator, connect
 from trainer.gradients import Statistics
 from trainer.loop import Loop
 from trainer.model.resnet import build_resnet
@@ -68,7 +69,10 @@ def values(variables: Any) -> list[Any]:
 
 def exchange(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, Any]:
     """All communications of a world, with the arrays of this rank."""
-    world = start(TrainConfig(exchange=config, data=DataConfig(source="synthetic")))
+    # fp16 is refused without it.
+    compute = ComputeConfig(precision="mixed_float16")
+    data = DataConfig(source="synthetic")
+    world = start(TrainConfig(exchange=config, compute=compute, data=data))
     mine = [tf.constant(array) for array in arrays[world.rank]]
     graph = tf.function(world.exchange, autograph=False)
     gradients, extras = graph(mine, tf.constant([1.0, float(world.rank)]))
@@ -132,12 +136,17 @@ def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[s
 
 
 def weighted_steps(
-    precision: str, weights: list[list[float]], poison: tuple[int, int] = (-1, -1)
+    precision: str,
+    weights: list[list[float]],
+    poison: tuple[int, int] = (-1, -1),
+    growth_steps: int = 2000,
 ) -> list[dict[str, Any]]:
     """One call of the loop a step, with chosen weights of the images; the state after each.
 
-    Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number.
+    Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number. The loss scale
+    doubles after `growth_steps` finite steps.
     """
+    loop_module.SCALE_GROWTH_STEPS = growth_steps
     config = TrainConfig(
         batch_size=8,
         data=DataConfig(source="synthetic"),
@@ -205,6 +214,32 @@ def stop_in_the_middle(steps: int, stop_at: int, rank: int) -> dict[str, Any]:
     return {"steps": report.steps, "stopped": report.stopped, "seen": seen, "step": int(loop.step)}
 
 
+def stop_while_tracing() -> dict[str, Any]:
+    """Have the signal handler's call come while a function is being traced."""
+    config = TrainConfig(
+        batch_size=4,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+    )
+    world = start(config)
+    prepared = prepare(config, 1)
+    feed = Feed(config, prepared, world, 1)
+    model = build_resnet(config.model, prepared.classes)
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    feed.open(0)
+
+    def traced() -> tf.Tensor:
+        loop.request_stop()
+        return tf.constant(1)
+
+    graph = tf.function(traced).get_concrete_function().graph
+    assignments = [op for op in graph.get_operations() if op.type == "AssignVariableOp"]
+    report = loop.run([0.01] * 50, lambda _: None)
+    stopped = report.stopped and report.steps == 1
+    return {"stopped": stopped, "assignments_in_the_graph": len(assignments)}
+
+
 def pretend_mpi(folder: str) -> str:
     """Connect with a Horovod that claims to have MPI, under an mpirun that it does not see."""
     import horovod.tensorflow as hvd
@@ -237,3 +272,35 @@ def bytes_of_an_epoch(source: Source, ranks: int) -> int:
     count = sum(1 for _ in _training_records(source, order, 0, 0).take(share))
     assert count == share
     return total() - before
+
+
+def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
+    """Flip a byte of a shard, read, ask what was wrong; with the digits preset's own windows."""
+    from trainer.data.digits import prepare_digits
+    from trainer.errors import DataError
+    from trainer.presets import PRESETS
+
+    prepare_digits(folder)
+    config = replace(PRESETS["digits"], ranks=1)
+    config = replace(config, data=replace(config.data, dir=folder))
+    noise = np.random.default_rng(0)
+    found = []
+    for _ in range(trials):
+        shard = Path(folder) / f"train-{noise.integers(8):05d}-of-00008.tfrecord"
+        sound = shard.read_bytes()
+        broken = bytearray(sound)
+        broken[noise.integers(len(broken))] ^= 0xFF
+        shard.write_bytes(broken)
+        feed = Feed(config, prepare(config, 1), Alone(), 1)
+        feed.open(0)
+        try:
+            for _ in range(50):
+                feed.next_batch()
+        except tf.errors.OpError as error:
+            try:
+                feed.explain_training(error, 0)
+                found.append((shard.name, f"not explained: {error}"))
+            except DataError as explained:
+                found.append((shard.name, str(explained)))
+        shard.write_bytes(sound)
+    return found

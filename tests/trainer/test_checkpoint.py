@@ -352,3 +352,19 @@ def test_tensors_of_another_model_are_refused_and_nothing_is_assigned(variables,
         restore(variables, wrong, tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert {name: value.tobytes() for name, value in snapshot(variables).items()} == before
+
+
+def test_damaged_newer_ones_neither_push_out_the_good_nor_are_deleted(folder):
+    save(folder, 900)
+    for step in (1000, 1001, 1002):
+        (save(folder, step).path / DONE).unlink()
+    # As a run does that was continued from 900.
+    continued = CheckpointFolder(folder.folder)
+    assert continued.newest().step == 900
+    for step in (950, 960):
+        save(continued, step)
+        continued.retain(2, keep_best=False)
+        assert continued.newest().step == step
+    names = sorted(path.name for path in folder.folder.iterdir())
+    assert names == [f"step-{step:010d}" for step in (950, 960, 1000, 1001, 1002)]
+    assert CheckpointFolder(folder.folder).newest().step == 960

@@ -106,6 +106,20 @@ def test_a_run_folder_holds_what_the_documents_say(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_final_weights_can_be_the_best_even_if_only_they_are_evaluated(tmp_path):
+    args = [*TINY, "--ranks", "1", "--evaluation.every-epochs", "0", "--name", "run"]
+    done = run_trainer("train", *args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line["step"] for line in metrics(tmp_path / "runs" / "run", "evaluation")] == [90]
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "data" / "digits").rename(elsewhere)
+    options = ["--checkpoint", "best", "--data-dir", str(elsewhere)]
+    evaluated = run_trainer("evaluate", *options, cwd=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "step-0000000090: top-1" in evaluated.stdout
+
+
+@pytest.mark.slow
 def test_synthetic_preset_measures_without_data(tmp_path):
     small = ["--model.image-size", "32", "--model.width", "8", "--max-steps", "6"]
     done = run_trainer("train", "--preset", "synthetic", *small, "--name", "run", cwd=tmp_path)

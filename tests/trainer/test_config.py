@@ -130,6 +130,8 @@ def configs(draw):
         picked["batch_size"] = value("batch_size") * value("optimizer.accumulation")
     if value("optimizer.warmup_epochs") >= value("epochs"):
         picked["optimizer.warmup_epochs"] = 0.0
+    if value("exchange.compression") == "fp16":
+        picked["compute.precision"] = "mixed_float16"
     return changed(base, picked)
 
 
@@ -458,3 +460,11 @@ def test_an_option_without_its_value_is_listed_with_everything_else():
     assert "--batch-size: needs a value" in caught.value.problems
     assert "--data.flip: needs a value" in caught.value.problems
     assert any(problem.startswith("--epochs: 'x'") for problem in caught.value.problems)
+
+
+def test_compression_to_float16_without_a_loss_scale_is_refused():
+    with pytest.raises(ConfigError) as caught:
+        cli.parse_train(["--exchange.compression", "fp16"])
+    assert caught.value.problems == (
+        "--exchange.compression: fp16 needs --compute.precision mixed_float16",
+    )

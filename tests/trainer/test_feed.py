@@ -1,6 +1,7 @@
 """The pipeline as a whole: every image once an epoch, exact evaluation, bounded reading."""
 
 import io
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -141,3 +142,10 @@ def test_manifest_describes_what_was_written(tmp_path):
     assert manifest.splits["train"].examples == 101
     assert sum(manifest.splits["train"].class_counts) == 101
     assert [s.examples for s in source.split.shards] == [20, 20, 20, 20, 21]
+
+
+@pytest.mark.slow
+def test_a_flipped_byte_anywhere_in_a_shard_is_named(tmp_path):
+    found = run_world(scenarios.name_damage, 1, str(tmp_path / "digits"), 8)[0]
+    for where, message in found:
+        assert re.search(rf"{where}, record \d+: cannot be read", message), (where, message)

@@ -6,13 +6,24 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.trainer import scenarios
-from tests.trainer.command import TINY, final_state, metrics, result, run_trainer, start_trainer
+from tests.trainer.command import (
+    ROOT,
+    TINY,
+    final_state,
+    metrics,
+    result,
+    run_trainer,
+    start_trainer,
+)
 from tests.trainer.world import run_world
 from trainer.launch import _status
 
@@ -26,48 +37,67 @@ TWO_HOSTS = [
 
 
 def wait_for_line(process, pattern, seconds=120):
-    """Read the trainer's output up to a line."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        line = process.stdout.readline()
-        if re.search(pattern, line):
-            return line
-        assert line or process.poll() is None, process.stderr.read()
-    raise AssertionError(f"no line like {pattern!r}")
+    """Read the trainer's output up to a line; the process is killed if it does not come."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        for line in process.stdout:
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"no line like {pattern!r}: {process.stderr.read()}")
+    finally:
+        timer.cancel()
 
 
 def ranks_of(launcher):
     """Processes of the ranks that a launcher has started, by rank."""
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(launcher.pid)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    pids = [int(pid) for pid in listed.stdout.split()]
-    return {
-        int(re.search(rb"HOROVOD_RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())[1]): pid
-        for pid in pids
-    }
+    ranks = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"TRAINER_LAUNCHER_PID=%d\0" % launcher.pid in environment:
+            rank = re.search(rb"HOROVOD_RANK=(\d+)", environment)
+            ranks[int(rank[1])] = int(folder.name)
+    return ranks
 
 
-def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path):
-    undisturbed = run_trainer("train", *TINY, "--name", "whole", cwd=tmp_path)
+@pytest.fixture
+def start():
+    """Start the trainer; whatever a failed test leaves running is killed."""
+    started = []
+
+    def start_one(*args, **options):
+        started.append(start_trainer(*args, **options))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        for pid in [process.pid, *ranks_of(process).values()]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path, start):
+    tiny = [*TINY, "--epochs", "20"]
+    undisturbed = run_trainer("train", *tiny, "--name", "whole", cwd=tmp_path)
     assert undisturbed.returncode == 0, undisturbed.stderr
 
     # In the middle of an epoch by a step count; then in the middle of another by Ctrl-C.
     for steps in ("7", "31"):
-        part = run_trainer("train", *TINY, "--name", "parts", "--max-steps", steps, cwd=tmp_path)
+        part = run_trainer("train", *tiny, "--name", "parts", "--max-steps", steps, cwd=tmp_path)
         assert part.returncode == 0, part.stderr
-    process = start_trainer("train", *TINY, "--name", "parts", "--epochs", "2", cwd=tmp_path)
+    process = start("train", *tiny, "--name", "parts", cwd=tmp_path)
     wait_for_line(process, "compiled")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "run the same command with --name parts" in out
-    stopped_at = int(re.search(r"stopped after step (\d+) of 45", out)[1])
-    assert 31 < stopped_at <= 45
-    last = run_trainer("train", *TINY, "--name", "parts", cwd=tmp_path)
+    stopped_at = int(re.search(r"stopped after step (\d+) of 450", out)[1])
+    assert 31 < stopped_at < 450
+    last = run_trainer("train", *tiny, "--name", "parts", cwd=tmp_path)
     assert last.returncode == 0, last.stderr
 
     runs = tmp_path / "runs"
@@ -79,8 +109,8 @@ def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path):
     assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
 
 
-def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path):
-    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path, start):
+    process = start("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
     wait_for_line(process, "step +5 ")
     os.kill(ranks_of(process)[1], signal.SIGTERM)
     out, err = process.communicate(timeout=60)
@@ -89,8 +119,41 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path):
     assert final_state(tmp_path / "runs" / "run")
 
 
-def test_second_interrupt_leaves_at_once(tmp_path):
-    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+def test_interrupt_while_ranks_start_ends_them_without_a_traceback(tmp_path, start):
+    process = start("train", *TINY, "--name", "run", cwd=tmp_path)
+    wait_for_line(process, "starting 2 ranks")
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_state_is_saved_when_the_terminal_and_the_launcher_are_gone(tmp_path):
+    # The run's console is a terminal of its own, which is then taken away, as by a lost connection.
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trainer", "train", *TINY, "--name", "run", "--epochs", "4000"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    while b"step     20" not in seen:
+        seen += os.read(ours, 65536)
+    ranks = ranks_of(process)
+    os.close(ours)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in ranks.values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert final_state(tmp_path / "runs" / "run")
+
+
+def test_second_interrupt_leaves_at_once(tmp_path, start):
+    process = start("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
     wait_for_line(process, "step +5 ")
     ranks = ranks_of(process)
     # Frozen ranks cannot finish their step, so the first request cannot be met.
@@ -109,7 +172,8 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(tmp_path):
     args = ["train", *TINY, "--ranks", "1", "--name", "run", "--max-steps", "4"]
     assert run_trainer(*args, cwd=tmp_path).returncode == 0
     expected = result(tmp_path / "runs" / "run")
-    (tmp_path / "runs" / "run" / "result.json").unlink()
+    # As a shorter run of the same name has left it.
+    (tmp_path / "runs" / "run" / "result.json").write_text('{"steps": 3}')
     done = run_trainer(*args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     again = result(tmp_path / "runs" / "run")
@@ -130,8 +194,8 @@ def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path
     assert "another rank ended" in done.stderr
 
 
-def test_a_killed_rank_ends_the_others_and_is_named(tmp_path):
-    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+def test_a_killed_rank_ends_the_others_and_is_named(tmp_path, start):
+    process = start("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
     wait_for_line(process, "step +5 ")
     os.kill(ranks_of(process)[1], signal.SIGKILL)
     _, err = process.communicate(timeout=60)
@@ -140,8 +204,8 @@ def test_a_killed_rank_ends_the_others_and_is_named(tmp_path):
     assert "another rank ended" in err
 
 
-def test_ranks_end_when_their_launcher_is_killed(tmp_path):
-    process = start_trainer("train", *TINY, "--name", "run", "--epochs", "4000", cwd=tmp_path)
+def test_ranks_end_when_their_launcher_is_killed(tmp_path, start):
+    process = start("train", *TINY, "--name", "run", "--epochs", "4000", cwd=tmp_path)
     wait_for_line(process, "step +5 ")
     ranks = ranks_of(process)
     process.kill()
@@ -152,10 +216,10 @@ def test_ranks_end_when_their_launcher_is_killed(tmp_path):
     assert final_state(tmp_path / "runs" / "run")
 
 
-def test_gloo_under_mpirun_trains_as_one_world(tmp_path):
+def test_gloo_under_mpirun_trains_as_one_world(tmp_path, start):
     # What mpirun sets is all that a rank sees of it.
     processes = [
-        start_trainer(
+        start(
             "train",
             *TINY,
             "--name",

@@ -192,9 +192,10 @@ def test_max_steps_never_lengthens_the_run():
     assert plan.last_step == plan.total_steps == 60
 
 
-def test_no_epoch_ends_after_the_last_step_of_a_shortened_run():
+def test_epochs_that_a_shortened_run_does_not_reach_end_after_it():
     plan = make_plan(config_of(batch_size=10, epochs=9, max_steps=25), 1, 100)
-    assert [plan.epoch_end(epoch) for epoch in range(10)] == [0, 10, 20] + [25] * 7
+    assert [plan.epoch_end(epoch) for epoch in range(4)] == [0, 10, 20, 30]
+    assert plan.last_step == 25
 
 
 @st.composite

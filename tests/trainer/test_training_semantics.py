@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainer import scenarios
 from tests.trainer.world import run_world
-from trainer.config import ExchangeConfig, OptimizerConfig
+from trainer.config import ComputeConfig, ExchangeConfig, OptimizerConfig
 
 pytestmark = pytest.mark.slow
 
@@ -108,3 +108,25 @@ def test_stop_request_of_one_rank_ends_the_call_at_the_same_step_on_all():
     assert 5 < results[0]["steps"] < 100_000
     # The heartbeat moved while the one call ran.
     assert len(set(results[0]["seen"])) > 1
+
+
+def test_xla_computes_the_same_steps(digits_folder):
+    plain = scenarios.tiny_config(str(digits_folder))
+    compiled = scenarios.tiny_config(str(digits_folder), compute=ComputeConfig(xla=True))
+    (a,) = run_world(scenarios.take_steps, 1, plain, 4)
+    (b,) = run_world(scenarios.take_steps, 1, compiled, 4)
+    assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+    for left, right in zip(a["weights"], b["weights"], strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-2, atol=1e-3)
+
+
+def test_loss_scale_doubles_after_enough_finite_steps_and_starts_to_count_anew():
+    ranks = run_world(scenarios.weighted_steps, 2, "mixed_float16", [[1.0, 1.0]] * 5, (-1, -1), 2)
+    for states in ranks:
+        scales = [state["loss_scale"] / states[0]["loss_scale"] for state in states]
+        assert scales == [1, 2, 2, 4, 4]
+
+
+def test_stop_request_while_python_traces_a_graph_is_not_recorded_in_it():
+    (seen,) = run_world(scenarios.stop_while_tracing, 1)
+    assert seen == {"stopped": True, "assignments_in_the_graph": 0}

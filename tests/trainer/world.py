@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,19 +61,29 @@ def run_world(
                     [*(prefixes[rank] if prefixes else ()), *command],
                     env=env,
                     cwd=ROOT,
-                    stdout=subprocess.PIPE,
+                    stdout=(Path(scratch) / f"log{rank}").open("w"),
                     stderr=subprocess.STDOUT,
-                    text=True,
                 )
             )
         try:
-            logs = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+            _wait(processes)
         finally:
             for process in processes:
                 process.kill()
-        for rank, (process, log) in enumerate(zip(processes, logs, strict=True)):
-            assert process.returncode == 0, f"rank {rank} ended with {process.returncode}:\n{log}"
+        for rank, process in enumerate(processes):
+            status, log = process.wait(), (Path(scratch) / f"log{rank}").read_text()
+            assert status == 0, f"rank {rank} ended with {status}:\n{log}"
         return [pickle.loads((Path(scratch) / f"{rank}").read_bytes()) for rank in range(ranks)]
+
+
+def _wait(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+    """Until all have ended, one has failed, or time is up."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        statuses = [process.poll() for process in processes]
+        if None not in statuses or any(statuses):
+            return
+        time.sleep(0.05)
 
 
 def main() -> None:

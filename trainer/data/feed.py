@@ -10,6 +10,7 @@ from trainer.data.pipeline import (
     Batch,
     evaluation_batches,
     find_damage,
+    find_damaged_shard,
     make_order,
     training_batches,
 )
@@ -87,27 +88,34 @@ class Feed:
         """
         if self._iterator is None:
             return
-        source, world = self._source("train"), self._world
-        batch = self._prepared.plan.global_batch
+        source, world, config = self._source("train"), self._world, self._config.data
+        order, batch = make_order(source, world.size), self._prepared.plan.global_batch
         position = step * batch
-        ahead = batch * (self._config.data.prefetch_batches + 3) + self._threads * world.size
+        # What the failed batch and those decoded ahead of it have asked for.
+        ahead = batch * (config.prefetch_batches + 3) + self._threads * world.size
         first = position + (world.rank - position) % world.size
-        locate = make_order(source, world.size).locate
-        damage = find_damage(source, locate, range(first, first + ahead, world.size))
-        self._raise_damage(source, damage, error)
+        places = range(first, position + ahead, world.size)
+        damage = find_damage(source, order.locate, places)
+        self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
+        # Windows are read whole and one ahead, so an unreadable record may be wanted much later.
+        reach = position + ahead + 2 * order.window * order.effective_streams
+        shards = order.shards_between(world.rank, position, reach)
+        again = "copy or prepare the shard again"
+        self._raise(source, find_damaged_shard(source, shards), again, error)
 
     def explain_validation(self, error: Exception) -> None:
         """Name the record that made an evaluation fail, if one did; as `explain_training`."""
         source, world = self._source("validation"), self._world
         total = source.split.examples
         places = range(total * world.rank // world.size, total * (world.rank + 1) // world.size)
-        self._raise_damage(source, find_damage(source, source.locate, places), error)
+        damage = find_damage(source, source.locate, places)
+        self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
-    def _raise_damage(self, source: Source, damage: str | None, error: Exception) -> None:
+    def _raise(self, source: Source, damage: str | None, remedy: str, error: Exception) -> None:
         if damage:
             raise DataError(
                 f"{source.folder}: {damage} (found by rank {self._world.rank}). Mend the data set,"
-                " or leave such images out with --data.on-corrupt skip"
+                f" or {remedy}"
             ) from error
 
     def _source(self, split: str) -> Source:

@@ -65,8 +65,8 @@ def normalize(
     Returns:
         float32 [b, height, width, 3].
     """
-    mirrored = tf.where(flip[:, None, None, None], tf.reverse(image, [2]), image)
-    return (tf.cast(mirrored, tf.float32) - mean) / deviation
+    image = (tf.cast(image, tf.float32) - mean) / deviation
+    return tf.where(flip[:, None, None, None], tf.reverse(image, [2]), image)
 
 
 def _key(source: Source, use: int, position: tf.Tensor) -> tf.Tensor:

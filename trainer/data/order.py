@@ -113,6 +113,22 @@ class Order:
                 tuple(shuffle[max(record - first, 0) :]),
             )
 
+    def shards_between(self, rank: int, position: int, end: int) -> list[int]:
+        """The shards that a rank reads its positions from `position` to `end` from."""
+        found: dict[int, None] = {}
+        while position < end:
+            epoch = position // self.examples
+            turns = -(-(end - position) // self.effective_streams)
+            for stream, record in self.rank_streams(rank, position):
+                left = turns
+                for window in self.windows(epoch, stream, record):
+                    if left <= 0:
+                        break
+                    found.update((segment.shard, None) for segment in window.segments)
+                    left -= len(window.shuffle)
+            position = (epoch + 1) * self.examples
+        return list(found)
+
     def locate(self, position: int) -> tuple[int, int]:
         """The shard and the record in it that stand at a position of the endless sequence."""
         epoch, within = divmod(position, self.examples)

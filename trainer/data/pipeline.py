@@ -106,6 +106,25 @@ def find_damage(
     return None
 
 
+def find_damaged_shard(source: Source, shards: Iterable[int]) -> str | None:
+    """Name the first record that cannot be read in some shards, reading each from its start."""
+    for number in shards:
+        shard, count = source.split.shards[number], 0
+        try:
+            for _ in tf.data.TFRecordDataset(str(source.folder / shard.file)):
+                count += 1
+        except tf.errors.OpError as error:
+            return f"{shard.file}, record {count}: cannot be read ({first_line(error)})"
+        if count != shard.examples:
+            return f"{shard.file}: has {count} records, not {shard.examples}"
+    return None
+
+
+def first_line(error: tf.errors.OpError) -> str:
+    """The part of TensorFlow's message that says what happened."""
+    return str(error.message).splitlines()[0]
+
+
 def _training_records(source: Source, order: Order, rank: int, position: int) -> tf.data.Dataset:
     """Serialised records of one rank in its order, from a position on, without end."""
     first_epoch = position // order.examples
@@ -250,5 +269,5 @@ def _fault(source: Source, shard: int, index: int) -> str | None:
             return f"label {int(label)} is not a class, 0 to {source.classes - 1}"
         images.evaluation_image(encoded, source)
     except tf.errors.OpError as error:
-        return f"cannot be read as an image ({error.message.splitlines()[0]})"
+        return f"cannot be read as an image ({first_line(error)})"
     return None

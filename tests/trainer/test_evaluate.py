@@ -1,0 +1,75 @@
+"""The arithmetic of an evaluation against NumPy."""
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.distributed import Alone
+from trainer.evaluate import Evaluator
+from trainer.gradients import Statistics
+
+STATISTICS = Statistics((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))
+
+
+def linear_model(classes=12):
+    image = keras.Input((4, 4, 3))
+    logits = keras.layers.Dense(classes, kernel_initializer=keras.initializers.RandomNormal(seed=1))
+    return keras.Model(image, logits(keras.layers.Flatten()(image)))
+
+
+def make_batch(noise, weights):
+    size = len(weights)
+    return {
+        "image": tf.constant(noise.integers(0, 256, [size, 4, 4, 3]), tf.uint8),
+        "label": tf.constant(noise.integers(0, 12, [size]), tf.int32),
+        "weight": tf.constant(weights, tf.float32),
+        "flip": tf.zeros([size], tf.bool),
+    }
+
+
+def reference(model, batches):
+    top1 = top5 = loss = count = 0.0
+    for batch in batches:
+        image = (batch["image"].numpy().astype(float) - STATISTICS.mean) / STATISTICS.deviation
+        kernel, bias = (w.numpy().astype(float) for w in model.weights)
+        logits = image.reshape(len(image), -1) @ kernel + bias
+        for row, label, weight in zip(
+            logits, batch["label"].numpy(), batch["weight"].numpy(), strict=True
+        ):
+            if weight:
+                better = int((row > row[label]).sum())
+                top1, top5 = top1 + (better < 1), top5 + (better < 5)
+                loss += np.log(np.exp(row).sum()) - row[label]
+                count += 1
+    return top1 / count, top5 / count, loss / count, count
+
+
+def test_counts_and_loss_equal_numpys_and_fillers_do_not_count():
+    noise, model = np.random.default_rng(0), linear_model()
+    batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0] * 13 + [0.0] * 27)]
+    found = Evaluator(model, Alone(), STATISTICS, xla=False).run(batches)
+    top1, top5, loss, count = reference(model, batches)
+    assert found.examples == count == 53
+    assert (found.top1, found.top5) == (top1, top5)
+    assert np.isclose(found.loss, loss, rtol=1e-5)
+    assert 0 < found.top1 < found.top5 < 1
+
+
+def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
+    noise = np.random.default_rng(0)
+    image = keras.Input((4, 4, 3))
+    # A black picture, as fillers are, gets logits of (inf, 0).
+    darkness = keras.layers.Lambda(
+        lambda x: tf.stack([1.0 / (x[:, 0, 0, 0] + 2.0), x[:, 0, 0, 1]], 1)
+    )
+    model = keras.Model(image, darkness(image))
+    batch = make_batch(noise, [1.0] * 3 + [0.0])
+    pictures = batch["image"].numpy()
+    pictures[3], pictures[:3] = 0, 200
+    batch |= {"image": tf.constant(pictures), "label": tf.constant([1, 1, 1, 1])}
+    assert np.isinf(
+        model((pictures[3:].astype(np.float32) - STATISTICS.mean) / STATISTICS.deviation)
+    ).any()
+    found = Evaluator(model, Alone(), STATISTICS, xla=False).run([batch])
+    assert np.isfinite(found.loss)
+    assert found.examples == 3
