@@ -21,7 +21,7 @@ COMPILE := $(UV) pip compile pyproject.toml --group dev --generate-hashes --no-e
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(TRAINER) $(INFRA) ## Install both environments, once; nothing outside this folder
+setup: $(TRAINER) $(INFRA) ## Install both environments, once, into this folder
 	@echo "ready: .venv-trainer (TensorFlow, Horovod) and .venv (Pulumi, Azure SDK)"
 
 train: $(TRAINER) ## Train here: PRESET=digits (default), synthetic, ...; ARGS="--epochs 5 ..."
@@ -30,7 +30,7 @@ train: $(TRAINER) ## Train here: PRESET=digits (default), synthetic, ...; ARGS="
 evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default the latest)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
 
-test: $(TRAINER) ## Run all tests (about 10 minutes)
+test: $(TRAINER) ## Run all tests (about 12 minutes on 2 cores)
 	$(TRAINER_PYTHON) -m pytest $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each

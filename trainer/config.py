@@ -5,11 +5,11 @@ Standard library only, so that the side that submits jobs builds the very same o
 and every problem is reported at once.
 """
 
-import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from trainer import fields
+from trainer.contradictions import contradictions
 from trainer.errors import ConfigError
 from trainer.fields import Bounds
 
@@ -247,7 +247,7 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self) or _contradictions(self)
+        problems = fields.problems(self) or contradictions(self)
         if problems:
             raise ConfigError(problems)
 
@@ -263,53 +263,3 @@ def to_args(config: TrainConfig) -> list[str]:
         if leaf.key != "preset" and value != fields.get(base, leaf.key):
             args += [leaf.flag, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
     return args
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-def _contradictions(config: TrainConfig) -> list[str]:
-    """Problems between fields that are each fine on their own."""
-    found = _bad_texts(config)
-    data, optimizer = config.data, config.optimizer
-    if data.source == "tfrecords" and data.dir is None:
-        found.append("--data.dir: name the folder with the shards and their manifest.json")
-    if data.source == "synthetic" and data.dir is not None:
-        found.append("--data.dir: synthetic data is read from no folder; leave it out")
-    if data.source == "digits" and data.flip:
-        found.append("--data.flip: a mirrored digit is another sign; say False")
-    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
-        found.append(f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view")
-    if config.batch_size % optimizer.accumulation:
-        found.append(
-            f"--batch-size: {config.batch_size} does not divide into"
-            f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
-        )
-    if config.exchange.compression == "fp16" and config.compute.precision == "float32":
-        found.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
-    if optimizer.warmup_epochs >= config.epochs:
-        found.append(
-            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} leaves nothing of"
-            f" --epochs {config.epochs}"
-        )
-    if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
-        found.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must rise")
-    return found
-
-
-def _bad_texts(config: TrainConfig) -> list[str]:
-    found = []
-    if config.name is not None and (not _NAME.fullmatch(config.name) or config.name == "latest"):
-        found.append(
-            f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
-            " first a letter or digit), and not 'latest'"
-        )
-    for leaf in fields.leaves(TrainConfig):
-        value = fields.get(config, leaf.key)
-        if value == "None":
-            found.append(f"{leaf.flag}: a text 'None' would be read as no text")
-        elif (
-            leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-"))
-        ):
-            found.append(f"{leaf.flag}: {value!r} is not a folder's name")
-    return found

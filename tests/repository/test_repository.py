@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
-PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors"]
+PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors", "contradictions"]
 PURE += ["data.order", "data.manifest", "data.source"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 

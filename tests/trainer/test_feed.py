@@ -147,5 +147,6 @@ def test_manifest_describes_what_was_written(tmp_path):
 @pytest.mark.slow
 def test_a_flipped_byte_anywhere_in_a_shard_is_named(tmp_path):
     found = run_world(scenarios.name_damage, 1, str(tmp_path / "digits"), 8)[0]
+    assert len(found) == 8
     for where, message in found:
         assert re.search(rf"{where}, record \d+: cannot be read", message), (where, message)
