@@ -160,7 +160,6 @@ class Training:
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
             return 0
         self._reporter.open(step, self._prepared.data_version)
-        self._evaluated_at = -1
         self._evaluate(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
@@ -186,6 +185,7 @@ class Training:
         self._saved_at = meta["step"]
         if meta["evaluation"]:
             self._evaluation, self._evaluated_at = Evaluation(**meta["evaluation"]), meta["step"]
+            self._seconds_evaluated = self._chrono.total
         return int(meta["step"])
 
     def _steps_ahead(self, step: int, epoch: int) -> int:

@@ -178,6 +178,8 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(tmp_path):
     assert done.returncode == 0, done.stderr
     again = result(tmp_path / "runs" / "run")
     assert (again["top1"], again["steps"]) == (expected["top1"], 4)
+    assert again["training_seconds"] >= expected["seconds"]["train"]
+    assert [line["step"] for line in metrics(tmp_path / "runs" / "run", "evaluation")] == [4]
 
 
 def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path):
