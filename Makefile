@@ -30,7 +30,7 @@ train: $(TRAINER) ## Train here: PRESET=digits (default), synthetic, ...; ARGS="
 evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default the latest)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
 
-test: $(TRAINER) ## Run all tests (about 12 minutes on 2 cores)
+test: $(TRAINER) ## Run all tests (about 15 minutes on 2 cores)
 	$(TRAINER_PYTHON) -m pytest $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
