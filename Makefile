@@ -9,14 +9,18 @@ UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
 TRAINER := .venv-trainer/.ready
 TRAINER_PYTHON := .venv-trainer/bin/python
+XPROF_BIN := .tools/xprof/bin
+XPROF := .tools/xprof/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-COMPILE := $(UV) pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --quiet \
+# A lock each, of one or several groups of pyproject.toml; the first gives its name.
+LOCKS := trainer+dev infra+dev profile
+COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate profile test test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +33,9 @@ train: $(TRAINER) ## Train here: PRESET=digits (default), synthetic, ...; ARGS="
 
 evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default the latest)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
+
+profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
+	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
 test: $(TRAINER) ## Run all tests (about 15 minutes on 2 cores)
 	$(TRAINER_PYTHON) -m pytest $(ARGS)
@@ -48,17 +55,17 @@ types: $(TRAINER) ## Check types
 	$(TRAINER_PYTHON) -m mypy
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
-	@$(COMPILE) --group trainer $(UPGRADE) -o locks/trainer.txt
-	@$(COMPILE) --group infra $(UPGRADE) -o locks/infra.txt
-	@echo "locks/trainer.txt and locks/infra.txt fit pyproject.toml"
+	@for groups in $(LOCKS); do \
+		$(COMPILE) $$(echo "+$$groups" | sed 's/+/ --group /g') $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
+	done; echo "locks/ fits pyproject.toml"
 
 lock-check: $(UV) ## Fail if locks/ is stale
 	@mkdir -p build
-	@for group in trainer infra; do \
-		cp locks/$$group.txt build/$$group.txt; \
-		$(COMPILE) --group $$group -o build/$$group.txt || exit 1; \
-		cmp -s locks/$$group.txt build/$$group.txt || { \
-			echo "error: locks/$$group.txt does not fit pyproject.toml; run make lock and commit it" >&2; exit 1; }; \
+	@for groups in $(LOCKS); do \
+		name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
+		$(COMPILE) $$(echo "+$$groups" | sed 's/+/ --group /g') -o build/$$name.txt || exit 1; \
+		cmp -s locks/$$name.txt build/$$name.txt || { \
+			echo "error: locks/$$name.txt does not fit pyproject.toml; run make lock and commit it" >&2; exit 1; }; \
 	done; echo "locks are up to date"
 
 clean: ## Remove the environments and caches; runs/ and data/ stay
@@ -83,4 +90,10 @@ $(INFRA): locks/infra.txt | $(UV)
 	@echo "Installing Pulumi and the Azure SDK into .venv (about a minute)"
 	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@VIRTUAL_ENV=.venv $(UV) pip sync --require-hashes locks/infra.txt
+	@touch $@
+
+$(XPROF): locks/profile.txt | $(UV)
+	@echo "Installing xprof into .tools/xprof (seconds)"
+	@test -x $(XPROF_BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .tools/xprof
+	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
 	@touch $@
