@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 ARGS ?=
 PRESET ?=
 RUN ?= runs/latest
+IMAGES ?=
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -20,7 +21,7 @@ COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-ur
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate profile test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict profile test test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,12 @@ train: $(TRAINER) ## Train here: PRESET=digits (default), synthetic, ...; ARGS="
 
 evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default the latest)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
+
+export: $(TRAINER) ## Write a run's model for use elsewhere: RUN=runs/NAME, ARGS="--onnx True"
+	@$(TRAINER_PYTHON) -m trainer export --run $(RUN) $(ARGS)
+
+predict: $(TRAINER) ## Print the classes of images: IMAGES="a.jpg b/", RUN=runs/NAME
+	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
 
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile

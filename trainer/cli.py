@@ -1,4 +1,4 @@
-"""The command line: `python -m trainer train | evaluate | prepare`.
+"""The command line: `python -m trainer COMMAND`.
 
 tyro reads the options, their types and their texts from the dataclasses of `trainer.config`.
 Nothing here imports TensorFlow before the configuration is known to be good.
@@ -10,13 +10,13 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import docstring_parser
 import tyro
 
 from trainer import fields
-from trainer.config import TrainConfig
+from trainer.config import Positive, TrainConfig
 from trainer.errors import ConfigError, TrainerError
 from trainer.presets import EXPECTATIONS, PRESETS
 
@@ -27,6 +27,8 @@ usage: python -m trainer COMMAND [options]
 
   train      train a ResNet; without options on the handwritten digits that scikit-learn ships
   evaluate   top-1 and top-5 of a checkpoint on the held-out images
+  export     a run's model as a SavedModel, and as ONNX, to be used without this code
+  predict    the classes of images, and of folders of them, by an exported model
   prepare    write a data set as TFRecords with a manifest
 
 python -m trainer COMMAND --help lists the options of a command.
@@ -49,6 +51,47 @@ class EvaluateOptions:
 
     data_dir: str | None = None
     """Folder of the data set, if it is not where the run found it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """Write a run's model as a SavedModel that takes encoded images and needs none of this code."""
+
+    run: str = "runs/latest"
+    """Folder of the run; its data set need not be there."""
+
+    checkpoint: Literal["last", "best"] = "last"
+    """last: the newest valid one; best: the one with the best top-1 among those kept."""
+
+    output: str | None = None
+    """Folder to write; none is `export` in the run's. An older export in it is replaced."""
+
+    top: Annotated[int, Positive] = 5
+    """Classes that the model gives for an image; all of them if it has fewer."""
+
+    onnx: bool = False
+    """Write model.onnx as well. It takes pixels that are decoded and cropped, as ONNX has no
+    portable way to decode images, and is compared with the SavedModel."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictOptions:
+    """Print the most probable classes of images: python -m trainer predict IMAGE... [options].
+    An IMAGE is a JPEG or PNG, or a folder that is searched for .jpg, .jpeg and .png.
+    """
+
+    run: str = "runs/latest"
+    """Folder of the run whose export is used."""
+
+    model: str | None = None
+    """Folder of an export that is used instead of a run's."""
+
+    top: Annotated[int | None, Positive] = None
+    """Classes to print for an image; none is all that the model gives, 5 unless it was exported
+    with another --top."""
+
+    json: bool = False
+    """Print a JSON object a line for each image."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +131,17 @@ def _run(args: list[str]) -> int:
             from trainer.evaluate_run import evaluate_run
 
             evaluate_run(options.run, options.checkpoint, options.data_dir)
+        case ["export", *rest]:
+            wanted = _parse(ExportOptions(), "export", rest)
+            from trainer.export_run import export_run
+
+            export_run(wanted.run, wanted.checkpoint, wanted.output, wanted.top, onnx=wanted.onnx)
+        case ["predict", *rest]:
+            images, others = _split_positional(rest)
+            asked = _parse(PredictOptions(), "predict", others)
+            from trainer.predict import predict
+
+            predict(images, asked.run, asked.model, asked.top, as_json=asked.json)
         case ["prepare", "digits", *rest]:
             from trainer.data.digits import prepare_digits
 
@@ -150,6 +204,28 @@ def _train_help() -> str:
         " preset given before --help); --dry-run prints the resolved configuration and what follows"
         f" from it, and exits.\n\nPresets:\n\n{presets}"
     )
+
+
+def _split_positional(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Positional arguments, and options with their values, of a command whose options all have
+    one; after `--` everything is positional.
+    """
+    positional: list[str] = []
+    options: list[str] = []
+    remaining = list(args)
+    while remaining:
+        arg = remaining.pop(0)
+        if arg == "--":
+            positional += remaining
+            break
+        if not arg.startswith("-"):
+            positional.append(arg)
+            continue
+        options.append(arg)
+        has_value = arg.startswith("--") and arg != "--help" and "=" not in arg
+        if has_value and remaining and not remaining[0].startswith("--"):
+            options.append(remaining.pop(0))
+    return positional, options
 
 
 def _parse(default: T, command: str, args: Sequence[str], description: str | None = None) -> T:

@@ -237,6 +237,9 @@ class TrainConfig:
     seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
     """Decides initial weights, data order and augmentation."""
 
+    export: bool = True
+    """Write a SavedModel into the run folder at the end."""
+
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

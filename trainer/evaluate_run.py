@@ -2,22 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-from trainer.checkpoint import restore
 from trainer.data.feed import Feed
 from trainer.device import set_up_device
 from trainer.distributed import Alone
-from trainer.errors import CheckpointError, DataError
+from trainer.errors import DataError
 from trainer.evaluate import Evaluation, Evaluator
-from trainer.model.resnet import build_resnet
 from trainer.preflight import cores, prepare
 from trainer.run import RunFolder
+from trainer.trained import Which, find_checkpoint, load_model
 
 
-def evaluate_run(
-    run: str, which: Literal["last", "best"], data_dir: str | None = None
-) -> Evaluation:
+def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
     """Load a checkpoint, evaluate it in this process and print the result.
 
     Raises:
@@ -28,10 +24,7 @@ def evaluate_run(
     config = folder.config()
     if data_dir is not None:
         config = replace(config, data=replace(config.data, dir=data_dir))
-    checkpoints = folder.checkpoints
-    found = checkpoints.best() if which == "best" else checkpoints.newest()
-    if found is None:
-        raise CheckpointError(f"{folder.path}: has no valid checkpoint to evaluate")
+    found = find_checkpoint(folder, which)
     prepared = prepare(config, 1)
     if prepared.manifest is None:
         raise DataError(
@@ -45,9 +38,8 @@ def evaluate_run(
         )
     set_up_device(config, world)
     feed = Feed(config, prepared, world, config.data.decode_threads or cores())
-    model = build_resnet(config.model, prepared.classes, config.compute.precision, config.seed)
-    weights = {name: value for name, value in found.load().items() if name.startswith("model/")}
-    restore({f"model/{v.name.removesuffix(':0')}": v for v in model.variables}, weights, found.path)
+    precision = config.compute.precision
+    model = load_model(config, prepared.classes, precision, found.load(), found.path)
     result = Evaluator(model, world, feed.statistics, xla=config.compute.xla).run(feed.validation())
     print(
         f"{found.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss {result.loss:.4f} on"

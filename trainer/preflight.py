@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, empty_classes, load_manifest
+from trainer.data.meaning import Meaning
 from trainer.errors import ConfigError, DataError
 from trainer.plan import Plan, make_plan
 from trainer.run import RunFolder, check_continues, new_name
@@ -32,6 +33,14 @@ class Prepared:
     @property
     def data_version(self) -> str:
         return self.manifest.version if self.manifest else "synthetic"
+
+    @property
+    def meaning(self) -> Meaning:
+        """Classes and statistics; of synthetic data, the middle and spread of a byte."""
+        if self.manifest is None:
+            names = tuple(f"class {number}" for number in range(self.classes))
+            return Meaning(names, (127.5,) * 3, (73.9,) * 3)
+        return Meaning(self.manifest.classes, self.manifest.mean, self.manifest.deviation)
 
 
 def cores() -> int:

@@ -65,6 +65,8 @@ PRESETS: dict[str, TrainConfig] = {
         ranks=2,
         batch_size=16,
         max_steps=20,
+        # Random weights on random data.
+        export=False,
         data=DataConfig(source="synthetic"),
         compute=ComputeConfig(steps_per_loop=5),
         evaluation=EvaluationConfig(every_epochs=0),

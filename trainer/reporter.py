@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.console import Console
+from trainer.data.meaning import Meaning
 from trainer.evaluate import Evaluation
 from trainer.plan import Plan
 from trainer.run import RunFolder
@@ -35,7 +36,7 @@ class Reporter:
             f" epochs, {plan.last_step:,} steps of {plan.global_batch} images, {ranks(plan.ranks)}"
         )
 
-    def open(self, step: int, data_version: str) -> None:
+    def open(self, step: int, data_version: str, meaning: Meaning | None = None) -> None:
         """Write the first files; called when the first step has shown that the run works."""
         if not self._chief:
             return
@@ -49,7 +50,8 @@ class Reporter:
             folder.metrics.rewind(step)
             folder.point_latest()
         else:
-            folder.create(self._config, facts)
+            kept = {"meaning": meaning.to_dict()} if meaning else {}
+            folder.create(self._config, {**facts, **kept})
         self.attempt = folder.metrics.attempts() + 1
         folder.metrics.append("start", step, {"attempt": self.attempt, **facts})
         place = self._config.log.tensorboard_dir

@@ -22,6 +22,7 @@ _MAY_CHANGE = (
     "ranks",
     "batch_size",
     "max_steps",
+    "export",
     "data.dir",
     "data.decode_threads",
     "data.prefetch_batches",

@@ -14,6 +14,7 @@ from trainer.device import device_name, peak_flops, set_up_device, share_of_core
 from trainer.distributed import Communicator, connect
 from trainer.errors import NonFiniteError, PeerError
 from trainer.evaluate import Evaluation, Evaluator
+from trainer.export import export_model
 from trainer.launch import end_with_launcher
 from trainer.loop import Loop, LoopReport
 from trainer.metrics import Chrono, Interval, Phase
@@ -130,7 +131,7 @@ class Training:
             self._reporter.headline(step, self._prepared.classes)
             # Tracing and compiling happen in the first step, which is taken and timed on its own.
             report = self._take_steps(step, 1, "compile")
-            self._reporter.open(step, self._prepared.data_version)
+            self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
             while True:
                 step += report.steps
                 stopped = report.stopped
@@ -152,6 +153,7 @@ class Training:
             self._reporter.stopped(step)
             return 128 + max(number or 0 for number in self._world.gather(stop.signal))
         self._reporter.finished(step, self._result(step))
+        self._export(step)
         return 0
 
     def _already_done(self, step: int) -> int:
@@ -159,10 +161,11 @@ class Training:
         if self._world.broadcast(self._folder.finished_at(step)):
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
             return 0
-        self._reporter.open(step, self._prepared.data_version)
+        self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
         self._evaluate(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
+        self._export(step)
         return 0
 
     def _restore(self) -> int:
@@ -254,6 +257,18 @@ class Training:
             raise
         self._evaluated_at, self._seconds_evaluated = step, self._chrono.total
         self._reporter.evaluation(step, self._evaluation)
+
+    def _export(self, step: int) -> None:
+        """Write the model for use elsewhere; the other ranks need not wait for it."""
+        if self._chief and self._config.export:
+            self._reporter.console.say("exporting the model")
+            path = export_model(
+                self._folder, self._config, self._prepared, self._model, step, self._evaluation
+            )
+            self._reporter.console.say(
+                f"the model is in {path}; to use it: python -m trainer predict IMAGE..."
+                f" --run {self._folder.path}"
+            )
 
     def _save(self, step: int) -> None:
         """Save, unless this step is saved. All ranks hold the same state; rank 0 writes it."""

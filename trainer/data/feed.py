@@ -35,11 +35,9 @@ class Feed:
 
     @property
     def statistics(self) -> Statistics:
-        """What inputs are normalised with; of synthetic data, the middle and spread of a byte."""
-        manifest = self._prepared.manifest
-        if manifest is None:
-            return Statistics((127.5,) * 3, (73.9,) * 3)
-        return Statistics(manifest.mean, manifest.deviation)
+        """What inputs are normalised with."""
+        meaning = self._prepared.meaning
+        return Statistics(meaning.mean, meaning.deviation)
 
     @property
     def has_validation(self) -> bool:

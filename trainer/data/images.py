@@ -9,6 +9,9 @@ from trainer.data.source import Source
 ASPECT_RANGE = (3 / 4, 4 / 3)
 """Width over height of a random crop (Szegedy et al. 2014)."""
 
+ENCODINGS = ("JPEG", "PNG")
+"""All that can be decoded, in the order of a manifest."""
+
 _CROP, _SHIFT, _FLIP = range(3)
 """Uses of randomness; each has its own stream of stateless numbers."""
 
@@ -18,9 +21,9 @@ def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> t
     config, size = source.config, source.image_size
     if config.augment == "random-resized-crop":
         return _crop_and_resize(
-            encoded, source, lambda shape: _random_crop(shape, source, position)
+            encoded, size, source.split.encodings, lambda s: _random_crop(s, source, position)
         )
-    image = _crop_and_resize(encoded, source, _whole)
+    image = _crop_and_resize(encoded, size, source.split.encodings, _whole)
     if config.augment == "none" or not config.shift_pixels:
         return image
     reach = config.shift_pixels
@@ -35,13 +38,31 @@ def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> t
 
 def evaluation_image(encoded: tf.Tensor, source: Source) -> tf.Tensor:
     """Decode the central square; uint8 [size, size, 3]."""
+    crop, encodings = source.config.eval_crop, source.split.encodings
+    return central_image(encoded, source.image_size, crop, encodings)
+
+
+def central_image(
+    encoded: tf.Tensor, size: int, crop: float, encodings: tuple[str, ...] = ENCODINGS
+) -> tf.Tensor:
+    """Decode the central square of an image.
+
+    Args:
+        encoded: string scalar.
+        size: height and width of the result, in pixels.
+        crop: part of the short side that is kept, above 0 and at most 1.
+        encodings: formats that occur; of several, each image's own bytes decide.
+
+    Returns:
+        uint8 [size, size, 3].
+    """
 
     def central(shape: tf.Tensor) -> tf.Tensor:
         short = tf.cast(tf.reduce_min(shape), tf.float32)
-        side = tf.maximum(tf.cast(tf.round(short * source.config.eval_crop), tf.int32), 1)
+        side = tf.maximum(tf.cast(tf.round(short * crop), tf.int32), 1)
         return tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
 
-    return _crop_and_resize(encoded, source, central)
+    return _crop_and_resize(encoded, size, encodings, central)
 
 
 def flips(source: Source, position: tf.Tensor) -> tf.Tensor:
@@ -65,8 +86,13 @@ def normalize(
     Returns:
         float32 [b, height, width, 3].
     """
-    image = (tf.cast(image, tf.float32) - mean) / deviation
+    image = standardize(image, mean, deviation)
     return tf.where(flip[:, None, None, None], tf.reverse(image, [2]), image)
+
+
+def standardize(image: tf.Tensor, mean: tf.Tensor, deviation: tf.Tensor) -> tf.Tensor:
+    """Take the statistics off a batch, as `normalize`, without mirroring."""
+    return (tf.cast(image, tf.float32) - mean) / deviation
 
 
 def _key(source: Source, use: int, position: tf.Tensor) -> tf.Tensor:
@@ -92,7 +118,10 @@ def _random_crop(shape: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Te
 
 
 def _crop_and_resize(
-    encoded: tf.Tensor, source: Source, choose: Callable[[tf.Tensor], tf.Tensor]
+    encoded: tf.Tensor,
+    size: int,
+    encodings: tuple[str, ...],
+    choose: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
     """Decode only the window that `choose` takes of [height, width], and resize it."""
 
@@ -106,13 +135,11 @@ def _crop_and_resize(
         window = choose(tf.shape(image)[:2])
         return tf.slice(image, [window[0], window[1], 0], [window[2], window[3], 3])
 
-    encodings = source.split.encodings
     if encodings == ("JPEG",):
         cropped = jpeg()
     elif encodings == ("PNG",):
         cropped = png()
     else:
         cropped = tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
-    size = source.image_size
     resized = tf.image.resize(cropped, [size, size], method="bilinear")
     return tf.ensure_shape(tf.cast(tf.round(resized), tf.uint8), [size, size, 3])
