@@ -21,7 +21,7 @@ COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-ur
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict profile test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report profile test test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ export: $(TRAINER) ## Write a run's model for use elsewhere: RUN=runs/NAME, ARGS
 
 predict: $(TRAINER) ## Print the classes of images: IMAGES="a.jpg b/", RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
+
+report: $(TRAINER) ## Write a page about a run, or compare several: RUN="runs/A runs/B"
+	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
 
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile

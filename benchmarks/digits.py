@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import environment
+from trainer.environment import environment
 
 
 def main() -> None:

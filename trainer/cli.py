@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -29,6 +30,7 @@ usage: python -m trainer COMMAND [options]
   evaluate   top-1 and top-5 of a checkpoint on the held-out images
   export     a run's model as a SavedModel, and as ONNX, to be used without this code
   predict    the classes of images, and of folders of them, by an exported model
+  report     a page about a run, or one that compares several: python -m trainer report RUN [RUN...]
   prepare    write a data set as TFRecords with a manifest
 
 python -m trainer COMMAND --help lists the options of a command.
@@ -95,6 +97,17 @@ class PredictOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    """Write a page about a run, or one that compares several: python -m trainer report RUN [RUN...]
+    [options]. A RUN is the folder of a run; none is runs/latest.
+    """
+
+    output: str | None = None
+    """File to write; none is report.html in the run's folder, and compare.html beside the first of
+    several runs."""
+
+
+@dataclasses.dataclass(frozen=True)
 class PrepareDigitsOptions:
     """Write scikit-learn's digits as TFRecords: 1,437 images to train on, 360 held out."""
 
@@ -142,6 +155,13 @@ def _run(args: list[str]) -> int:
             from trainer.predict import predict
 
             predict(images, asked.run, asked.model, asked.top, as_json=asked.json)
+        case ["report", *rest]:
+            runs, others = _split_positional(rest)
+            page = _parse(ReportOptions(), "report", others)
+            from trainer.report.write import write_report
+
+            folders = [Path(run) for run in runs or ["runs/latest"]]
+            print(write_report(folders, Path(page.output) if page.output else None))
         case ["prepare", "digits", *rest]:
             from trainer.data.digits import prepare_digits
 

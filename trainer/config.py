@@ -202,6 +202,9 @@ class LogConfig:
     """Folder for TensorBoard; none is tblogs in the run folder, and outputs/tblogs inside an
     Azure ML job, which uploads it while the job runs."""
 
+    report: bool = True
+    """Write report.html, a page of curves, mistakes and facts, when the run ends or stops."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:

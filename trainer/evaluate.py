@@ -11,6 +11,7 @@ import tf_keras as keras
 from trainer.data.images import normalize
 from trainer.distributed import Communicator
 from trainer.gradients import Statistics, cross_entropy
+from trainer.predictions import Predictions
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Evaluator:
     ) -> None:
         self._model, self._communicator, self._statistics = model, communicator, statistics
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
+        self.predictions: Predictions | None = None
+        """Of this rank's share in the last evaluation; `index` counts from its first example."""
 
     def run(self, batches: Iterable[dict[str, Any]]) -> Evaluation:
         """Evaluate this rank's batches and add up the counts of all ranks.
@@ -42,13 +45,21 @@ class Evaluator:
         Args:
             batches: this rank's share; what has weight 0 fills up a batch and is not counted.
         """
-        sums = np.zeros(4)
+        sums, parts = np.zeros(4), []
         for batch in batches:
-            sums += self._graph(batch).numpy()
+            counts, weight, *columns = (value.numpy() for value in self._graph(batch))
+            sums += counts
+            parts.append((weight, *columns))
+        weight, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        counted = np.flatnonzero(weight)
+        self.predictions = Predictions.of([counted, *(column[counted] for column in columns)])
         top1, top5, loss, count = self._communicator.sum(sums)
         return Evaluation(top1 / count, top5 / count, loss / count, round(count))
 
-    def _counts(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _counts(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        """The sums over a batch, then per example: weight, label, predicted class, and the
+        probabilities of both, predicted first.
+        """
         mean, deviation = self._statistics.mean, self._statistics.deviation
         image = normalize(batch["image"], batch["flip"], tf.constant(mean), tf.constant(deviation))
         logits = self._model(image, training=False)
@@ -66,4 +77,10 @@ class Evaluator:
         )
         # Multiplying would turn a filler's infinite loss into NaN.
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)
-        return tf.reduce_sum(tf.cast(counted, tf.float64), 0)
+        sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
+        probabilities = tf.nn.softmax(logits)
+        predicted = places[:, 0]
+        of_predicted, of_label = (
+            tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, label)
+        )
+        return sums, weight, label, predicted, of_predicted, of_label

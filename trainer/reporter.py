@@ -1,10 +1,11 @@
-"""Where a run's figures go: the console, metrics.jsonl, TensorBoard and result.json.
+"""Where a run's figures go: console, metrics.jsonl, TensorBoard, result.json and report.html.
 
 Only rank 0 reports; on the other ranks every method does nothing.
 """
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,16 +13,27 @@ import tensorflow as tf
 from trainer.config import TrainConfig
 from trainer.console import Console
 from trainer.data.meaning import Meaning
+from trainer.environment import environment
 from trainer.evaluate import Evaluation
 from trainer.plan import Plan
+from trainer.predictions import Predictions, write_predictions
 from trainer.run import RunFolder
 
 
 class Reporter:
     """The reports of one attempt of a run."""
 
-    def __init__(self, config: TrainConfig, plan: Plan, folder: RunFolder, *, chief: bool) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        plan: Plan,
+        folder: RunFolder,
+        *,
+        chief: bool,
+        gpus: Sequence[str] = (),
+    ) -> None:
         self._config, self._plan, self._folder, self._chief = config, plan, folder, chief
+        self._gpus = gpus
         self.console = Console(plan.last_step, silent=not chief)
         self._summaries: Any = None
         self.attempt = 1
@@ -53,7 +65,8 @@ class Reporter:
             kept = {"meaning": meaning.to_dict()} if meaning else {}
             folder.create(self._config, {**facts, **kept})
         self.attempt = folder.metrics.attempts() + 1
-        folder.metrics.append("start", step, {"attempt": self.attempt, **facts})
+        values = {"attempt": self.attempt, **facts, "environment": environment(self._gpus)}
+        folder.metrics.append("start", step, values)
         place = self._config.log.tensorboard_dir
         if place is None:
             inside_job = "AZUREML_RUN_ID" in os.environ
@@ -77,8 +90,34 @@ class Reporter:
         values = {"top1": result.top1, "top5": result.top5, "validation_loss": result.loss}
         self._write("evaluation", step, {"epoch": epoch, **values})
 
+    def checkpoint(self, step: int, seconds: Mapping[str, float]) -> None:
+        """Note that the state is saved, and what each phase has taken until then."""
+        if self._chief:
+            self._folder.metrics.append("checkpoint", step, {"seconds": dict(seconds)})
+
+    def predictions(
+        self,
+        step: int,
+        predictions: Predictions,
+        classes: Sequence[str],
+        read_image: Callable[[int], bytes],
+    ) -> None:
+        """Write what the final weights say of each held-out example; see `write_predictions`."""
+        if not self._chief:
+            return
+        try:
+            facts = write_predictions(self._folder.path, predictions, classes, read_image)
+        except OSError as error:
+            print(f"warning: the predictions cannot be written: {error}", file=sys.stderr)
+        else:
+            self._folder.metrics.append("predictions", step, facts)
+
     def stopped(self, step: int) -> None:
         """Say how to go on after a stop that was asked for."""
+        if not self._chief:
+            return
+        self._folder.metrics.append("stop", step, {})
+        self._write_report()
         self.console.say(
             f"stopped after step {step:,} of {self._plan.last_step:,}; the state is saved in"
             f" {self._folder.path}\nto continue, run the same command with --name"
@@ -91,6 +130,7 @@ class Reporter:
             return
         self._folder.write_result(result)
         self._folder.metrics.append("finish", step, result)
+        report = "report.html, " if self._write_report() else ""
         if result["top1"] is not None:
             self.console.say(
                 f"held-out top-1 {result['top1']:.2%}, top-5 {result['top5']:.2%} on"
@@ -100,14 +140,32 @@ class Reporter:
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
             f"trained {step:,} steps in {result['training_seconds']:.1f} s on"
-            f" {ranks(self._plan.ranks)}{speed}\nresult.json, metrics.jsonl, tblogs and checkpoints"
-            f" are in {self._folder.path}"
+            f" {ranks(self._plan.ranks)}{speed}\n{report}result.json, metrics.jsonl, tblogs and"
+            f" checkpoints are in {self._folder.path}"
         )
 
     def close(self) -> None:
         """Write out what TensorBoard has not yet got."""
         if self._summaries is not None:
             self._summaries.close()
+
+    def _write_report(self) -> bool:
+        """Write report.html if it is wanted; whether it is there."""
+        if not self._config.log.report:
+            return False
+        path = self._folder.path
+        try:
+            from trainer.report.write import write_report  # noqa: PLC0415 not needed to train
+
+            write_report([path])
+        except Exception as error:  # noqa: BLE001 what is trained and saved is not failed by this
+            print(
+                f"warning: {path}/report.html cannot be written ({type(error).__name__}: {error});"
+                f" the run itself is saved. To try again: python -m trainer report {path}",
+                file=sys.stderr,
+            )
+            return False
+        return True
 
     def _write(self, event: str, step: int, values: Mapping[str, float]) -> None:
         if not self._chief:

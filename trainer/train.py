@@ -20,6 +20,7 @@ from trainer.loop import Loop, LoopReport
 from trainer.metrics import Chrono, Interval, Phase
 from trainer.model.resnet import build_resnet, training_flops_per_image
 from trainer.optimizer import Momentum
+from trainer.predictions import gather
 from trainer.preflight import ensure_data, prepare, warn
 from trainer.reporter import Reporter
 from trainer.run import RunFolder, check_continues, new_name
@@ -105,7 +106,8 @@ class Training:
         self._evaluator = Evaluator(self._model, communicator, statistics, xla=xla)
         self._flops = training_flops_per_image(self._model)
         self._peak = peak_flops(device_name(), precision)
-        self._reporter = Reporter(config, self._plan, self._folder, chief=self._chief)
+        gpus = communicator.gather(device_name())
+        self._reporter = Reporter(config, self._plan, self._folder, chief=self._chief, gpus=gpus)
         self._interval = Interval(communicator.size)
 
         # What a checkpoint carries over beside the variables.
@@ -147,6 +149,8 @@ class Training:
             if not stopped:
                 self._evaluate(step)
             self._save(step)
+            if not stopped:
+                self._predict(step)
         self._loop.close()
         self._reporter.close()
         if stopped:
@@ -163,6 +167,7 @@ class Training:
             return 0
         self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
         self._evaluate(step)
+        self._predict(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
         self._export(step)
@@ -249,14 +254,30 @@ class Training:
         """Evaluate, unless these very weights have been, or there is nothing to evaluate on."""
         if not self._feed.has_validation or self._evaluated_at == step:
             return
+        with self._chrono.phase("evaluation"):
+            self._evaluation = self._run_evaluator()
+        self._evaluated_at, self._seconds_evaluated = step, self._chrono.total
+        self._reporter.evaluation(step, self._evaluation)
+
+    def _run_evaluator(self) -> Evaluation:
         try:
-            with self._chrono.phase("evaluation"):
-                self._evaluation = self._evaluator.run(self._feed.validation())
+            return self._evaluator.run(self._feed.validation())
         except _DATA_ERRORS as error:
             self._feed.explain_validation(error)
             raise
-        self._evaluated_at, self._seconds_evaluated = step, self._chrono.total
-        self._reporter.evaluation(step, self._evaluation)
+
+    def _predict(self, step: int) -> None:
+        """Write the predictions of the final evaluation; all ranks take part."""
+        manifest = self._prepared.manifest
+        if manifest is None:
+            return
+        if self._evaluator.predictions is None:
+            # An attempt that was killed before it wrote them has evaluated these very weights.
+            self._run_evaluator()
+        mine, begin = self._evaluator.predictions, self._feed.validation_share.start
+        assert mine is not None
+        everyone = gather(mine, begin, self._world)
+        self._reporter.predictions(step, everyone, manifest.classes, self._feed.validation_image)
 
     def _export(self, step: int) -> None:
         """Write the model for use elsewhere; the other ranks need not wait for it."""
@@ -288,6 +309,7 @@ class Training:
             self._folder.checkpoints.save(step, snapshot(self._state()), meta)
             policy = self._config.checkpoint
             self._folder.checkpoints.retain(policy.keep, keep_best=policy.keep_best)
+        self._reporter.checkpoint(step, self._chrono.totals)
 
     def _state(self) -> dict[str, tf.Variable]:
         """Every variable that decides the future, by name."""

@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
 PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors", "contradictions"]
-PURE += ["data.order", "data.manifest", "data.source"]
+PURE += ["data.order", "data.manifest", "data.source", "environment", "metrics"]
+PURE += ["report.data", "report.outcome", "report.panels"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 
 

@@ -23,10 +23,12 @@ from trainer.data.feed import Feed
 from trainer.data.source import Source
 from trainer.device import set_up_device
 from trainer.distributed import Alone, Communicator, connect
+from trainer.evaluate import Evaluator
 from trainer.gradients import Statistics
 from trainer.loop import Loop
 from trainer.model.resnet import build_resnet
 from trainer.optimizer import Momentum
+from trainer.predictions import Predictions, gather
 from trainer.preflight import prepare
 
 
@@ -121,6 +123,17 @@ def _take_steps(
         "images": report.images,
         "steps": report.steps,
     }
+
+
+def predict(config: TrainConfig) -> tuple[float, Predictions]:
+    """Top-1 and predictions of a network as it starts, on the held-out digits."""
+    world = start(config)
+    prepared = prepare(config, world.size)
+    feed = Feed(config, prepared, world, 1)
+    evaluator = Evaluator(plain_model(), world, feed.statistics, xla=False)
+    result = evaluator.run(feed.validation())
+    assert evaluator.predictions is not None
+    return result.top1, gather(evaluator.predictions, feed.validation_share.start, world)
 
 
 def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The everyday commands, as a newcomer types them."""
 
+import csv
 import json
 
 import pytest
@@ -58,11 +59,15 @@ def test_prepare_twice_is_harmless_and_never_overwrites_something_else(tmp_path)
 
 @pytest.mark.slow
 def test_a_run_folder_holds_what_the_documents_say(tmp_path):
-    done = run_trainer("train", *TINY, "--name", "run", cwd=tmp_path)
+    args = ["train", *TINY, "--log.report", "True", "--name", "run"]
+    done = run_trainer(*args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run = tmp_path / "runs" / "run"
     names = {path.name for path in run.iterdir()}
-    assert names == {"config.json", "metrics.jsonl", "tblogs", "checkpoints", "result.json"}
+    assert names == {
+        *("config.json", "metrics.jsonl", "tblogs", "checkpoints", "result.json", "report.html"),
+        *("predictions.csv", "mistakes"),
+    }
     assert (tmp_path / "runs" / "latest").resolve() == run.resolve()
     assert list((run / "tblogs").rglob("events.out.tfevents.*"))
 
@@ -94,9 +99,20 @@ def test_a_run_folder_holds_what_the_documents_say(tmp_path):
         )
         assert line["learning_rate"] == pytest.approx(rate, rel=1e-12)
         assert {"loss", "images_per_second", "data_wait_percent", "gradient_norm"} <= line.keys()
-    assert [line["step"] for line in metrics(run, "evaluation")] == [23, 45]
+    for event in ("evaluation", "checkpoint"):
+        assert [line["step"] for line in metrics(run, event)] == [23, 45]
+    assert metrics(run, "checkpoint")[-1]["seconds"] == final["seconds"]
+    assert metrics(run, "start")[0]["environment"]["cores"] >= 1
 
-    again = run_trainer("train", *TINY, "--name", "run", cwd=tmp_path)
+    with (run / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["index"]) for row in rows] == list(range(360))
+    wrong = [row for row in rows if row["label"] != row["predicted"]]
+    assert (len(rows) - len(wrong)) / len(rows) == final["top1"]
+    assert len(list((run / "mistakes").iterdir())) == min(len(wrong), 24)
+    assert f"{final['top1']:.2%}" in (run / "report.html").read_text()
+
+    again = run_trainer(*args, cwd=tmp_path)
     assert again.returncode == 0
     assert "is finished already" in again.stdout
 

@@ -55,6 +55,29 @@ def test_counts_and_loss_equal_numpys_and_fillers_do_not_count():
     assert 0 < found.top1 < found.top5 < 1
 
 
+def test_predictions_are_those_that_were_counted_in_their_order():
+    noise, model = np.random.default_rng(0), linear_model()
+    batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0, 0.0] + [1.0] * 11)]
+    evaluator = Evaluator(model, Alone(), STATISTICS, xla=False)
+    assert evaluator.predictions is None
+    result = evaluator.run(batches)
+    found = evaluator.predictions
+    assert found.index.tolist() == [*range(41), *range(42, 53)]
+    logits = np.concatenate(
+        [model((b["image"].numpy() - STATISTICS.mean) / STATISTICS.deviation) for b in batches]
+    )[found.index]
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    probabilities = powers / powers.sum(1, keepdims=True)
+    labels = np.concatenate([b["label"].numpy() for b in batches])[found.index]
+    rows = np.arange(len(labels))
+    assert found.label.tolist() == labels.tolist()
+    assert found.predicted.tolist() == logits.argmax(1).tolist()
+    np.testing.assert_allclose(found.probability, probabilities.max(1), rtol=1e-4)
+    np.testing.assert_allclose(found.probability_of_label, probabilities[rows, labels], rtol=1e-4)
+    assert (found.label == found.predicted).mean() == result.top1
+    assert len(found.mistakes()) == round(52 * (1 - result.top1))
+
+
 def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
     noise = np.random.default_rng(0)
     image = keras.Input((4, 4, 3))

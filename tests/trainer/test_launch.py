@@ -108,13 +108,19 @@ def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path, start):
 
 
 def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path, start):
-    process = start("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
+    args = ["train", *TINY, "--name", "run", "--epochs", "400", "--log.report", "True"]
+    process = start(*args, cwd=tmp_path)
     wait_for_line(process, "step +5 ")
     os.kill(ranks_of(process)[1], signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 143, err
     assert "the state is saved" in out
-    assert final_state(tmp_path / "runs" / "run")
+    run = tmp_path / "runs" / "run"
+    assert final_state(run)
+    assert (
+        f"Stopped after step {metrics(run, 'stop')[0]['step']}" in (run / "report.html").read_text()
+    )
+    assert not (run / "predictions.csv").exists()
 
 
 def test_interrupt_while_ranks_start_ends_them_without_a_traceback(tmp_path, start):
@@ -169,12 +175,16 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(tmp_path):
     expected = result(tmp_path / "runs" / "run")
     # As a shorter run of the same name has left it.
     (tmp_path / "runs" / "run" / "result.json").write_text('{"steps": 3}')
+    predictions = tmp_path / "runs" / "run" / "predictions.csv"
+    before = predictions.read_text()
+    predictions.unlink()
     done = run_trainer(*args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     again = result(tmp_path / "runs" / "run")
     assert (again["top1"], again["steps"]) == (expected["top1"], 4)
     assert again["training_seconds"] >= expected["seconds"]["train"]
     assert [line["step"] for line in metrics(tmp_path / "runs" / "run", "evaluation")] == [4]
+    assert predictions.read_text() == before
 
 
 def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path):

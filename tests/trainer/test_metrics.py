@@ -273,6 +273,15 @@ def test_a_rewind_keeps_every_start(metrics):
     ]
 
 
+def test_a_rewind_keeps_the_checkpoint_that_the_run_continues_from_and_drops_later_ones(metrics):
+    for step in (10, 20, 30):
+        metrics.append("train", step, {})
+        metrics.append("checkpoint", step, {"seconds": {"train": 1.0}})
+    metrics.rewind(20)
+    kept = [line["step"] for line in metrics.lines() if line["event"] == "checkpoint"]
+    assert kept == [10, 20]
+
+
 def test_a_rewind_changes_nothing_in_the_lines_that_stay(metrics):
     metrics.append("train", 10, {"loss": 0.1, "epoch": 1 / 3})
     before = metrics.path.read_bytes()

@@ -12,6 +12,7 @@ from trainer.data.pipeline import (
     find_damage,
     find_damaged_shard,
     make_order,
+    read_image,
     training_batches,
 )
 from trainer.data.source import Source
@@ -74,6 +75,19 @@ class Feed:
         source = self._source("validation")
         return evaluation_batches(source, world.rank, world.size, size, self._threads)
 
+    @property
+    def validation_share(self) -> range:
+        """The examples of the validation split that are this rank's."""
+        return self._source("validation").share(self._world.rank, self._world.size)
+
+    def validation_image(self, example: int) -> bytes:
+        """The encoded image of an example of the validation split.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        return read_image(self._source("validation"), example)
+
     def explain_training(self, error: Exception, step: int) -> None:
         """Name the record that made a step fail, if one did.
 
@@ -103,10 +117,8 @@ class Feed:
 
     def explain_validation(self, error: Exception) -> None:
         """Name the record that made an evaluation fail, if one did; as `explain_training`."""
-        source, world = self._source("validation"), self._world
-        total = source.split.examples
-        places = range(total * world.rank // world.size, total * (world.rank + 1) // world.size)
-        damage = find_damage(source, source.locate, places)
+        source = self._source("validation")
+        damage = find_damage(source, source.locate, self.validation_share)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def _raise(self, source: Source, damage: str | None, remedy: str, error: Exception) -> None:

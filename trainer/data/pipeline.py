@@ -19,6 +19,7 @@ from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment
 from trainer.data.records import parse
 from trainer.data.source import Source
+from trainer.errors import DataError
 
 READ_BUFFER = 1 << 20
 """Bytes read from storage at once."""
@@ -72,16 +73,15 @@ def evaluation_batches(
     All ranks yield the same number of batches: short ones are filled up with examples of weight 0,
     which the evaluation does not count.
     """
-    total = source.split.examples
-    begin, end = total * rank // ranks, total * (rank + 1) // ranks
-    records = _read(source, source.segments(begin, end))
-    examples = tf.data.Dataset.zip(tf.data.Dataset.range(begin, end), records)
+    share = source.share(rank, ranks)
+    records = _read(source, source.segments(share.start, share.stop))
+    examples = tf.data.Dataset.zip(tf.data.Dataset.range(share.start, share.stop), records)
 
     def decode(_: tf.Tensor, serialized: tf.Tensor) -> Batch:
         encoded, label = _checked(serialized, source.classes)
         return _example(images.evaluation_image(encoded, source), label, tf.constant(False))
 
-    batches = ceil(ceil(total / ranks) / batch_size)
+    batches = ceil(ceil(source.split.examples / ranks) / batch_size)
     filled = (
         _decode(examples, decode, source, source.locate, threads)
         .concatenate(tf.data.Dataset.from_tensors(_blank(source)).repeat())
@@ -89,6 +89,22 @@ def evaluation_batches(
         .take(batches)
     )
     return _finish(filled, source, threads)
+
+
+def read_image(source: Source, example: int) -> bytes:
+    """The encoded image of one example, counted through the split.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    shard, index = source.locate(example)
+    try:
+        encoded, _ = parse(next(iter(_read(source, [Segment(shard, index, 1)]))))
+    except (StopIteration, tf.errors.OpError) as error:
+        reason = first_line(error) if isinstance(error, tf.errors.OpError) else "the shard is short"
+        file = source.folder / source.split.shards[shard].file
+        raise DataError(f"{file}, record {index}: cannot be read ({reason})") from error
+    return bytes(encoded.numpy())
 
 
 def find_damage(

@@ -31,6 +31,11 @@ class Source:
         counts = self.counts
         return consecutive(counts, range(len(counts)), list(accumulate(counts)), begin, end - begin)
 
+    def share(self, rank: int, ranks: int) -> range:
+        """The consecutive records that a rank evaluates."""
+        total = self.split.examples
+        return range(total * rank // ranks, total * (rank + 1) // ranks)
+
     def locate(self, record: int) -> tuple[int, int]:
         """Shard, and index in it, of a record counted through the split."""
         segment = next(self.segments(record, record + 1))

@@ -1,0 +1,57 @@
+"""What a run or a measurement was taken on, recorded beside its figures. Standard library only."""
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from trainer import __version__
+
+PACKAGES = ("tensorflow-cpu", "tensorflow", "tf-keras", "horovod", "numpy")
+"""Distributions whose versions matter; TensorFlow's goes by another name where it has no GPUs."""
+
+
+def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
+    """Versions, processor, cores and load of this machine; nothing that tells whose it is.
+
+    Args:
+        gpus: name of each rank's GPU; empty for a rank that has none.
+    """
+    facts: dict[str, Any] = {
+        "trainer": __version__,
+        "python": platform.python_version(),
+        **{name: found for name in PACKAGES if (found := _version(name))},
+        "system": _system(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg(),
+    }
+    if any(gpus):
+        facts["gpus"] = [name for name in gpus if name]
+    return facts
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _system() -> str:
+    try:
+        name = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        name = platform.system()
+    return f"{name}, kernel {platform.release()}, {platform.machine()}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()

@@ -1,0 +1,137 @@
+"""Pieces of HTML. Texts go through `text`; nothing else may carry what comes from a file."""
+
+import html
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from plotly.offline import get_plotlyjs
+
+from trainer.report.plots import Plot
+
+ABSENT = "\N{EN DASH}"
+"""Stands where there is no value."""
+
+_HERE = Path(__file__).parent
+
+# The browser itself then refuses whatever would leave the page.
+_POLICY = (
+    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+
+
+def text(value: object) -> str:
+    """A value as text that cannot be taken for markup."""
+    return html.escape(str(value), quote=True)
+
+
+def document(title: str, body: str, plots: Sequence[Plot]) -> str:
+    """A page that needs nothing else.
+
+    Args:
+        title: plain text.
+        body: HTML of the page, in which `figures` has left a place for each plot.
+        plots: what is drawn there.
+    """
+    scripts = ""
+    if plots:
+        data = "".join(
+            f'<script type="application/json" data-plot="plot-{plot.panel.id}">'
+            f"{plot.json}</script>\n"
+            for plot in plots
+        )
+        library = get_plotlyjs().replace("</script", "<\\/script")
+        own = (_HERE / "script.js").read_text(encoding="utf-8")
+        scripts = f"{data}<script>{library}</script>\n<script>\n{own}</script>\n"
+    style = (_HERE / "style.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"{body}{scripts}</body>\n</html>\n"
+    )
+
+
+def section(identity: str, title: str, content: str) -> str:
+    """A part of the page with its heading."""
+    return (
+        f'<section aria-labelledby="{identity}">\n<h2 id="{identity}">{text(title)}</h2>\n'
+        f"{content}</section>\n"
+    )
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """A table that scrolls inside itself where it is too wide.
+
+    Args:
+        caption: what it shows, plain text.
+        head: HTML of the columns' heads.
+        rows: HTML of the cells; the first of each row is its head.
+        kind: classes for the style sheet.
+    """
+    heads = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    lines = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(map(cell, row[1:]))}</tr>\n' for row in rows
+    )
+    return (
+        f'<div class="scroll {kind}" tabindex="0" role="region" aria-label="{text(caption)}">'
+        f"<table>\n<caption>{text(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n"
+        f"<tbody>\n{lines}</tbody></table></div>\n"
+    )
+
+
+def cell(content: str) -> str:
+    """A cell of a table; content that is one already stays."""
+    return content if content.startswith("<td") else f"<td>{content}</td>"
+
+
+def figures(plots: Sequence[Plot]) -> str:
+    """A place for each plot, with its title and how to read it."""
+    if not plots:
+        return "<p>No curves: metrics.jsonl has no figures yet.</p>\n"
+    shown = "".join(
+        f'<figure class="plot" id="{plot.panel.id}">\n<figcaption><h3>{text(plot.panel.title)}</h3>'
+        f"<p>{text(plot.panel.reading)}</p></figcaption>\n"
+        f'<div class="canvas" id="plot-{plot.panel.id}" role="img"'
+        f' aria-label="{text(plot.summary)}"></div>\n</figure>\n'
+        for plot in plots
+    )
+    return (
+        '<div class="plots">\n'
+        f"{shown}</div>\n<noscript><p>The curves need JavaScript; nothing is loaded for them."
+        "</p></noscript>\n"
+    )
+
+
+def percent(value: float | None) -> str:
+    """A part of one as a percentage."""
+    return ABSENT if value is None else f"{value:.2%}"
+
+
+def duration(seconds: float | None) -> str:
+    """A time span at a glance."""
+    if seconds is None:
+        return ABSENT
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(seconds: float | None) -> str:
+    """A time as a person writes it."""
+    try:
+        return (
+            "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+        )
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def plural(number: int, noun: str) -> str:
+    """A number of things in words."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,40 @@
+"""`python -m trainer report`: write the page of one run, or one that compares several."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer.report.compare import comparison_page
+from trainer.report.data import read_run
+from trainer.report.page import run_page
+
+
+def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
+    """Write a page, whole or not at all.
+
+    Args:
+        folders: of the runs, at least one; one that is named twice counts once.
+        output: file to write; by default report.html in the run's folder, and compare.html beside
+            the first of several.
+
+    Returns:
+        The file that was written.
+
+    Raises:
+        CheckpointError: a folder is not a run's.
+        OSError: the page cannot be written.
+    """
+    different = {folder.resolve(): folder for folder in reversed(folders)}
+    runs = [read_run(folder) for folder in reversed(different.values())]
+    if output is None:
+        first = runs[0].path
+        output = first / "report.html" if len(runs) == 1 else first.parent / "compare.html"
+    page = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    scratch = output.with_name(f".{output.name}-{os.getpid()}.partial")
+    try:
+        scratch.write_text(page, encoding="utf-8", errors="replace")
+        scratch.replace(output)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return output
