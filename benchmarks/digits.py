@@ -70,11 +70,16 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
 
 def write_tuning_data(folder: Path) -> Path:
     """Split the training part of the digits once more, and never touch the held-out part."""
-    from trainer.data import digits  # noqa: PLC0415 TensorFlow is slow to import
+    # TensorFlow is slow to import.
+    from trainer.data import dataset, digits  # noqa: PLC0415
 
     known, _ = digits.split(digits.load_records(), digits.HELD_OUT_PER_CLASS, "digits")
     train_part, tune_part = digits.split(known, digits.HELD_OUT_PER_CLASS, "tune")
-    digits.write_dataset(folder, train_part, tune_part, "benchmarks/digits.py --tune")
+    statistics = digits.statistics(train_part)
+    command = "benchmarks/digits.py --tune"
+    dataset.write_dataset(
+        folder, train_part, tune_part, digits.CLASSES, statistics, command
+    )
     return folder
 
 

@@ -104,7 +104,8 @@ class Horovod:
     """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
 
     def __init__(self, horovod: Any, config: ExchangeConfig) -> None:
-        self._hvd = horovod
+        self.module = horovod
+        """For measurements that compare with Horovod's own ways."""
         self._config = config
         self.rank, self.size = horovod.rank(), horovod.size()
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
@@ -135,12 +136,13 @@ class Horovod:
         return reduced, extras
 
     def _sum(self, tensors: list[Any], name: str) -> list[Any]:
-        result = self._hvd.grouped_allreduce(tensors, op=self._hvd.Sum, name=name)
+        result = self.module.grouped_allreduce(tensors, op=self.module.Sum, name=name)
         return list(result)
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
         for number, variable in enumerate(variables):
-            variable.assign(self._hvd.broadcast(variable.read_value(), 0, name=f"variable{number}"))
+            value = self.module.broadcast(variable.read_value(), 0, name=f"variable{number}")
+            variable.assign(value)
 
     def broadcast(self, value: Any) -> Any:
         return json.loads(self._gather_bytes(json.dumps(value).encode())[0])
@@ -151,8 +153,8 @@ class Horovod:
     def _gather_bytes(self, data: bytes) -> list[bytes]:
         import tensorflow as tf
 
-        lengths = self._hvd.allgather(tf.constant([len(data)], tf.int64), name="lengths").numpy()
-        joined = self._hvd.allgather(
+        lengths = self.module.allgather(tf.constant([len(data)], tf.int64), name="lengths").numpy()
+        joined = self.module.allgather(
             tf.constant(np.frombuffer(data, np.uint8)), name="bytes"
         ).numpy()
         ends = np.cumsum(lengths)
@@ -163,14 +165,14 @@ class Horovod:
     def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         import tensorflow as tf
 
-        total = self._hvd.allreduce(tf.constant(values, tf.float64), op=self._hvd.Sum, name="sum")
-        return np.asarray(total.numpy())
+        mine = tf.constant(values, tf.float64)
+        return np.asarray(self.module.allreduce(mine, op=self.module.Sum, name="sum").numpy())
 
     def barrier(self) -> None:
         self.gather(None)
 
     def shutdown(self) -> None:
-        self._hvd.shutdown()
+        self.module.shutdown()
 
 
 def connect(config: ExchangeConfig) -> Communicator:

@@ -27,10 +27,12 @@ class LocalGradients:
         self._model, self._statistics = model, statistics
         self._weights = model.trainable_variables
         self._optimizer, self._global_batch = config.optimizer, global_batch
+        self._scaled = config.compute.precision == "mixed_float16"
+        self._late = config.exchange.compression == "fp16"
 
     def __call__(
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Differentiate this rank's part of the loss.
 
         Args:
@@ -38,10 +40,23 @@ class LocalGradients:
             scale: factor of the loss, so that small gradients survive in float16.
 
         Returns:
-            The gradients of scale x (sum of the images' losses) / (global batch), one a trainable
-            variable, whose sum over ranks is the scaled mean; and float32 [3]: that loss without
-            the scale, the correct answers and the weights.
+            The gradients of (sum of the images' losses) / (global batch), one a trainable variable,
+            whose sum over ranks is the mean; and float32 scalars: that loss, the correct answers,
+            the weights, and 1 if a gradient overflowed, else 0.
+
+            With float16 on the wire the gradients keep the scale, which they need there, and
+            overflow is looked for after the exchange, where it may also come from.
         """
+        gradients, sums = self._scaled_gradients(batch, scale)
+        overflow = tf.constant(0.0)
+        if self._scaled and not self._late:
+            # Here XLA fuses it into the backward pass; after the exchange it would cost two more.
+            gradients, overflow = unscale(gradients, scale)
+        return gradients, [*sums, overflow]
+
+    def _scaled_gradients(
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         pieces = self._optimizer.accumulation
         if pieces == 1:
             return self._micro_batch(batch, scale)
@@ -49,12 +64,14 @@ class LocalGradients:
             key: tf.reshape(value, [pieces, -1, *value.shape[1:]]) for key, value in batch.items()
         }
 
-        def body(number: tf.Tensor, gradients: list[tf.Tensor], sums: tf.Tensor) -> tuple[Any, ...]:
+        def body(
+            number: tf.Tensor, gradients: list[tf.Tensor], sums: list[tf.Tensor]
+        ) -> tuple[Any, ...]:
             piece = {key: value[number] for key, value in split.items()}
             more, added = self._micro_batch(piece, scale)
-            return number + 1, [a + b for a, b in zip(gradients, more, strict=True)], sums + added
+            return number + 1, _add(gradients, more), _add(sums, added)
 
-        start = (tf.constant(0), [tf.zeros_like(w) for w in self._weights], tf.zeros([3]))
+        start = (tf.constant(0), [tf.zeros_like(w) for w in self._weights], [tf.constant(0.0)] * 3)
         _, gradients, sums = tf.while_loop(
             lambda number, *_: number < pieces, body, start, parallel_iterations=1
         )
@@ -62,7 +79,7 @@ class LocalGradients:
 
     def _micro_batch(
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         mean, deviation = self._statistics.mean, self._statistics.deviation
         image = normalize(batch["image"], batch["flip"], tf.constant(mean), tf.constant(deviation))
         label, weight = batch["label"], batch["weight"]
@@ -74,7 +91,17 @@ class LocalGradients:
             scaled = loss * scale
         gradients = tape.gradient(scaled, self._weights)
         hits = tf.cast(tf.argmax(logits, 1, tf.int32) == label, tf.float32)
-        return gradients, tf.stack([loss, tf.reduce_sum(hits * weight), tf.reduce_sum(weight)])
+        return gradients, [loss, tf.reduce_sum(hits * weight), tf.reduce_sum(weight)]
+
+
+def unscale(gradients: list[tf.Tensor], scale: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Take the loss scale off gradients, and say whether one of them overflowed: 1.0 or 0.0."""
+    finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
+    return [gradient / scale for gradient in gradients], 1.0 - tf.cast(finite, tf.float32)
+
+
+def _add(left: list[tf.Tensor], right: list[tf.Tensor]) -> list[tf.Tensor]:
+    return [a + b for a, b in zip(left, right, strict=True)]
 
 
 def cross_entropy(logits: tf.Tensor, label: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:

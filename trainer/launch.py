@@ -80,7 +80,8 @@ def launch(args: Sequence[str], ranks: int) -> int:
     previous = {
         number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)
     }
-    print(f"starting {ranks} ranks; loading TensorFlow takes some seconds", flush=True)
+    number = "1 rank" if ranks == 1 else f"{ranks} ranks"
+    print(f"starting {number}; loading TensorFlow takes some seconds", flush=True)
     try:
         with rendezvous() as port:
             for rank in range(ranks):

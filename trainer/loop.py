@@ -4,7 +4,7 @@
         take a batch                        (time spent waiting is added up)
         normalise, forward, backward        compiled as one function; XLA if asked for
         one grouped all-reduce              of gradients, batch-norm statistics, sums, stop flag
-        check that all of it is finite      with the same answer on every rank
+        check that it is finite             with the same answer on every rank
         update the weights                  or, on every rank, skip and halve the loss scale
         count the step                      the heartbeat
         leave if a stop was agreed on       so every rank leaves after the same step
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import tensorflow as tf
@@ -24,6 +25,7 @@ import tf_keras as keras
 
 from trainer.config import TrainConfig
 from trainer.distributed import Communicator
+from trainer.exchange import SUMS, Exchange
 from trainer.gradients import LocalGradients, Statistics
 from trainer.optimizer import Momentum
 
@@ -31,8 +33,8 @@ INITIAL_LOSS_SCALE = 2.0**15
 SCALE_GROWTH_STEPS = 2000
 """Finite steps after which the loss scale doubles (Micikevicius et al. 2018, section 3.2)."""
 
-_SUMS = ("loss", "correct", "weight", "stop")
-"""Scalars that every rank adds to the exchange, after the batch-norm statistics."""
+_TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss")
+"""What is added up over the steps of a call; only the sums are of all ranks."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Loop:
         self._config, self._next_batch = config, next_batch
         self._moving = model.non_trainable_variables
         self._scaled = config.compute.precision == "mixed_float16"
+        late = config.exchange.compression == "fp16"
+        self._exchange = Exchange(communicator, self._moving, late=late)
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
             self.loss_scale = tf.Variable(
@@ -81,13 +85,11 @@ class Loop:
             )
             self.finite_steps = tf.Variable(0, dtype=tf.int32, name="finite_steps")
             self._stop = tf.Variable(0.0, name="stop")
-            self._bad_step = tf.Variable(-1, dtype=tf.int64, name="bad_step")
-            self._local_bad = tf.Variable(False, name="local_bad")
-            self._wait = tf.Variable(0.0, dtype=tf.float64, name="wait_seconds")
         local = LocalGradients(model, statistics, config, self.global_batch)
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
+        self._local_bad = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="loop")
 
     @property
@@ -125,125 +127,100 @@ class Loop:
         future: Future[Any] = self._worker.submit(self._graph, rates)
         while True:
             try:
-                sums = future.result(timeout=0.1)
+                totals, norm, steps = future.result(timeout=0.1)
                 break
             except NotDone:
                 tick(int(self.step.numpy()))
-        loss, correct, weight, stop, norm, steps, skipped = (float(value) for value in sums.numpy())
-        wait = float(self._wait.numpy())
-        self._wait.assign(0.0)
-        bad = int(self._bad_step.numpy())
+        values = dict(zip(_TOTALS, totals.numpy().tolist(), strict=True))
+        weight = values["weight"]
+        self._local_bad = not isfinite(values["local_loss"])
         return LoopReport(
-            steps=int(steps),
-            loss=loss * self.global_batch / weight if weight else 0.0,
-            accuracy=correct / weight if weight else 0.0,
+            steps=int(steps.numpy()),
+            loss=values["loss"] * self.global_batch / weight if weight else 0.0,
+            accuracy=values["correct"] / weight if weight else 0.0,
             images=round(weight),
-            gradient_norm=norm,
-            wait_seconds=wait,
-            skipped_steps=int(skipped),
-            stopped=stop > 0,
-            bad_step=None if bad < 0 else bad,
+            gradient_norm=float(norm.numpy()),
+            wait_seconds=values["wait"],
+            skipped_steps=int(values["skipped"]),
+            stopped=values["stop"] > 0,
+            bad_step=int(self.step.numpy()) - 1 if values["bad"] else None,
         )
 
     def bad_ranks(self) -> list[int]:
         """Ranks whose own part of the bad step was not finite. Every rank must call it."""
-        flags = self._communicator.gather(bool(self._local_bad.numpy()))
+        flags = self._communicator.gather(self._local_bad)
         return [rank for rank, flag in enumerate(flags) if flag]
 
     def close(self) -> None:
         """End the worker thread."""
         self._worker.shutdown()
 
-    def _steps(self, learning_rates: tf.Tensor) -> tf.Tensor:
-        """Steps inside the graph; the sums over them, and the last step's gradient norm."""
+    def _steps(self, learning_rates: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Steps inside the graph: totals over them, the last one's gradient norm, their number."""
         wanted = tf.shape(learning_rates)[0]
 
-        def more(number: tf.Tensor, go: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        def more(number: tf.Tensor, go: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
             return (number < wanted) & go
 
-        def body(number: tf.Tensor, _: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            step_sums, norm, skipped, go = self._one_step(learning_rates[number])
-            # float64, as float32 would lose count of the images of a long call.
-            step = tf.cast(tf.concat([step_sums, [norm, 1.0, skipped]], 0), tf.float64)
-            # All but the norm are added up.
-            keep = tf.constant([1.0] * len(_SUMS) + [0.0, 1.0, 1.0], tf.float64)
-            return number + 1, go, sums * keep + step
+        def body(
+            number: tf.Tensor, _: tf.Tensor, totals: tf.Tensor, __: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            last = tf.equal(number + 1, wanted)
+            step, norm, go = self._one_step(learning_rates[number], last)
+            return number + 1, go, totals + step, norm
 
-        width = len(_SUMS) + 3
-        return tf.while_loop(
-            more,
-            body,
-            (tf.constant(0), tf.constant(value=True), tf.zeros([width], tf.float64)),
-            # Two steps at once would put two all-reduces of one name in flight.
-            parallel_iterations=1,
-        )[2]
+        start = (
+            tf.constant(0),
+            tf.constant(value=True),
+            tf.zeros([len(_TOTALS)], tf.float64),
+            tf.constant(0.0),
+        )
+        # Two steps at once would put two all-reduces of one name in flight.
+        steps, _, totals, norm = tf.while_loop(more, body, start, parallel_iterations=1)
+        return totals, norm, steps
 
-    def _one_step(self, learning_rate: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        batch = self._timed_batch()
+    def _one_step(
+        self, learning_rate: tf.Tensor, last: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        batch, wait = self._timed_batch()
         before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
-        scale = self.loss_scale.read_value()
+        scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
         gradients, local = self._local(batch, scale)
-        gradients, moving, sums = self._exchange(gradients, local)
-        loss = sums[_SUMS.index("loss")]
-        norm = tf.linalg.global_norm(gradients) / scale
+        mine = [*local, self._stop.read_value()]
+        reduced = self._exchange.reduce(gradients, mine, scale, last)
+        bad = ~tf.math.is_finite(reduced.sums["loss"] + reduced.norm)
+        skipped = tf.constant(0.0)
         if self._scaled:
-            finite = tf.math.is_finite(norm)
             tf.cond(
-                finite,
-                lambda: self._update([g / scale for g in gradients], moving, learning_rate),
+                reduced.finite,
+                lambda: self._update(reduced.gradients, reduced.moving, learning_rate),
                 lambda: self._skip(before),
             )
             # A scale of one is no scale: then the gradient itself is too large.
-            bad = ~tf.math.is_finite(loss) | (~finite & (scale <= 1.0))
-            skipped = 1.0 - tf.cast(finite, tf.float32)
+            too_large = ~tf.math.is_finite(reduced.sums["loss"]) | (scale <= 1.0)
+            bad = tf.where(reduced.finite, bad, too_large)
+            skipped = 1.0 - tf.cast(reduced.finite, tf.float32)
         else:
-            self._update(gradients, moving, learning_rate)
-            bad = ~tf.math.is_finite(loss + norm)
-            skipped = tf.constant(0.0)
-        step = self.step.assign_add(1)
-        self._bad_step.assign(tf.where(bad, step - 1, self._bad_step))
-        stop = sums[_SUMS.index("stop")] > 0
-        return sums, norm, skipped, ~(stop | bad)
+            self._update(reduced.gradients, reduced.moving, learning_rate)
+        self.step.assign_add(1)
+        row = [*reduced.sums.values(), wait, skipped, tf.cast(bad, tf.float32), local[0]]
+        # float32 would lose count of the images of a long call.
+        totals = tf.cast(tf.stack(row), tf.float64)
+        return totals, reduced.norm, ~bad & (reduced.sums["stop"] <= 0)
 
-    def _timed_batch(self) -> dict[str, Any]:
+    def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
+        """The next batch, and the seconds that it took to come."""
         start = tf.timestamp()
         with tf.control_dependencies([start]):
             batch = self._next_batch()
         with tf.control_dependencies([batch["label"]]):
-            self._wait.assign_add(tf.timestamp() - start)
-        return batch
-
-    def _exchange(
-        self, gradients: list[tf.Tensor], local: tf.Tensor
-    ) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
-        """Sum everything over ranks in one exchange.
-
-        Each rank's loss is already divided by the global batch, so the sum of gradients is their
-        mean over all images. The moving statistics are averaged: every rank starts a step from the
-        same ones, so this equals moving them by the mean of the ranks' batch statistics, and the
-        state of all ranks stays the same to the bit.
-        """
-        # A rank's own overflow shows in its loss; remembered so that it can be named.
-        self._local_bad.assign(self._local_bad | ~tf.math.is_finite(local[0]))
-        sums = tf.concat([local, [self._stop.read_value()]], 0)
-        if self._communicator.size == 1:
-            return gradients, [], sums
-        flat = [tf.reshape(variable, [-1]) for variable in self._moving]
-        gradients, extras = self._communicator.exchange(gradients, tf.concat([*flat, sums], 0))
-        sizes = [int(value.shape[0]) for value in flat] + [len(_SUMS)]
-        *means, sums = tf.split(extras, sizes)
-        moving = [
-            tf.reshape(mean / self._communicator.size, variable.shape)
-            for mean, variable in zip(means, self._moving, strict=True)
-        ]
-        return gradients, moving, sums
+            return batch, tf.cast(tf.timestamp() - start, tf.float32)
 
     def _update(
         self, gradients: list[tf.Tensor], moving: list[tf.Tensor], learning_rate: tf.Tensor
     ) -> tf.Tensor:
         self._optimizer.apply(gradients, learning_rate)
-        if moving:
-            self._restore(moving)
+        self._exchange.keep(moving)
         if self._scaled:
             grown = self.finite_steps + 1 >= SCALE_GROWTH_STEPS
             self.loss_scale.assign(tf.where(grown, self.loss_scale * 2.0, self.loss_scale))
@@ -251,11 +228,7 @@ class Loop:
         return tf.constant(0)
 
     def _skip(self, before: list[tf.Tensor]) -> tf.Tensor:
-        self._restore(before)
+        self._exchange.keep(before)
         self.loss_scale.assign(tf.maximum(self.loss_scale / 2.0, 1.0))
         self.finite_steps.assign(0)
         return tf.constant(0)
-
-    def _restore(self, values: list[tf.Tensor]) -> None:
-        for variable, value in zip(self._moving, values, strict=True):
-            variable.assign(value)

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from trainer.config import TrainConfig
 from trainer.console import Console
+from trainer.curves import Curves
 from trainer.data.meaning import Meaning
 from trainer.environment import environment
 from trainer.evaluate import Evaluation
@@ -35,7 +34,7 @@ class Reporter:
         self._config, self._plan, self._folder, self._chief = config, plan, folder, chief
         self._gpus = gpus
         self.console = Console(plan.last_step, silent=not chief)
-        self._summaries: Any = None
+        self._curves: Curves | None = None
         self.attempt = 1
 
     def headline(self, step: int, classes: int) -> None:
@@ -71,7 +70,7 @@ class Reporter:
         if place is None:
             inside_job = "AZUREML_RUN_ID" in os.environ
             place = "outputs/tblogs" if inside_job else str(folder.path / "tblogs")
-        self._summaries = tf.summary.create_file_writer(f"{place}/attempt-{self.attempt}")
+        self._curves = Curves(f"{place}/attempt-{self.attempt}")
 
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
@@ -146,8 +145,8 @@ class Reporter:
 
     def close(self) -> None:
         """Write out what TensorBoard has not yet got."""
-        if self._summaries is not None:
-            self._summaries.close()
+        if self._curves is not None:
+            self._curves.close()
 
     def _write_report(self) -> bool:
         """Write report.html if it is wanted; whether it is there."""
@@ -171,10 +170,8 @@ class Reporter:
         if not self._chief:
             return
         self._folder.metrics.append(event, step, values)
-        with self._summaries.as_default(step=step):
-            for name, value in values.items():
-                tf.summary.scalar(f"{event}/{name}", value)
-        self._summaries.flush()
+        assert self._curves is not None
+        self._curves.add(event, step, values)
 
 
 def ranks(number: int) -> str:

@@ -6,16 +6,14 @@ installed anyway, so a first training needs no download.
 
 import io
 import random
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.records import Record, write_split
-from trainer.errors import DataError
+from trainer.data.dataset import write_dataset
+from trainer.data.manifest import Manifest
+from trainer.data.records import Record
 
 HELD_OUT_PER_CLASS = 36
 CLASSES = tuple(str(digit) for digit in range(10))
@@ -64,46 +62,5 @@ def prepare_digits(output: str) -> Manifest:
         DataError: the folder exists and holds something else.
     """
     train, held_out = split(load_records(), HELD_OUT_PER_CLASS, "digits")
-    return write_dataset(
-        Path(output), train, held_out, f"python -m trainer prepare digits --output {output}"
-    )
-
-
-def write_dataset(
-    folder: Path, train: list[Record], held_out: list[Record], command: str
-) -> Manifest:
-    """Write two splits of digits beside their place and move them there when complete."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / FILE_NAME).exists():
-        raise DataError(f"{folder}: is not empty and holds no {FILE_NAME}; choose another --output")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        scratch.chmod(0o755)
-        mean, deviation = statistics(train)
-        manifest = Manifest(
-            classes=CLASSES,
-            mean=(mean,) * 3,
-            deviation=(deviation,) * 3,
-            splits={
-                "train": write_split(scratch, "train", train, 8, len(CLASSES)),
-                "validation": write_split(scratch, "validation", held_out, 2, len(CLASSES)),
-            },
-            command=command,
-        )
-        manifest.save(scratch)
-        if folder.exists() and (folder / FILE_NAME).exists():
-            if load_manifest(folder).version == manifest.version:
-                return manifest
-            raise DataError(
-                f"{folder}: holds another data set; remove it or choose another --output"
-            )
-        if folder.exists():
-            folder.rmdir()
-        scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    print(
-        f"{folder}: {len(train)} images to train on, {len(held_out)} held out, version"
-        f" {manifest.version}"
-    )
-    return manifest
+    command = f"python -m trainer prepare digits --output {output}"
+    return write_dataset(Path(output), train, held_out, CLASSES, statistics(train), command)

@@ -51,18 +51,23 @@ def training_batches(
         position: examples that all ranks together have read before.
         threads: images decoded at once.
     """
-    order = make_order(source, ranks)
-    first = position + (rank - position) % ranks
-    places = tf.data.Dataset.range(first, tf.int64.max, ranks)
-    examples = tf.data.Dataset.zip(places, _training_records(source, order, rank, position))
+    examples = training_examples(source, rank, ranks, position)
 
     def decode(place: tf.Tensor, serialized: tf.Tensor) -> Batch:
         encoded, label = _checked(serialized, source.classes)
         image = images.training_image(encoded, source, place)
         return _example(image, label, images.flips(source, place))
 
-    decoded = _decode(examples, decode, source, order.locate, threads)
+    decoded = _decode(examples, decode, source, make_order(source, ranks).locate, threads)
     return _finish(decoded.batch(batch_size, drop_remainder=True), source, threads)
+
+
+def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
+    """One rank's pairs (position, serialised record) in the order of training, without end."""
+    first = position + (rank - position) % ranks
+    places = tf.data.Dataset.range(first, tf.int64.max, ranks)
+    order = make_order(source, ranks)
+    return tf.data.Dataset.zip(places, _training_records(source, order, rank, position))
 
 
 def evaluation_batches(

@@ -1,0 +1,1 @@
+"""Measurements of the shipped code, each beside what it is compared with."""

@@ -1,0 +1,203 @@
+"""`python -m trainer benchmark`: contenders take turns, a table says how they did.
+
+`loop` and `exchange` measure in worlds of ranks: the command starts itself again as the ranks, of
+which rank 0 writes what all have measured into a file that the command reads.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainer.benchmark.measure import (
+    Sample,
+    Samples,
+    columns,
+    ratio,
+    spread,
+    table,
+    take_turns,
+    write_json,
+)
+from trainer.benchmark.options import (
+    ExchangeBenchmark,
+    InputBenchmark,
+    LoopBenchmark,
+    TrainBenchmark,
+)
+from trainer.config import ExchangeConfig
+from trainer.distributed import Communicator, Horovod, connect
+from trainer.environment import environment
+from trainer.errors import TrainerError
+from trainer.launch import is_rank, launch
+from trainer.preflight import cores
+from trainer.presets import PRESETS
+
+_RESULT = "TRAINER_BENCHMARK_RESULT"
+"""Environment variable that names the file which rank 0 writes."""
+
+
+def loop(options: LoopBenchmark, args: Sequence[str]) -> None:
+    """Measure the loop; `args` are the command's own, for its ranks."""
+    if is_rank(os.environ):
+        _measure_loop(options)
+        return
+    started_on = environment()
+    worlds = {ranks: _in_world(["loop", *args], ranks)["samples"] for ranks in options.ranks}
+    from trainer.benchmark.loop import BARE, CALLS, OURS
+
+    for ranks, samples in worlds.items():
+        print(f"\n{_ranks(ranks)}\n\n{table(samples, 'step', [BARE, CALLS])}")
+        print(f"\nour loop / bare loop {ratio(samples, OURS, BARE).text()} (goal: at most 1.10)")
+        print(f"our loop / call a step {ratio(samples, OURS, CALLS).text()} (goal: at most 0.70)")
+    write_json(options.json, "loop", started_on, options=options, worlds=worlds)
+
+
+def _measure_loop(options: LoopBenchmark) -> None:
+    from trainer.benchmark.loop import contenders
+
+    world = _join()
+    with tempfile.TemporaryDirectory() as folder:
+        found = contenders(world, Path(folder), options.steps)
+        _tell(world, samples=take_turns(found, options.rounds, world))
+    world.shutdown()
+
+
+def exchange(options: ExchangeBenchmark, args: Sequence[str]) -> None:
+    """Measure the exchange; `args` are the command's own, for its ranks."""
+    if is_rank(os.environ):
+        _measure_exchange(options)
+        return
+    started_on = environment()
+    result = _in_world(["exchange", *args], options.ranks)
+    from trainer.benchmark.exchange import BARE
+
+    samples, sent = result["samples"], result["sent"]
+    print(f"\n{_ranks(options.ranks)}\n\n{table(samples, 'exchange', [BARE])}\n")
+    rows = [["", "MB sent by a rank", "ring's formula", f"wall / {BARE}"]]
+    for name, (seen, formula) in sent.items():
+        elapsed = ratio(samples, name, BARE, "wall_ms").text()
+        rows.append([name, f"{seen / 1e6:.2f}", f"{formula / 1e6:.2f}", elapsed])
+    print(columns(rows))
+    write_json(options.json, "exchange", started_on, options=options, **result)
+
+
+def _measure_exchange(options: ExchangeBenchmark) -> None:
+    from trainer.benchmark.exchange import Contenders
+
+    world = _join()
+    assert isinstance(world, Horovod)
+    contenders = Contenders(world, options.exchanges)
+    samples = take_turns(contenders.all, options.rounds, world)
+    _tell(world, samples=samples, sent=contenders.bytes_sent())
+    world.shutdown()
+
+
+def train(options: TrainBenchmark) -> None:
+    """Measure whole trainings of synthetic images."""
+    if len(options.steps) != len(options.image_sizes):
+        raise TrainerError("--steps: give one number for each of --image-sizes")
+    from trainer.benchmark.scaling import ALONE, APART, Contenders
+
+    started_on = environment()
+    sizes: dict[int, list[dict[str, float]]] = {}
+    for size, steps in zip(options.image_sizes, options.steps, strict=True):
+        # One more, as the first is compilation and not timed.
+        trainer = ["--model.image-size", str(size), "--max-steps", str(steps + 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            contenders = Contenders(Path(folder), trainer)
+            sizes[size] = []
+            for number in range(options.rounds):
+                sizes[size].append(contenders.rates())
+                _say(f"{size} pixels, round {number + 1} of {options.rounds}: {sizes[size][-1]}")
+        rows = [["", "images/s", "part of 2 apart"]]
+        for name in sizes[size][0]:
+            part = spread([rates[name] / rates[APART] for rates in sizes[size]])
+            shown = "" if name == ALONE else part.text(".1%")
+            rows.append([name, spread([rates[name] for rates in sizes[size]]).text(), shown])
+        batch = PRESETS["synthetic"].batch_size
+        print(f"\nResNet50, {size} pixels, {batch} images a rank and step\n\n{columns(rows)}\n")
+    write_json(options.json, "train", started_on, options=options, rounds=sizes)
+
+
+def input_(options: InputBenchmark) -> None:
+    """Measure the input pipeline of a data set."""
+    if options.data is not None:
+        _input(options, options.data)
+        return
+    from trainer.data.noise import prepare_noise
+
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_noise(f"{folder}/noise", 1000)
+        _input(options, f"{folder}/noise")
+
+
+def _input(options: InputBenchmark, folder: str) -> None:
+    from trainer.benchmark.input import FLOOR, PIPELINE, Contenders, PeakMemory
+    from trainer.distributed import Alone
+
+    started_on = environment()
+    data = replace(PRESETS["imagenet-1gpu"].data, dir=folder)
+    threads = options.threads or cores()
+    contenders = Contenders(folder, data, options.image_size, options.batch_size, threads)
+    memory = PeakMemory()
+    pipeline = contenders.pipeline(options.batches)
+    pipeline()
+    peak = memory.added()
+    floor = contenders.floor(options.batches * options.batch_size)
+    samples = take_turns({PIPELINE: pipeline, FLOOR: floor}, options.rounds, Alone())
+    print(f"\n{table(samples, 'image', [FLOOR])}\n")
+    rates = {
+        name: spread([1000 / sample.wall_ms for sample in rounds])
+        for name, rounds in samples.items()
+    }
+    for name, rate in rates.items():
+        print(f"{name}: {rate.text('.0f')} images/s with {threads} threads")
+    facts = {"bytes_per_image": contenders.bytes_per_image, "peak_mib": peak, "threads": threads}
+    as_float = 4 * 3 * options.image_size**2
+    print(
+        f"{facts['bytes_per_image']:,} bytes an image to the device (float32 pixels: {as_float:,});"
+        f" {peak:.0f} MiB of memory at the peak, above {memory.before:.0f} MiB before"
+    )
+    write_json(options.json, "input", started_on, options=options, samples=samples, **facts)
+
+
+def _join() -> Communicator:
+    from trainer.device import set_up_device
+
+    world = connect(ExchangeConfig())
+    set_up_device(PRESETS["synthetic"], world)
+    return world
+
+
+def _in_world(args: Sequence[str], ranks: int) -> dict[str, Any]:
+    """Run `benchmark ARGS` as some ranks; what rank 0 told."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        os.environ[_RESULT] = str(file)
+        status = launch(["benchmark", *args], ranks)
+        if status:
+            raise TrainerError(f"the ranks of the benchmark ended with status {status}")
+        result: dict[str, Any] = json.loads(file.read_text())
+    result["samples"] = {
+        name: [Sample(**sample) for sample in rounds] for name, rounds in result["samples"].items()
+    }
+    return result
+
+
+def _tell(world: Communicator, samples: Samples, **facts: Any) -> None:
+    """Let rank 0 write down what was measured, for the command that started the ranks."""
+    if world.rank == 0:
+        plain = {name: [vars(sample) for sample in rounds] for name, rounds in samples.items()}
+        Path(os.environ[_RESULT]).write_text(json.dumps({"samples": plain, **facts}))
+
+
+def _ranks(number: int) -> str:
+    return "1 rank" if number == 1 else f"{number} ranks"
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

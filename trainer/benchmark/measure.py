@@ -1,0 +1,133 @@
+"""Contenders taking turns, and what is said about their times.
+
+On a shared machine one time says little: contenders run one after the other in every round, the
+figure is the median over rounds with its range, ratios are formed inside a round, and processor
+time, which others' load disturbs least, comes before elapsed time.
+"""
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer.console import Console
+from trainer.distributed import Communicator
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One contender in one round."""
+
+    cpu_ms: float
+    """Processor time of a unit of work in milliseconds, all threads, mean over ranks."""
+    wall_ms: float
+    """Elapsed time of a unit of work in milliseconds, of the slowest rank."""
+
+
+Samples = dict[str, list[Sample]]
+"""The rounds of each contender, in the order in which they took turns."""
+
+
+def take_turns(
+    contenders: Mapping[str, Callable[[], int]], rounds: int, world: Communicator
+) -> Samples:
+    """Let contenders do their work in turns, after a first time that is not counted.
+
+    Args:
+        contenders: by name; each does some units of work and returns how many.
+        rounds: how often each is measured.
+        world: all ranks measure together; rank 0 reports progress.
+    """
+    console = Console(rounds, silent=world.rank != 0)
+    for name, work in contenders.items():
+        world.barrier()
+        start = time.perf_counter()
+        work()
+        console.say(f"warmed up {name} in {time.perf_counter() - start:.1f} s")
+    samples: Samples = {name: [] for name in contenders}
+    for number in range(rounds):
+        for name, work in contenders.items():
+            world.barrier()
+            cpu, wall = time.process_time(), time.perf_counter()
+            units = work()
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            ranks = world.gather([1000 * cpu / units, 1000 * wall / units])
+            cpu_ms = statistics.mean(rank[0] for rank in ranks)
+            samples[name].append(Sample(cpu_ms, max(rank[1] for rank in ranks)))
+        console.say(f"round {number + 1} of {rounds}")
+    return samples
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median and its range."""
+
+    median: float
+    low: float
+    high: float
+
+    def text(self, form: str = ".2f") -> str:
+        """The median with its range behind it."""
+        return f"{self.median:{form}} ({self.low:{form}}-{self.high:{form}})"
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Median, lowest and highest of some values."""
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def ratio(samples: Samples, name: str, reference: str, clock: str = "cpu_ms") -> Spread:
+    """A contender's time over another's, formed inside each round."""
+    pairs = zip(samples[name], samples[reference], strict=True)
+    return spread([getattr(a, clock) / getattr(b, clock) for a, b in pairs])
+
+
+def table(samples: Samples, unit: str, references: Sequence[str]) -> str:
+    """A table of all contenders: times, and ratios to some of them."""
+    head = ["", f"CPU-ms/{unit}", f"wall-ms/{unit}", *(f"/ {name}" for name in references)]
+    rows = [
+        [
+            name,
+            spread([sample.cpu_ms for sample in rounds]).text(),
+            spread([sample.wall_ms for sample in rounds]).text(),
+            *(ratio(samples, name, reference).text() for reference in references),
+        ]
+        for name, rounds in samples.items()
+    ]
+    return columns([head, *rows])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a Markdown table, aligned so that it reads well as it is."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    ]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def write_json(
+    path: str | None, benchmark: str, started_on: Mapping[str, Any], **facts: Any
+) -> None:
+    """Write what was measured, with every round, if a file is named."""
+    if path is None:
+        return
+    data = {
+        "benchmark": benchmark,
+        "environment": dict(started_on),
+        "load_average_after": os.getloadavg(),
+        **facts,
+    }
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(data, indent=1, default=_plain) + "\n")
+
+
+def _plain(value: object) -> object:
+    return asdict(value)  # type: ignore[call-overload]

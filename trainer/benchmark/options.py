@@ -1,0 +1,91 @@
+"""What the benchmarks can be told."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from trainer.config import NotNegative, Positive
+from trainer.fields import Bounds
+
+
+@dataclass(frozen=True)
+class LoopBenchmark:
+    """CPU-milliseconds of a step on a network of 20 small dense layers: our loop, a bare loop
+    inside the graph, one tf.function call a step, and Keras fit.
+    """
+
+    ranks: Annotated[tuple[int, ...], Positive] = (1, 2)
+    """Worlds to measure in, one after the other, by their number of ranks."""
+
+    rounds: Annotated[int, Positive] = 15
+    """How often each contender has its turn."""
+
+    steps: Annotated[int, Positive] = 500
+    """Steps in a turn."""
+
+    json: str | None = None
+    """File for the raw rounds."""
+
+
+@dataclass(frozen=True)
+class ExchangeBenchmark:
+    """CPU-milliseconds of an exchange of ResNet50's gradients: ours in 1, 2 and 4 groups and with a
+    loss scale, one bare grouped all-reduce, and DistributedGradientTape. Bytes sent are held
+    against the ring's formula.
+    """
+
+    ranks: Annotated[int, Bounds(at_least=2)] = 2
+    """Ranks that exchange."""
+
+    rounds: Annotated[int, Positive] = 11
+    """How often each contender has its turn."""
+
+    exchanges: Annotated[int, Positive] = 8
+    """Exchanges in a turn."""
+
+    json: str | None = None
+    """File for the raw rounds."""
+
+
+@dataclass(frozen=True)
+class TrainBenchmark:
+    """Images a second of the synthetic preset: one rank, two independent trainings at once, and two
+    ranks, with the preset's cycle time and with Horovod's. Takes about half an hour on two cores.
+    """
+
+    image_sizes: Annotated[tuple[int, ...], Positive] = (224, 64)
+    """Heights and widths of images to train on."""
+
+    steps: Annotated[tuple[int, ...], Positive] = (6, 40)
+    """Timed steps of a training, for each image size."""
+
+    rounds: Annotated[int, Positive] = 5
+    """How often each contender has its turn."""
+
+    json: str | None = None
+    """File for the raw rounds."""
+
+
+@dataclass(frozen=True)
+class InputBenchmark:
+    """CPU-milliseconds of an image from shard to batch, beside decoding and resizing alone."""
+
+    data: str | None = None
+    """Folder of a data set; none makes 1,000 images of noise for the time of the measurement."""
+
+    image_size: Annotated[int, Positive] = 224
+    """Height and width of the input, in pixels."""
+
+    batch_size: Annotated[int, Positive] = 64
+    """Images of a batch."""
+
+    batches: Annotated[int, Positive] = 16
+    """Batches in a turn."""
+
+    threads: Annotated[int, NotNegative] = 0
+    """Images decoded at once; 0 is as many as there are cores."""
+
+    rounds: Annotated[int, Positive] = 9
+    """How often each contender has its turn."""
+
+    json: str | None = None
+    """File for the raw rounds."""
