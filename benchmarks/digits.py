@@ -77,9 +77,7 @@ def write_tuning_data(folder: Path) -> Path:
     train_part, tune_part = digits.split(known, digits.HELD_OUT_PER_CLASS, "tune")
     statistics = digits.statistics(train_part)
     command = "benchmarks/digits.py --tune"
-    dataset.write_dataset(
-        folder, train_part, tune_part, digits.CLASSES, statistics, command
-    )
+    dataset.write_dataset(folder, train_part, tune_part, digits.CLASSES, statistics, command)
     return folder
 
 

@@ -156,10 +156,15 @@ class ExchangeConfig:
     vanishing. Slower where the processor adds them (Gloo), so for GPUs."""
 
     cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
-    """Pause between two rounds of Horovod's background thread, in milliseconds."""
+    """Pause between two rounds of Horovod's background thread, in milliseconds. A step waits for up
+    to two of them; each takes processor time, which matters where the processor computes too."""
 
     fusion_threshold_mb: Annotated[int, NotNegative] = 128
     """Largest buffer that tensors are fused into, in MiB; holds all of ResNet50's gradients."""
+
+    timeline: str | None = None
+    """File in which Horovod notes when each tensor of rank 0 was negotiated, queued and summed
+    (HOROVOD_TIMELINE), for Perfetto or chrome://tracing; slows every step down."""
 
     timeout_seconds: Annotated[int, Positive] = 300
     """How long Gloo waits for another rank, at the start and in a step; must cover the difference
@@ -243,6 +248,10 @@ class TrainConfig:
     export: bool = True
     """Write a SavedModel into the run folder at the end."""
 
+    profile_steps: str | None = None
+    """A:B records what rank 0 does after step A up to step B, 1 <= A < B, for TensorFlow's
+    profiler; steps inside the span are called one by one. Trace as few as show the matter: 5."""
+
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -256,6 +265,14 @@ class TrainConfig:
         problems = fields.problems(self) or contradictions(self)
         if problems:
             raise ConfigError(problems)
+
+    @property
+    def profile_span(self) -> tuple[int, int] | None:
+        """Steps done where the profile begins and ends."""
+        if self.profile_steps is None:
+            return None
+        begin, end = self.profile_steps.split(":")
+        return int(begin), int(end)
 
 
 def to_args(config: TrainConfig) -> list[str]:

@@ -8,6 +8,7 @@ from trainer import fields
 if TYPE_CHECKING:
     from trainer.config import TrainConfig
 
+_SPAN = re.compile(r"[0-9]{1,9}:[0-9]{1,9}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -47,6 +48,12 @@ def _bad_texts(config: "TrainConfig") -> list[str]:
             f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
             " first a letter or digit), and not 'latest'"
         )
+    span = config.profile_steps
+    if span is not None and (not _SPAN.fullmatch(span) or not _rises(config.profile_span)):
+        found.append(
+            f"--profile-steps: {span!r} must be A:B with 1 <= A < B, such as 10:15; the first step"
+            " is compilation"
+        )
     for leaf in fields.leaves(type(config)):
         value = fields.get(config, leaf.key)
         if value == "None":
@@ -56,3 +63,7 @@ def _bad_texts(config: "TrainConfig") -> list[str]:
         ):
             found.append(f"{leaf.flag}: {value!r} is not a folder's name")
     return found
+
+
+def _rises(span: tuple[int, int] | None) -> bool:
+    return span is not None and 1 <= span[0] < span[1]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -140,9 +141,15 @@ class Horovod:
         return list(result)
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        for number, variable in enumerate(variables):
-            value = self.module.broadcast(variable.read_value(), 0, name=f"variable{number}")
-            variable.assign(value)
+        import tensorflow as tf
+
+        def graph() -> None:
+            for number, variable in enumerate(variables):
+                value = self.module.broadcast(variable.read_value(), 0, name=f"variable{number}")
+                variable.assign(value)
+
+        # All at once: one after the other, each would wait for a cycle of its own.
+        tf.function(graph, autograph=False)()
 
     def broadcast(self, value: Any) -> Any:
         return json.loads(self._gather_bytes(json.dumps(value).encode())[0])
@@ -192,6 +199,9 @@ def connect(config: ExchangeConfig) -> Communicator:
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(config.timeout_seconds),
     }.items():
         os.environ.setdefault(name, value)
+    if config.timeline is not None:
+        Path(config.timeline).absolute().parent.mkdir(parents=True, exist_ok=True)
+        os.environ["HOROVOD_TIMELINE"] = config.timeline
 
     import horovod.tensorflow as hvd
 

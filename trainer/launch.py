@@ -80,8 +80,8 @@ def launch(args: Sequence[str], ranks: int) -> int:
     previous = {
         number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)
     }
-    number = "1 rank" if ranks == 1 else f"{ranks} ranks"
-    print(f"starting {number}; loading TensorFlow takes some seconds", flush=True)
+    world = "1 rank" if ranks == 1 else f"{ranks} ranks"
+    print(f"starting {world}; loading TensorFlow takes some seconds", flush=True)
     try:
         with rendezvous() as port:
             for rank in range(ranks):

@@ -111,7 +111,9 @@ class Loop:
         with tf.init_scope():
             self._stop.assign(1.0)
 
-    def run(self, learning_rates: Sequence[float], tick: Callable[[int], None]) -> LoopReport:
+    def run(
+        self, learning_rates: Sequence[float], tick: Callable[[int], None], first_step: int = 0
+    ) -> LoopReport:
         """Take one step for each learning rate.
 
         The graph runs in a thread of its own, so that Python handles signals meanwhile.
@@ -119,12 +121,13 @@ class Loop:
         Args:
             learning_rates: of each step.
             tick: called about ten times a second with the steps done since the start of training.
+            first_step: what a profile calls the first of them.
 
         Raises:
             tensorflow.errors.OpError: a rank is gone, or the data cannot be read.
         """
         rates = tf.constant(learning_rates, tf.float32)
-        future: Future[Any] = self._worker.submit(self._graph, rates)
+        future: Future[Any] = self._worker.submit(self._call, rates, first_step)
         while True:
             try:
                 totals, norm, steps = future.result(timeout=0.1)
@@ -154,6 +157,11 @@ class Loop:
     def close(self) -> None:
         """End the worker thread."""
         self._worker.shutdown()
+
+    def _call(self, rates: tf.Tensor, first_step: int) -> tuple[tf.Tensor, ...]:
+        with tf.profiler.experimental.Trace("train", step_num=first_step, _r=1):
+            result: tuple[tf.Tensor, ...] = self._graph(rates)
+        return result
 
     def _steps(self, learning_rates: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Steps inside the graph: totals over them, the last one's gradient norm, their number."""

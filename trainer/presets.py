@@ -9,6 +9,7 @@ from trainer.config import (
     ComputeConfig,
     DataConfig,
     EvaluationConfig,
+    ExchangeConfig,
     LogConfig,
     ModelConfig,
     OptimizerConfig,
@@ -69,6 +70,8 @@ PRESETS: dict[str, TrainConfig] = {
         export=False,
         data=DataConfig(source="synthetic"),
         compute=ComputeConfig(steps_per_loop=5),
+        # Its steps take seconds, in which each round of Horovod's thread takes time from computing.
+        exchange=ExchangeConfig(cycle_time_ms=20.0),
         evaluation=EvaluationConfig(every_epochs=0),
         checkpoint=CheckpointConfig(every_epochs=0),
         log=LogConfig(every_steps=5),

@@ -23,6 +23,7 @@ _MAY_CHANGE = (
     "batch_size",
     "max_steps",
     "export",
+    "profile_steps",
     "data.dir",
     "data.decode_threads",
     "data.prefetch_batches",

@@ -13,26 +13,20 @@ from trainer.data.feed import Feed
 from trainer.device import device_name, peak_flops, set_up_device, share_of_cores
 from trainer.distributed import Communicator, connect
 from trainer.errors import NonFiniteError, PeerError
-from trainer.evaluate import Evaluation, Evaluator
+from trainer.evaluate import Evaluator
 from trainer.export import export_model
+from trainer.held_out import DATA_ERRORS, HeldOut
 from trainer.launch import end_with_launcher
 from trainer.loop import Loop, LoopReport
 from trainer.metrics import Chrono, Interval, Phase
 from trainer.model.resnet import build_resnet, training_flops_per_image
 from trainer.optimizer import Momentum
-from trainer.predictions import gather
 from trainer.preflight import ensure_data, prepare, warn
+from trainer.profiling import Profiler
 from trainer.reporter import Reporter
 from trainer.run import RunFolder, check_continues, new_name
 from trainer.schedule import learning_rate
 from trainer.stop import StopRequest
-
-_DATA_ERRORS = (
-    tf.errors.InvalidArgumentError,
-    tf.errors.DataLossError,
-    tf.errors.NotFoundError,
-    tf.errors.OutOfRangeError,
-)
 
 
 def train(config: TrainConfig) -> int:
@@ -103,19 +97,26 @@ class Training:
         self._loop = Loop(
             self._model, self._optimizer, communicator, statistics, config, self._feed.next_batch
         )
-        self._evaluator = Evaluator(self._model, communicator, statistics, xla=xla)
         self._flops = training_flops_per_image(self._model)
         self._peak = peak_flops(device_name(), precision)
         gpus = communicator.gather(device_name())
         self._reporter = Reporter(config, self._plan, self._folder, chief=self._chief, gpus=gpus)
+        self._held_out = HeldOut(
+            Evaluator(self._model, communicator, statistics, xla=xla),
+            self._feed,
+            self._prepared,
+            communicator,
+            self._reporter,
+        )
         self._interval = Interval(communicator.size)
+        self._profiler = Profiler(
+            config.profile_span, self._folder.path / "profile", chief=self._chief
+        )
 
         # What a checkpoint carries over beside the variables.
         self._chrono = Chrono()
         self._timed_images = 0
-        self._evaluation: Evaluation | None = None
-        self._evaluated_at = self._saved_at = -1
-        self._seconds_evaluated = 0.0
+        self._saved_at = -1
 
     def run(self, stop: StopRequest) -> int:
         """Restore, train to the last step, evaluate and save; or stop early and save.
@@ -145,12 +146,14 @@ class Training:
                 while plan.epoch_end(epoch + 1) <= step:
                     epoch += 1
                     self._end_epoch(epoch, step)
+                self._profile(step)
                 report = self._take_steps(step, self._steps_ahead(step, epoch), "train")
+            self._profile(step, last=True)
             if not stopped:
-                self._evaluate(step)
+                self._held_out.evaluate(step, self._chrono)
             self._save(step)
             if not stopped:
-                self._predict(step)
+                self._held_out.write_predictions(step)
         self._loop.close()
         self._reporter.close()
         if stopped:
@@ -166,8 +169,8 @@ class Training:
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
             return 0
         self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
-        self._evaluate(step)
-        self._predict(step)
+        self._held_out.evaluate(step, self._chrono)
+        self._held_out.write_predictions(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
         self._export(step)
@@ -191,9 +194,7 @@ class Training:
         self._chrono = Chrono(totals=meta["seconds"])
         self._timed_images = meta["timed_images"]
         self._saved_at = meta["step"]
-        if meta["evaluation"]:
-            self._evaluation, self._evaluated_at = Evaluation(**meta["evaluation"]), meta["step"]
-            self._seconds_evaluated = self._chrono.total
+        self._held_out.restore(meta["step"], meta["evaluation"], self._chrono.total)
         return int(meta["step"])
 
     def _steps_ahead(self, step: int, epoch: int) -> int:
@@ -201,15 +202,24 @@ class Training:
         config, plan = self._config, self._plan
         to_log = config.log.every_steps - step % config.log.every_steps
         end = min(plan.epoch_end(epoch + 1), plan.last_step)
-        return min(config.compute.steps_per_loop, to_log, end - step)
+        wanted = min(config.compute.steps_per_loop, to_log, end - step)
+        return self._profiler.steps_ahead(step, wanted)
+
+    def _profile(self, step: int, *, last: bool = False) -> None:
+        """Begin or end the trace that `--profile-steps` asks for, if it is time to."""
+        if self._profiler.close() if last else self._profiler.reached(step):
+            self._reporter.console.say(
+                f"the profile is in {self._profiler.folder}; to look at it: make profile"
+                f" RUN={self._folder.path}"
+            )
 
     def _take_steps(self, step: int, count: int, phase: Phase) -> LoopReport:
         rates = [learning_rate(step + ahead, self._plan.schedule) for ahead in range(count)]
         before = self._chrono.seconds(phase)
         try:
             with self._chrono.phase(phase):
-                report = self._loop.run(rates, self._reporter.console.progress)
-        except _DATA_ERRORS as error:
+                report = self._loop.run(rates, self._reporter.console.progress, step)
+        except DATA_ERRORS as error:
             self._feed.explain_training(error, int(self._loop.step.numpy()))
             raise
         seconds = self._chrono.seconds(phase) - before
@@ -246,45 +256,17 @@ class Training:
     def _end_epoch(self, epoch: int, step: int) -> None:
         evaluation, checkpoint = self._config.evaluation, self._config.checkpoint
         if evaluation.every_epochs and epoch % evaluation.every_epochs == 0:
-            self._evaluate(step)
+            self._held_out.evaluate(step, self._chrono)
         if checkpoint.every_epochs and epoch % checkpoint.every_epochs == 0:
             self._save(step)
-
-    def _evaluate(self, step: int) -> None:
-        """Evaluate, unless these very weights have been, or there is nothing to evaluate on."""
-        if not self._feed.has_validation or self._evaluated_at == step:
-            return
-        with self._chrono.phase("evaluation"):
-            self._evaluation = self._run_evaluator()
-        self._evaluated_at, self._seconds_evaluated = step, self._chrono.total
-        self._reporter.evaluation(step, self._evaluation)
-
-    def _run_evaluator(self) -> Evaluation:
-        try:
-            return self._evaluator.run(self._feed.validation())
-        except _DATA_ERRORS as error:
-            self._feed.explain_validation(error)
-            raise
-
-    def _predict(self, step: int) -> None:
-        """Write the predictions of the final evaluation; all ranks take part."""
-        manifest = self._prepared.manifest
-        if manifest is None:
-            return
-        if self._evaluator.predictions is None:
-            # An attempt that was killed before it wrote them has evaluated these very weights.
-            self._run_evaluator()
-        mine, begin = self._evaluator.predictions, self._feed.validation_share.start
-        assert mine is not None
-        everyone = gather(mine, begin, self._world)
-        self._reporter.predictions(step, everyone, manifest.classes, self._feed.validation_image)
 
     def _export(self, step: int) -> None:
         """Write the model for use elsewhere; the other ranks need not wait for it."""
         if self._chief and self._config.export:
             self._reporter.console.say("exporting the model")
+            evaluation = self._held_out.latest
             path = export_model(
-                self._folder, self._config, self._prepared, self._model, step, self._evaluation
+                self._folder, self._config, self._prepared, self._model, step, evaluation
             )
             self._reporter.console.say(
                 f"the model is in {path}; to use it: python -m trainer predict IMAGE..."
@@ -296,7 +278,7 @@ class Training:
         if not self._chief or self._saved_at == step:
             return
         self._saved_at = step
-        fresh = self._evaluation if self._evaluated_at == step else None
+        fresh = self._held_out.at(step)
         with self._chrono.phase("checkpoint"):
             meta = {
                 **self._folder.stored(),
@@ -319,12 +301,12 @@ class Training:
         return {**model, **{f"momentum/{name}": s for name, s in slots}, **self._loop.state}
 
     def _result(self, step: int) -> dict[str, object]:
-        evaluation, train_seconds = self._evaluation, self._chrono.seconds("train")
+        evaluation, train_seconds = self._held_out.latest, self._chrono.seconds("train")
         return {
             "top1": evaluation.top1 if evaluation else None,
             "top5": evaluation.top5 if evaluation else None,
             "examples": evaluation.examples if evaluation else 0,
-            "training_seconds": self._seconds_evaluated if evaluation else self._chrono.total,
+            "training_seconds": self._held_out.seconds if evaluation else self._chrono.total,
             "images_per_second": self._timed_images / train_seconds if train_seconds else None,
             "ranks": self._plan.ranks,
             "steps": step,

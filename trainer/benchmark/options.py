@@ -55,7 +55,7 @@ class TrainBenchmark:
     image_sizes: Annotated[tuple[int, ...], Positive] = (224, 64)
     """Heights and widths of images to train on."""
 
-    steps: Annotated[tuple[int, ...], Positive] = (6, 40)
+    steps: Annotated[tuple[int, ...], Positive] = (6, 20)
     """Timed steps of a training, for each image size."""
 
     rounds: Annotated[int, Positive] = 5
