@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 ARGS ?=
 PRESET ?=
 RUN ?= runs/latest
+WHAT ?= loop
 IMAGES ?=
 
 UV := .tools/uv/bin/uv
@@ -21,7 +22,7 @@ COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-ur
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report profile test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report benchmark profile test test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +44,9 @@ predict: $(TRAINER) ## Print the classes of images: IMAGES="a.jpg b/", RUN=runs/
 
 report: $(TRAINER) ## Write a page about a run, or compare several: RUN="runs/A runs/B"
 	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
+
+benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, train or input
+	@$(TRAINER_PYTHON) -m trainer benchmark $(WHAT) $(ARGS)
 
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile

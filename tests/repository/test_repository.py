@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
 PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors", "contradictions"]
 PURE += ["data.order", "data.manifest", "data.source", "environment", "metrics"]
-PURE += ["report.data", "report.outcome", "report.panels"]
+PURE += ["report.data", "report.outcome", "report.panels", "data.meaning", "exported", "options"]
+PURE += ["benchmark.options"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 
 

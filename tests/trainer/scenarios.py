@@ -153,6 +153,7 @@ def weighted_steps(
     weights: list[list[float]],
     poison: tuple[int, int] = (-1, -1),
     growth_steps: int = 2000,
+    compression: str = "none",
 ) -> list[dict[str, Any]]:
     """One call of the loop a step, with chosen weights of the images; the state after each.
 
@@ -165,6 +166,7 @@ def weighted_steps(
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
+        exchange=ExchangeConfig(compression=compression),  # type: ignore[arg-type]
     )
     world = start(config)
     dataset = tf.data.Dataset.from_generator(
@@ -199,6 +201,38 @@ def weighted_steps(
         if report.bad_step is not None:
             break
     return states
+
+
+def break_a_gradient(steps: int) -> dict[str, Any]:
+    """Take steps in one call with a network whose last layer's gradient is not a number, though
+    every other gradient and the first loss are fine."""
+
+    @tf.custom_gradient
+    def poisoned(weight: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        return tf.identity(weight), lambda upstream: upstream * float("nan")
+
+    class Poisoned(keras.layers.Layer):
+        def build(self, _: Any) -> None:
+            self.bias = self.add_weight(name="bias", shape=[10], initializer="zeros")
+
+        def call(self, inputs: tf.Tensor) -> tf.Tensor:
+            return inputs + poisoned(self.bias)
+
+    image = keras.Input((8, 8, 3))
+    logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
+    model = keras.Model(image, Poisoned()(logits))
+    config = TrainConfig(
+        batch_size=8,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(image_size=8, classes=10),
+    )
+    world = start(config)
+    feed = Feed(config, prepare(config, 1), world, 1)
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    feed.open(0)
+    report = loop.run([0.01] * steps, lambda _: None)
+    return {"steps": report.steps, "bad_step": report.bad_step, "bad_ranks": loop.bad_ranks()}
 
 
 def stop_in_the_middle(steps: int, stop_at: int, rank: int) -> dict[str, Any]:

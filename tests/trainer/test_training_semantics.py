@@ -78,10 +78,14 @@ def test_accumulated_micro_batches_equal_the_whole_batch(digits_folder):
         np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
 
 
-def test_overflow_on_one_rank_skips_the_step_on_all():
+@pytest.mark.parametrize("compression", ["none", "fp16"])
+def test_overflow_on_one_rank_skips_the_step_on_all(compression):
     # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
     fine = [1.0, 1.0]
-    ranks = run_world(scenarios.weighted_steps, 2, "mixed_float16", [fine, [1.0, 1e4], fine])
+    weights = [fine, [1.0, 1e4], fine]
+    ranks = run_world(
+        scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), 2000, compression
+    )
     for before, skipped, after in ranks:
         assert (before["skipped"], skipped["skipped"], after["skipped"]) == (0, 1, 0)
         assert same(skipped["state"], before["state"])
@@ -99,6 +103,14 @@ def test_non_finite_loss_of_one_rank_stops_all_and_is_named():
         assert len(states) == 2
         assert states[-1]["bad_step"] == 1
         assert states[-1]["bad_ranks"] == [1]
+
+
+def test_a_gradient_that_only_breaks_its_own_weight_is_found_before_anything_is_saved():
+    # In the step itself where a call ends with it, else by the loss of the next.
+    (alone,) = run_world(scenarios.break_a_gradient, 1, 1)
+    assert alone == {"steps": 1, "bad_step": 0, "bad_ranks": []}
+    (among_others,) = run_world(scenarios.break_a_gradient, 1, 10)
+    assert among_others == {"steps": 2, "bad_step": 1, "bad_ranks": [0]}
 
 
 def test_stop_request_of_one_rank_ends_the_call_at_the_same_step_on_all():

@@ -12,16 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainer.benchmark.measure import (
-    Sample,
-    Samples,
-    columns,
-    ratio,
-    spread,
-    table,
-    take_turns,
-    write_json,
-)
+from trainer.benchmark import tables
+from trainer.benchmark.measure import Samples, ratio, take_turns, to_json, write_json
 from trainer.benchmark.options import (
     ExchangeBenchmark,
     InputBenchmark,
@@ -47,12 +39,14 @@ def loop(options: LoopBenchmark, args: Sequence[str]) -> None:
         return
     started_on = environment()
     worlds = {ranks: _in_world(["loop", *args], ranks)["samples"] for ranks in options.ranks}
-    from trainer.benchmark.loop import BARE, CALLS, OURS
-
+    print("\n" + tables.loop(worlds))
     for ranks, samples in worlds.items():
-        print(f"\n{_ranks(ranks)}\n\n{table(samples, 'step', [BARE, CALLS])}")
-        print(f"\nour loop / bare loop {ratio(samples, OURS, BARE).text()} (goal: at most 1.10)")
-        print(f"our loop / call a step {ratio(samples, OURS, CALLS).text()} (goal: at most 0.70)")
+        found = tables.read(samples)
+        for other, goal in ((tables.BARE_LOOP, 1.10), (tables.CALLS, 0.70)):
+            part = ratio(found, tables.OURS, other)
+            print(
+                f"{ranks} ranks: our loop / {other} {part.text()}; the goal is at most {goal:.2f}"
+            )
     write_json(options.json, "loop", started_on, options=options, worlds=worlds)
 
 
@@ -73,15 +67,7 @@ def exchange(options: ExchangeBenchmark, args: Sequence[str]) -> None:
         return
     started_on = environment()
     result = _in_world(["exchange", *args], options.ranks)
-    from trainer.benchmark.exchange import BARE
-
-    samples, sent = result["samples"], result["sent"]
-    print(f"\n{_ranks(options.ranks)}\n\n{table(samples, 'exchange', [BARE])}\n")
-    rows = [["", "MB sent by a rank", "ring's formula", f"wall / {BARE}"]]
-    for name, (seen, formula) in sent.items():
-        elapsed = ratio(samples, name, BARE, "wall_ms").text()
-        rows.append([name, f"{seen / 1e6:.2f}", f"{formula / 1e6:.2f}", elapsed])
-    print(columns(rows))
+    print("\n" + tables.exchange(result["samples"], result["sent"]))
     write_json(options.json, "exchange", started_on, options=options, **result)
 
 
@@ -100,7 +86,7 @@ def train(options: TrainBenchmark) -> None:
     """Measure whole trainings of synthetic images."""
     if len(options.steps) != len(options.image_sizes):
         raise TrainerError("--steps: give one number for each of --image-sizes")
-    from trainer.benchmark.scaling import ALONE, APART, Contenders
+    from trainer.benchmark.scaling import Contenders
 
     started_on = environment()
     sizes: dict[int, list[dict[str, float]]] = {}
@@ -113,13 +99,7 @@ def train(options: TrainBenchmark) -> None:
             for number in range(options.rounds):
                 sizes[size].append(contenders.rates())
                 _say(f"{size} pixels, round {number + 1} of {options.rounds}: {sizes[size][-1]}")
-        rows = [["", "images/s", "part of 2 apart"]]
-        for name in sizes[size][0]:
-            part = spread([rates[name] / rates[APART] for rates in sizes[size]])
-            shown = "" if name == ALONE else part.text(".1%")
-            rows.append([name, spread([rates[name] for rates in sizes[size]]).text(), shown])
-        batch = PRESETS["synthetic"].batch_size
-        print(f"\nResNet50, {size} pixels, {batch} images a rank and step\n\n{columns(rows)}\n")
+    print("\n" + tables.train(sizes))
     write_json(options.json, "train", started_on, options=options, rounds=sizes)
 
 
@@ -136,7 +116,7 @@ def input_(options: InputBenchmark) -> None:
 
 
 def _input(options: InputBenchmark, folder: str) -> None:
-    from trainer.benchmark.input import FLOOR, PIPELINE, Contenders, PeakMemory
+    from trainer.benchmark.input import Contenders, PeakMemory
     from trainer.distributed import Alone
 
     started_on = environment()
@@ -148,20 +128,10 @@ def _input(options: InputBenchmark, folder: str) -> None:
     pipeline()
     peak = memory.added()
     floor = contenders.floor(options.batches * options.batch_size)
-    samples = take_turns({PIPELINE: pipeline, FLOOR: floor}, options.rounds, Alone())
-    print(f"\n{table(samples, 'image', [FLOOR])}\n")
-    rates = {
-        name: spread([1000 / sample.wall_ms for sample in rounds])
-        for name, rounds in samples.items()
-    }
-    for name, rate in rates.items():
-        print(f"{name}: {rate.text('.0f')} images/s with {threads} threads")
+    turns = {tables.PIPELINE: pipeline, tables.FLOOR: floor}
+    samples = take_turns(turns, options.rounds, Alone(), settle=True)
     facts = {"bytes_per_image": contenders.bytes_per_image, "peak_mib": peak, "threads": threads}
-    as_float = 4 * 3 * options.image_size**2
-    print(
-        f"{facts['bytes_per_image']:,} bytes an image to the device (float32 pixels: {as_float:,});"
-        f" {peak:.0f} MiB of memory at the peak, above {memory.before:.0f} MiB before"
-    )
+    print("\n" + tables.input_(samples, **facts))
     write_json(options.json, "input", started_on, options=options, samples=samples, **facts)
 
 
@@ -182,21 +152,13 @@ def _in_world(args: Sequence[str], ranks: int) -> dict[str, Any]:
         if status:
             raise TrainerError(f"the ranks of the benchmark ended with status {status}")
         result: dict[str, Any] = json.loads(file.read_text())
-    result["samples"] = {
-        name: [Sample(**sample) for sample in rounds] for name, rounds in result["samples"].items()
-    }
     return result
 
 
 def _tell(world: Communicator, samples: Samples, **facts: Any) -> None:
     """Let rank 0 write down what was measured, for the command that started the ranks."""
     if world.rank == 0:
-        plain = {name: [vars(sample) for sample in rounds] for name, rounds in samples.items()}
-        Path(os.environ[_RESULT]).write_text(json.dumps({"samples": plain, **facts}))
-
-
-def _ranks(number: int) -> str:
-    return "1 rank" if number == 1 else f"{number} ranks"
+        Path(os.environ[_RESULT]).write_text(to_json({"samples": samples, **facts}))
 
 
 def _say(text: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from trainer.benchmark.tables import BARE, TAPE, UNSCALE
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed import Horovod
 from trainer.errors import TrainerError
@@ -21,8 +22,6 @@ from trainer.exchange import SUMS, Exchange
 from trainer.gradients import unscale
 from trainer.model.resnet import build_resnet
 
-BARE, TAPE = "bare grouped all-reduce", "DistributedGradientTape"
-UNSCALE = "loss scale: check and divide"
 GROUPS = (1, 2, 4)
 CLASSES = 1000
 TOLERANCE = 0.01

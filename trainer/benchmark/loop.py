@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.benchmark.tables import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.synthetic import synthetic_batch
 from trainer.distributed import Communicator, Horovod
@@ -30,7 +31,6 @@ LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8
 RATE = 1e-3
 STATISTICS = Statistics((127.5,) * 3, (73.9,) * 3)
-OURS, BARE, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"
 
 
 def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Callable[[], int]]:
@@ -58,7 +58,7 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
     ours = Ours(model, optimizer, world, config, iter(data))
     return {
         OURS: lambda: ours.take(steps),
-        BARE: lambda: bare.in_graph(steps),
+        BARE_LOOP: lambda: bare.in_graph(steps),
         CALLS: lambda: bare.one_call_a_step(steps),
         FIT: keras_fit(model, world, data, steps),
     }

@@ -10,7 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,11 @@ Samples = dict[str, list[Sample]]
 
 
 def take_turns(
-    contenders: Mapping[str, Callable[[], int]], rounds: int, world: Communicator
+    contenders: Mapping[str, Callable[[], int]],
+    rounds: int,
+    world: Communicator,
+    *,
+    settle: bool = False,
 ) -> Samples:
     """Let contenders do their work in turns, after a first time that is not counted.
 
@@ -41,12 +45,16 @@ def take_turns(
         contenders: by name; each does some units of work and returns how many.
         rounds: how often each is measured.
         world: all ranks measure together; rank 0 reports progress.
+        settle: wait until a contender's threads in the background are idle, and count their
+            processor time too: else what is done ahead would be counted for the next one.
     """
     console = Console(rounds, silent=world.rank != 0)
     for name, work in contenders.items():
         world.barrier()
         start = time.perf_counter()
         work()
+        if settle:
+            _settle()
         console.say(f"warmed up {name} in {time.perf_counter() - start:.1f} s")
     samples: Samples = {name: [] for name in contenders}
     for number in range(rounds):
@@ -54,12 +62,24 @@ def take_turns(
             world.barrier()
             cpu, wall = time.process_time(), time.perf_counter()
             units = work()
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            wall = time.perf_counter() - wall
+            if settle:
+                _settle()
+            cpu = time.process_time() - cpu
             ranks = world.gather([1000 * cpu / units, 1000 * wall / units])
             cpu_ms = statistics.mean(rank[0] for rank in ranks)
             samples[name].append(Sample(cpu_ms, max(rank[1] for rank in ranks)))
         console.say(f"round {number + 1} of {rounds}")
     return samples
+
+
+def _settle() -> None:
+    """Wait until this process uses hardly any processor time."""
+    pause, idle = 0.05, 0.02
+    before, now = float("-inf"), time.process_time()
+    while now - before > idle * pause:
+        time.sleep(pause)
+        before, now = now, time.process_time()
 
 
 @dataclass(frozen=True)
@@ -126,8 +146,15 @@ def write_json(
     }
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(data, indent=1, default=_plain) + "\n")
+    file.write_text(to_json(data) + "\n")
 
 
-def _plain(value: object) -> object:
-    return asdict(value)  # type: ignore[call-overload]
+def to_json(data: Mapping[str, Any]) -> str:
+    """Plain data and dataclasses as JSON."""
+
+    def plain(value: object) -> object:
+        if is_dataclass(value) and not isinstance(value, type):
+            return asdict(value)
+        raise TypeError(type(value).__name__)
+
+    return json.dumps(data, indent=1, default=plain)

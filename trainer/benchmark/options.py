@@ -16,10 +16,10 @@ class LoopBenchmark:
     ranks: Annotated[tuple[int, ...], Positive] = (1, 2)
     """Worlds to measure in, one after the other, by their number of ranks."""
 
-    rounds: Annotated[int, Positive] = 15
+    rounds: Annotated[int, Positive] = 11
     """How often each contender has its turn."""
 
-    steps: Annotated[int, Positive] = 500
+    steps: Annotated[int, Positive] = 1000
     """Steps in a turn."""
 
     json: str | None = None

@@ -14,18 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainer.benchmark.tables import ALONE, APART, SHIPPED_CYCLE_MS, together
 from trainer.config import ExchangeConfig
 from trainer.errors import TrainerError
-from trainer.presets import PRESETS
 
-ALONE, APART = "1 rank alone", "2 apart"
-SHIPPED_CYCLE_MS = PRESETS["synthetic"].exchange.cycle_time_ms
 DEFAULT_CYCLE_MS = ExchangeConfig().cycle_time_ms
-
-
-def together(cycle_ms: float) -> str:
-    """Name of the contender of two ranks with a cycle time."""
-    return f"2 ranks, {cycle_ms:g} ms cycle"
 
 
 class Contenders:

@@ -1,0 +1,92 @@
+"""Fill the tables of the documents from the raw rounds in benchmarks/results/.
+
+    .venv-trainer/bin/python -m benchmarks.documents
+
+A table stands between `<!-- NAME -->` and `<!-- end -->`. NAME.json is what
+`python -m trainer benchmark NAME --json benchmarks/results/NAME.json` wrote; the table `summary` is
+made of all four.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from trainer.benchmark import tables
+from trainer.benchmark.measure import columns, ratio, spread
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+RESULTS = ROOT / "benchmarks" / "results"
+TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """A document with every table made again."""
+
+    def table(found: re.Match[str]) -> str:
+        name = found[1]
+        made = summary() if name == "summary" else tables.RENDER[name](result(name))
+        return f"<!-- {name} -->\n{made}\n<!-- end -->"
+
+    return TABLE.sub(table, text)
+
+
+def result(name: str) -> dict[str, Any]:
+    """What a benchmark measured."""
+    data: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return data
+
+
+def summary() -> str:
+    """One line for each question."""
+    one, two = (tables.read(result("loop")["worlds"][ranks]) for ranks in ("1", "2"))
+    exchanged = tables.read(result("exchange")["samples"])
+    read = tables.read(result("input")["samples"])
+    ours = tables.OURS
+
+    rows = [
+        ["what", "beside", "1 rank", "2 ranks"],
+        [
+            "CPU time of a step of the loop, on a network so small that little else is left",
+            "one `tf.function` call a step",
+            ratio(one, ours, tables.CALLS).text(),
+            ratio(two, ours, tables.CALLS).text(),
+        ],
+        [
+            "the same",
+            "a loop in the graph without any bookkeeping",
+            ratio(one, ours, tables.BARE_LOOP).text(),
+            ratio(two, ours, tables.BARE_LOOP).text(),
+        ],
+        [
+            "CPU time of an exchange of ResNet50's gradients",
+            "one bare grouped all-reduce",
+            "",
+            ratio(exchanged, "ours, 1 group", tables.BARE).text(),
+        ],
+        [
+            "images/s of two ranks, ResNet50, 224 pixels, 16 a rank",
+            "two independent trainings on the same two cores",
+            "",
+            _scaling("224"),
+        ],
+        [
+            "CPU time of an image from shard to batch, 224 pixels",
+            "decoding and resizing alone",
+            ratio(read, tables.PIPELINE, tables.FLOOR).text(),
+            "",
+        ],
+    ]
+    return columns(rows)
+
+
+def _scaling(size: str) -> str:
+    rounds = result("train")["rounds"][size]
+    name = tables.together(tables.SHIPPED_CYCLE_MS)
+    return spread([rates[name] / rates[tables.APART] for rates in rounds]).text()
+
+
+if __name__ == "__main__":
+    for document in DOCUMENTS:
+        document.write_text(filled(document.read_text()))

@@ -1,0 +1,56 @@
+"""What the exchange of a step waits for and does, from a file that `--exchange.timeline` wrote.
+
+    .venv-trainer/bin/python -m benchmarks.timeline timeline.json
+
+Horovod notes the phases of every tensor. The tensors of a group go through all but the first phase
+together, so those of the group's first tensor stand for them.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainer.benchmark.measure import columns, spread
+
+TENSOR = "gradients0_1of"
+"""Part of the name of the first tensor of the first group."""
+
+
+def read_events(text: str) -> list[dict[str, Any]]:
+    """Events of a trace; Horovod leaves its list open, as the format allows."""
+    whole = text.strip().rstrip(",")
+    return [event for event in json.loads(whole if whole.endswith("]") else whole + "]") if event]
+
+
+def phases(events: Iterable[Mapping[str, Any]], tensor: str = TENSOR) -> dict[str, list[float]]:
+    """Milliseconds of each phase of a tensor, one entry a step, in the order of their begin."""
+    found: dict[str, list[float]] = defaultdict(list)
+    mine: set[int] = set()
+    open_phases: list[tuple[str, float]] = []
+    for event in events:
+        if event["ph"] == "M" and tensor in str(event.get("args", {}).get("name")):
+            mine.add(event["pid"])
+        elif event.get("pid") in mine and event["ph"] == "B":
+            found.setdefault(event["name"], [])
+            open_phases.append((event["name"], event["ts"]))
+        elif event.get("pid") in mine and event["ph"] == "E" and open_phases:
+            name, begin = open_phases.pop()
+            found[name].append((event["ts"] - begin) / 1000)
+    return dict(found)
+
+
+def main() -> None:
+    """Print the phases of a timeline."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("timeline", type=Path)
+    found = phases(read_events(parser.parse_args().timeline.read_text()))
+    rows = [["phase", "times", "ms"]]
+    rows += [[name, str(len(times)), spread(times).text()] for name, times in found.items()]
+    print(columns(rows))
+
+
+if __name__ == "__main__":
+    main()

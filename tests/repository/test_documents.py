@@ -1,0 +1,24 @@
+"""Numbers in the documents are those of the committed measurements."""
+
+import json
+
+import pytest
+
+from benchmarks.documents import DOCUMENTS, RESULTS, TABLE, filled
+from trainer.benchmark.tables import RENDER
+
+
+def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
+    texts = [document.read_text() for document in DOCUMENTS]
+    assert [filled(text) for text in texts] == texts
+    names = {name for text in texts for name in TABLE.findall(text)}
+    assert names == {*RENDER, "summary"}
+
+
+@pytest.mark.parametrize("name", RENDER)
+def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
+    data = json.loads((RESULTS / f"{name}.json").read_text())
+    assert data["benchmark"] == name
+    assert {"tensorflow-cpu", "horovod", "processor", "cores"} <= data["environment"].keys()
+    assert len(data["environment"]["load_average"]) == len(data["load_average_after"]) == 3
+    assert data["options"]["rounds"] >= 5
