@@ -22,9 +22,11 @@ class Reduced:
     sums: dict[str, tf.Tensor]
     """float32 scalars by the names in `SUMS`, added up over ranks."""
     norm: tf.Tensor
-    """Norm of the gradients, or of the first layer's; not finite if they are not."""
+    """Of all gradients where all were looked at; else of no meaning, but finite or not."""
     finite: tf.Tensor
     """False if a gradient of any rank overflowed, so that this step is to be left out."""
+    stop: tf.Tensor
+    """True if any rank asked for a stop."""
 
 
 class Exchange:
@@ -77,16 +79,18 @@ class Exchange:
                 for mean, variable in zip(means, self._moving, strict=True)
             ]
         named = dict(zip(SUMS, sums, strict=True))
+        stop = named["stop"] > 0
         if self._late:
             norm = tf.linalg.global_norm(gradients) / scale
             gradients = [gradient / scale for gradient in gradients]
-            return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm))
+            return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), stop)
         norm = tf.cond(
-            check_all | (named["stop"] > 0),
+            check_all | stop,
             lambda: tf.linalg.global_norm(gradients),
-            lambda: tf.norm(gradients[0]),
+            # One operation, where a norm takes four; it is as finite.
+            lambda: tf.nn.l2_loss(gradients[0]),
         )
-        return Reduced(gradients, moving, named, norm, named["overflow"] <= 0)
+        return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, stop)
 
     def keep(self, moving: Sequence[tf.Tensor]) -> None:
         """Set batch norm's moving statistics, if there is something to set."""

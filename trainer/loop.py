@@ -214,7 +214,7 @@ class Loop:
         row = [*reduced.sums.values(), wait, skipped, tf.cast(bad, tf.float32), local[0]]
         # float32 would lose count of the images of a long call.
         totals = tf.cast(tf.stack(row), tf.float64)
-        return totals, reduced.norm, ~bad & (reduced.sums["stop"] <= 0)
+        return totals, reduced.norm, ~(bad | reduced.stop)
 
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
         """The next batch, and the seconds that it took to come."""

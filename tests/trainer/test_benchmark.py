@@ -76,7 +76,8 @@ def test_the_loop_benchmark_measures_four_contenders_in_worlds_of_one_and_two(tm
     options = ["--rounds", "2", "--steps", "20", "--json", "loop.json"]
     done = run_trainer("benchmark", "loop", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("our loop / bare loop") == 2
+    assert "1 rank: our loop / bare in-graph loop" in done.stdout
+    assert "2 ranks: our loop / tf.function a step" in done.stdout
     data = json.loads((tmp_path / "loop.json").read_text())
     assert set(data["worlds"]) == {"1", "2"}
     for samples in data["worlds"].values():

@@ -44,9 +44,8 @@ def loop(options: LoopBenchmark, args: Sequence[str]) -> None:
         found = tables.read(samples)
         for other, goal in ((tables.BARE_LOOP, 1.10), (tables.CALLS, 0.70)):
             part = ratio(found, tables.OURS, other)
-            print(
-                f"{ranks} ranks: our loop / {other} {part.text()}; the goal is at most {goal:.2f}"
-            )
+            where = "1 rank" if ranks == 1 else f"{ranks} ranks"
+            print(f"{where}: our loop / {other} {part.text()}; the goal is at most {goal:.2f}")
     write_json(options.json, "loop", started_on, options=options, worlds=worlds)
 
 
