@@ -206,12 +206,18 @@ def weighted_steps(
 def break_a_gradient(steps: int) -> dict[str, Any]:
     """Take steps in one call with a network whose last layer's gradient is not a number, though
     every other gradient and the first loss are fine."""
+    config = TrainConfig(
+        batch_size=8,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(image_size=8, classes=10),
+    )
+    world = start(config)
 
     @tf.custom_gradient
     def poisoned(weight: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         return tf.identity(weight), lambda upstream: upstream * float("nan")
 
-    class Poisoned(keras.layers.Layer):
+    class Poisoned(keras.layers.Layer):  # type: ignore[misc]
         def build(self, _: Any) -> None:
             self.bias = self.add_weight(name="bias", shape=[10], initializer="zeros")
 
@@ -221,12 +227,6 @@ def break_a_gradient(steps: int) -> dict[str, Any]:
     image = keras.Input((8, 8, 3))
     logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
     model = keras.Model(image, Poisoned()(logits))
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(image_size=8, classes=10),
-    )
-    world = start(config)
     feed = Feed(config, prepare(config, 1), world, 1)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
     loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)

@@ -129,7 +129,11 @@ def _input(options: InputBenchmark, folder: str) -> None:
     floor = contenders.floor(options.batches * options.batch_size)
     turns = {tables.PIPELINE: pipeline, tables.FLOOR: floor}
     samples = take_turns(turns, options.rounds, Alone(), settle=True)
-    facts = {"bytes_per_image": contenders.bytes_per_image, "peak_mib": peak, "threads": threads}
+    facts: dict[str, Any] = {
+        "bytes_per_image": contenders.bytes_per_image,
+        "peak_mib": peak,
+        "threads": threads,
+    }
     print("\n" + tables.input_(samples, **facts))
     write_json(options.json, "input", started_on, options=options, samples=samples, **facts)
 

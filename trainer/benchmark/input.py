@@ -28,7 +28,7 @@ class Contenders:
         split, classes = manifest.splits["train"], len(manifest.classes)
         self._source = Source(Path(folder), split, classes, image_size, data, seed=0)
         self._batch_size, self._threads = batch_size, threads
-        # As in the pipeline, one thread an image: to split the work on one costs more than it saves.
+        # As in the pipeline, one thread an image: to split one's work costs more than it saves.
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         self._dataset = training_batches(self._source, 0, 1, batch_size, 0, threads)
