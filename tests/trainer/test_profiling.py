@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.operations import by_type, read_rows
 from benchmarks.timeline import phases, read_events
 from tests.trainer.command import TINY, final_state, run_trainer
 from trainer.errors import ConfigError
@@ -61,6 +62,19 @@ def test_a_profiled_run_leaves_both_traces_and_ends_with_the_same_weights(tmp_pa
     # Every exchange but perhaps the last, which may not be written out any more.
     assert steps >= 20
     assert all(milliseconds > 0 for milliseconds in found["GLOO_ALLREDUCE"])
+
+
+def test_operations_are_added_up_by_type_without_waiting():
+    table = {
+        "cols": [{"id": "type"}, {"id": "operation"}, {"id": "total_self_time"}],
+        "rows": [
+            {"c": [{"v": "Conv2D"}, {"v": "a"}, {"v": 1.0}]},
+            {"c": [{"v": "IDLE"}, None, {"v": 100.0}]},
+            {"c": [{"v": "MatMul"}, {"v": "b"}, {"v": 5.0}]},
+            {"c": [{"v": "Conv2D"}, {"v": "c"}, {"v": 2.0}]},
+        ],
+    }
+    assert by_type(read_rows(table)) == [("MatMul", 0.625), ("Conv2D", 0.375)]
 
 
 def test_phases_of_a_timeline_are_those_of_the_gradients():

@@ -1,0 +1,65 @@
+"""Which operations a profiled step spends its time in, as xprof counts them.
+
+    make profile RUN=runs/NAME &
+    .venv-trainer/bin/python -m benchmarks.operations
+
+Asks the page that `make profile` serves for its table of operations and adds up their self time by
+type, over all threads of the host or on the device. The profiler leaves out some of the shortest.
+"""
+
+import argparse
+import gzip
+import json
+import urllib.parse
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trainer.benchmark.measure import columns
+
+DATA = "data/plugin/profile"
+SHOWN = 8
+
+
+def by_type(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """Type and part of the self time, the longest first; waiting is left out."""
+    times: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row["type"] != "IDLE":
+            times[row["type"]] += row["total_self_time"]
+    total = sum(times.values())
+    return [(kind, times[kind] / total) for kind in sorted(times, key=lambda k: -times[k])]
+
+
+def read_rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a table as xprof sends it."""
+    names = [column["id"] for column in table["cols"]]
+    return [
+        dict(zip(names, [cell["v"] if cell else None for cell in row["c"]], strict=True))
+        for row in table["rows"]
+    ]
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url) as answer:  # noqa: S310 the page on this machine
+        data = answer.read()
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def main() -> None:
+    """Print the types of operations that take longest."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--page", default="http://localhost:8791")
+    args = parser.parse_args()
+    run = _get(f"{args.page}/{DATA}/runs")[0]
+    query = urllib.parse.urlencode({"run": run, "tag": "framework_op_stats"})
+    answer = _get(f"{args.page}/{DATA}/data?{query}")
+    found = by_type(read_rows(answer[0] if isinstance(answer, list) else answer))
+    rows = [["operation", "part of the time"]]
+    rows += [[kind, f"{part:.0%}"] for kind, part in found[:SHOWN]]
+    print(columns(rows))
+
+
+if __name__ == "__main__":
+    main()
