@@ -8,6 +8,7 @@ meant.
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -191,8 +192,14 @@ def connect(config: ExchangeConfig) -> Communicator:
     """
     place = launched_as(os.environ)
     if place is None or place.size == 1:
+        if config.timeline is not None:
+            print(
+                "warning: --exchange.timeline: a single rank exchanges nothing; no file is written",
+                file=sys.stderr,
+            )
         return Alone()
-    # Horovod reads these when it starts; what a person has set already stays.
+    # Horovod reads these when it starts; what a person has set already stays, but for the option
+    # that names a file.
     for name, value in {
         "HOROVOD_CYCLE_TIME": f"{config.cycle_time_ms:g}",
         "HOROVOD_FUSION_THRESHOLD": str(config.fusion_threshold_mb << 20),

@@ -128,6 +128,7 @@ def write_export(
         OSError: it cannot be written.
     """
     output = output.resolve()
+    _recover(output)
     if output.exists() and not _is_export(output):
         raise DataError(f"{output}: exists and is no export; choose another --output")
     scratch = output.with_name(f".{output.name}.partial")
@@ -160,9 +161,27 @@ def _save_model(trained: Trained, place: Path, top: int) -> None:
         tf.saved_model.save(module, str(place), signatures=signatures)
 
 
+def exported_step(run: Path) -> int | None:
+    """The step whose weights a run's export has, if there is a complete one."""
+    try:
+        return int(json.loads((run / FOLDER / FACTS).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _aside(place: Path) -> Path:
+    return place.with_name(f".{place.name}.old")
+
+
+def _recover(place: Path) -> None:
+    """Put back what an attempt had set aside that was killed between its two renames."""
+    if not place.exists() and _aside(place).exists():
+        _aside(place).rename(place)
+
+
 def _replace(new: Path, place: Path) -> None:
     """Put a folder in the place of another; a folder that is not empty cannot be renamed over."""
-    old = place.with_name(f".{place.name}.old")
+    old = _aside(place)
     shutil.rmtree(old, ignore_errors=True)
     if place.exists():
         place.rename(old)

@@ -50,7 +50,7 @@ class LocalGradients:
         gradients, sums = self._scaled_gradients(batch, scale)
         overflow = tf.constant(0.0)
         if self._scaled and not self._late:
-            # Here XLA fuses it into the backward pass; after the exchange it would cost two more.
+            # Here XLA can fuse it into the backward pass; after the exchange it could not.
             gradients, overflow = unscale(gradients, scale)
         return gradients, [*sums, overflow]
 

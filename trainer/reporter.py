@@ -127,8 +127,9 @@ class Reporter:
         """Write result.json and say the same in words."""
         if not self._chief:
             return
-        self._folder.write_result(result)
         self._folder.metrics.append("finish", step, result)
+        # Last, as a run with a result is finished.
+        self._folder.write_result(result)
         report = "report.html, " if self._write_report() else ""
         if result["top1"] is not None:
             self.console.say(

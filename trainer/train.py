@@ -14,7 +14,7 @@ from trainer.device import device_name, peak_flops, set_up_device, share_of_core
 from trainer.distributed import Communicator, connect
 from trainer.errors import NonFiniteError, PeerError
 from trainer.evaluate import Evaluator
-from trainer.export import export_model
+from trainer.export import export_model, exported_step
 from trainer.held_out import DATA_ERRORS, HeldOut
 from trainer.launch import end_with_launcher
 from trainer.loop import Loop, LoopReport
@@ -167,6 +167,9 @@ class Training:
         """Nothing is left to train; the result may be, if the run was killed just before it."""
         if self._world.broadcast(self._folder.finished_at(step)):
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
+            if self._chief and exported_step(self._folder.path) != step:
+                # Killed before it was exported, or not wanted then.
+                self._export(step)
             return 0
         self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
         self._held_out.evaluate(step, self._chrono)
@@ -237,6 +240,9 @@ class Training:
     def _give_up(self, bad_step: int) -> None:
         ranks = self._loop.bad_ranks()
         where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
+        if len(ranks) == self._world.size > 1:
+            # What breaks only its own weight shows in everyone's next loss.
+            where = "every rank, of this step or the one before,"
         found = self._folder.checkpoints.newest() if self._chief else None
         path = self._world.broadcast(str(found.path) if found else None)
         good = f"the last good checkpoint is {path}" if path else "nothing is saved yet"

@@ -116,6 +116,15 @@ def test_a_run_folder_holds_what_the_documents_say(tmp_path):
     assert again.returncode == 0
     assert "is finished already" in again.stdout
 
+    # What was not wanted at first, or was cut off by a kill, is made up for.
+    wanted = " ".join(args).replace("--export False", "--export True").split()
+    exported = run_trainer(*wanted, cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    assert "is finished already" in exported.stdout
+    facts = json.loads((run / "export" / "export.json").read_text())
+    assert facts["step"] == final["steps"]
+    assert "exporting" not in run_trainer(*wanted, cwd=tmp_path).stdout
+
     evaluated = run_trainer("evaluate", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     assert f"top-1 {final['top1']:.2%}, top-5 {final['top5']:.2%}" in evaluated.stdout

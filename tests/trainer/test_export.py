@@ -26,7 +26,7 @@ from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.errors import CheckpointError, DataError, TrainerError
 from trainer.evaluate import Evaluation
-from trainer.export import export_model
+from trainer.export import export_model, exported_step
 from trainer.export_run import export_run
 from trainer.presets import PRESETS
 from trainer.run import RunFolder
@@ -384,6 +384,28 @@ def test_what_a_killed_export_left_behind_goes_with_the_next(run):
     export_run(str(run.path), "last", None, 5, onnx=False)
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
     assert {path.name for path in (run.path / "export").iterdir()} == {"saved_model", "export.json"}
+
+
+def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monkeypatch):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    # As if killed between the two renames.
+    (run.path / "export").rename(run.path / ".export.old")
+
+    def fail(module, place, signatures):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(export.tf.saved_model, "save", fail)
+    with pytest.raises(TrainerError, match="the disk is full"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert exported_step(run.path) == STEP
+
+
+def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
+    assert exported_step(tmp_path) is None
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "export.json").write_text("{")
+    assert exported_step(tmp_path) is None
 
 
 def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):

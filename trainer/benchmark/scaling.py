@@ -50,11 +50,16 @@ class Contenders:
         """Run trainings at the same time; the sum of their rates."""
         started = [self._start(options, cores) for options, cores in trainings]
         rate = 0.0
-        for run, process in started:
-            out, _ = process.communicate()
-            if process.returncode:
-                raise TrainerError(f"a training failed:\n{out}")
-            rate += json.loads((run / "result.json").read_text())["images_per_second"]
+        try:
+            for run, process in started:
+                out, _ = process.communicate()
+                if process.returncode:
+                    raise TrainerError(f"a training failed:\n{out}")
+                rate += json.loads((run / "result.json").read_text())["images_per_second"]
+        finally:
+            for _, process in started:
+                process.kill()
+                process.wait()
         return rate
 
     def _start(self, options: list[str], cores: set[int]) -> "tuple[Path, subprocess.Popen[str]]":

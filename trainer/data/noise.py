@@ -1,7 +1,7 @@
-"""A data set of noise that costs what photographs cost: for measuring, not for learning.
+"""A data set of noise that is meant to cost what photographs cost: to measure, not to learn with.
 
 Its images have the size of ImageNet's average photograph and the spectrum of natural images (power
-falling with the square of the frequency: Field 1987), so that their JPEGs take as long to decode.
+falling with the square of the frequency: Field 1987), so their JPEGs have a photograph's size.
 """
 
 import io
