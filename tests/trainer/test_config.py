@@ -87,6 +87,9 @@ def texts(key):
         names = st.tuples(st.sampled_from(string.ascii_letters + string.digits), rest)
         # "None" has a test of its own.
         return names.map("".join).filter(lambda name: name not in ("latest", "None"))
+    if key == "profile_steps":
+        spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
+        return spans.map(lambda span: f"{span[0]}:{sum(span)}")
     # What a process can be given as an argument: no surrogates, no NUL.
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     folders = st.text(characters, min_size=1, max_size=20)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.gradients import LocalGradients, Statistics, cross_entropy
+from trainer.gradients import LocalGradients, Statistics, cross_entropy, unscale
 from trainer.optimizer import Momentum
 from trainer.presets import PRESETS
 
@@ -158,7 +158,9 @@ def differentiate(model, batch, accumulation=1, scale=1.0, global_batch=24):
     )
     local = LocalGradients(model, STATISTICS, config, global_batch)
     gradients, sums = tf.function(local, autograph=False)(batch, tf.constant(scale))
-    return [gradient.numpy() for gradient in gradients], sums.numpy()
+    loss, hits, weight, overflow = (float(value) for value in sums)
+    assert overflow == 0
+    return [gradient.numpy() for gradient in gradients], np.array([loss, hits, weight])
 
 
 def part(batch, begin, end):
@@ -219,6 +221,13 @@ def test_the_scale_multiplies_gradients_but_not_the_loss():
     scaled, scaled_sums = differentiate(model, batch, scale=1024.0)
     assert_same([gradient / 1024 for gradient in scaled], plain)
     np.testing.assert_allclose(scaled_sums, plain_sums, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("bad", "overflowed"), [(1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0)])
+def test_the_scale_is_taken_off_and_overflow_in_any_gradient_told(bad, overflowed):
+    gradients, overflow = unscale([tf.constant([2.0, 4.0]), tf.constant([bad])], tf.constant(2.0))
+    assert gradients[0].numpy().tolist() == [1.0, 2.0]
+    assert float(overflow) == overflowed
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])
