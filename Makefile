@@ -51,7 +51,7 @@ benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, tr
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-test: $(TRAINER) ## Run all tests (about 15 minutes on 2 cores)
+test: $(TRAINER) ## Run all tests (about 20 minutes on 2 cores)
 	$(TRAINER_PYTHON) -m pytest $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
