@@ -53,8 +53,10 @@ class Reader(HTMLParser):
             self.headings.append(int(tag[1]))
 
     def handle_endtag(self, tag):
-        while self.open and self.open.pop() != tag:
-            pass
+        # Elements without an end tag, such as meta, end with the one around them.
+        if tag in self.open:
+            last = len(self.open) - 1 - self.open[::-1].index(tag)
+            del self.open[last:]
 
     def handle_data(self, data):
         if not self.open or self.open[-1] not in ("script", "style"):
