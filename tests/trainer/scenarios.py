@@ -303,7 +303,8 @@ def pretend_mpi(folder: str) -> str:
 
 def bytes_of_an_epoch(source: Source, ranks: int) -> int:
     """Bytes that rank 0 reads from files for its part of one epoch."""
-    from trainer.data.pipeline import _training_records, make_order
+    from trainer.data.pipeline import make_order
+    from trainer.data.reading import training_records
 
     order = make_order(source, ranks)
     share = source.split.examples // ranks
@@ -313,10 +314,10 @@ def bytes_of_an_epoch(source: Source, ranks: int) -> int:
         return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 
     # A first pass, so that nothing but records is read in the one that counts.
-    for _ in _training_records(source, order, 0, 0).take(1):
+    for _ in training_records(source, order, 0, 0).take(1):
         before = total()
     before = total()
-    count = sum(1 for _ in _training_records(source, order, 0, 0).take(share))
+    count = sum(1 for _ in training_records(source, order, 0, 0).take(share))
     assert count == share
     return total() - before
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer.command import TINY, metrics, result, run_trainer
-from trainer.data.manifest import Manifest
+from trainer.data.manifest import Manifest, Origin
 from trainer.data.records import Record, write_split
 
 ONE_RANK = [*TINY, "--ranks", "1", "--name", "run"]
@@ -29,7 +29,7 @@ def write_data(folder, records, held_out=None):
         "train": write_split(folder, "train", records, 3, 4),
         "validation": write_split(folder, "validation", held_out, 1, 4),
     }
-    manifest = Manifest(("a", "b", "c", "d"), (100.0,) * 3, (50.0,) * 3, splits, "test")
+    manifest = Manifest(("a", "b", "c", "d"), (100.0,) * 3, (50.0,) * 3, splits, Origin("test"))
     manifest.save(folder)
     return manifest
 

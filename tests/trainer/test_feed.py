@@ -13,7 +13,7 @@ from PIL import Image
 from tests.trainer import scenarios
 from tests.trainer.world import run_world
 from trainer.config import DataConfig
-from trainer.data.manifest import Manifest
+from trainer.data.manifest import Manifest, Origin
 from trainer.data.pipeline import evaluation_batches, training_batches
 from trainer.data.records import Record, write_split
 from trainer.data.source import Source
@@ -137,7 +137,7 @@ def test_manifest_describes_what_was_written(tmp_path):
         mean=(1.0,) * 3,
         deviation=(1.0,) * 3,
         splits={"train": source.split},
-        command="test",
+        origin=Origin("test"),
     )
     assert manifest.splits["train"].examples == 101
     assert sum(manifest.splits["train"].class_counts) == 101

@@ -5,7 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from trainer.data.manifest import FILE_NAME, Manifest, Shard, Split, empty_classes, load_manifest
+from trainer.data.manifest import (
+    FILE_NAME,
+    Manifest,
+    Origin,
+    Shard,
+    Sides,
+    Split,
+    empty_classes,
+    load_manifest,
+)
 from trainer.errors import DataError
 
 MANIFEST = Manifest(
@@ -20,6 +29,7 @@ MANIFEST = Manifest(
             ),
             class_counts=(70, 0, 3),
             encodings=("JPEG", "PNG"),
+            sides=Sides((1, 72), (0, 73)),
         ),
         "validation": Split(
             shards=(Shard("validation-0.tfrecord", 2, 30, "c" * 64, (0,)),),
@@ -27,7 +37,7 @@ MANIFEST = Manifest(
             encodings=("PNG",),
         ),
     },
-    command="python -m trainer prepare x",
+    origin=Origin("python -m trainer prepare x", "abc", {"copied untouched": 75}),
 )
 
 
@@ -55,8 +65,8 @@ def test_the_version_survives_saving(folder):
     assert load_manifest(folder).version == MANIFEST.version
 
 
-def test_the_version_ignores_the_command():
-    assert replace(MANIFEST, command="another").version == MANIFEST.version
+def test_the_version_ignores_where_the_data_came_from():
+    assert replace(MANIFEST, origin=Origin("another")).version == MANIFEST.version
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,7 @@ def test_the_version_ignores_the_command():
         {"mean": (1.5, 2.25, 3.5)},
         {"deviation": (60.0, 61.5, 62.0)},
         {"splits": {"train": MANIFEST.splits["train"]}},
+        {"first_label": 1},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -75,7 +86,7 @@ def test_the_version_depends_on_everything_else(change):
 
 def test_the_version_depends_on_the_content_of_a_shard():
     train = MANIFEST.splits["train"]
-    other = replace(train, shards=(replace(train.shards[0], sha256="d" * 64), train.shards[1]))
+    other = replace(train, shards=(replace(train.shards[0], xxh128="d" * 64), train.shards[1]))
     assert replace(MANIFEST, splits={**MANIFEST.splits, "train": other}).version != MANIFEST.version
 
 
@@ -97,7 +108,7 @@ def test_half_a_manifest_is_named(folder, length):
         load_manifest(folder)
 
 
-@pytest.mark.parametrize("text", ["null", "[]", "7", '"text"', "{}", '{"schema": 1}'])
+@pytest.mark.parametrize("text", ["null", "[]", "7", '"text"', "{}", '{"schema": 2}'])
 def test_json_that_is_no_manifest_is_named(folder, text):
     (folder / FILE_NAME).write_text(text)
     with pytest.raises(DataError, match=f"{folder / FILE_NAME}: not a manifest"):
@@ -111,7 +122,7 @@ def test_bytes_that_are_no_text_are_named(folder):
 
 
 @pytest.mark.parametrize(
-    "key", ["schema", "version", "classes", "mean", "deviation", "splits", "command"]
+    "key", ["schema", "version", "classes", "mean", "deviation", "splits", "origin", "first_label"]
 )
 def test_a_manifest_without_one_of_its_keys_is_named(folder, key):
     edit(folder, lambda data: data.pop(key))
@@ -120,8 +131,8 @@ def test_a_manifest_without_one_of_its_keys_is_named(folder, key):
 
 
 def test_another_schema_is_named(folder):
-    edit(folder, lambda data: data.update(schema=2))
-    with pytest.raises(DataError, match=f"{folder / FILE_NAME}: schema 2 is not 1"):
+    edit(folder, lambda data: data.update(schema=1))
+    with pytest.raises(DataError, match=f"{folder / FILE_NAME}: schema 1 is not 2"):
         load_manifest(folder)
 
 
@@ -132,8 +143,8 @@ def test_an_edited_manifest_is_named(folder):
 
 
 def test_an_edited_command_is_allowed(folder):
-    edit(folder, lambda data: data.update(command="moved by hand"))
-    assert load_manifest(folder).command == "moved by hand"
+    edit(folder, lambda data: data["origin"].update(command="moved by hand"))
+    assert load_manifest(folder).origin.command == "moved by hand"
 
 
 def test_a_missing_shard_is_named(folder):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+import xxhash
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -18,6 +19,7 @@ from trainer.data.digits import prepare_digits
 from trainer.data.manifest import Split, load_manifest
 from trainer.data.records import Record, write_shard, write_split
 from trainer.data.source import Source
+from trainer.data.tally import Tally
 from trainer.errors import DataError
 
 FEATURES = {
@@ -61,7 +63,7 @@ def hashes(folder):
 
 
 def test_an_independent_reader_reads_every_key_back(tmp_path):
-    write_shard(tmp_path / "a.tfrecord", [record(number) for number in range(5)])
+    write_shard(tmp_path / "a.tfrecord", [record(number) for number in range(5)], Tally.empty(4))
     wanted = [
         {
             "image/encoded": r.encoded,
@@ -82,7 +84,7 @@ def test_an_independent_reader_reads_every_key_back(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 200])
 def test_the_index_points_at_every_64th_record(tmp_path, count):
     path = tmp_path / "a.tfrecord"
-    shard = write_shard(path, [record(number) for number in range(count)])
+    shard = write_shard(path, [record(number) for number in range(count)], Tally.empty(4))
     data, offsets, place = path.read_bytes(), [], 0
     while place < len(data):
         offsets.append(place)
@@ -94,10 +96,10 @@ def test_the_index_points_at_every_64th_record(tmp_path, count):
 
 def test_a_shard_is_described_as_it_is_on_disk(tmp_path):
     path = tmp_path / "a.tfrecord"
-    shard = write_shard(path, [record(number) for number in range(9)])
+    shard = write_shard(path, [record(number) for number in range(9)], Tally.empty(4))
     assert shard.file == "a.tfrecord"
     assert shard.bytes == path.stat().st_size
-    assert shard.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert shard.xxh128 == xxhash.xxh3_128(path.read_bytes()).hexdigest()
 
 
 def test_a_split_keeps_the_order_of_its_records(tmp_path):

@@ -14,7 +14,7 @@ from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
-from trainer.data.records import parse
+from trainer.data.reading import parse
 from trainer.data.source import Source
 
 
@@ -26,7 +26,9 @@ class Contenders:
     ) -> None:
         manifest = load_manifest(Path(folder))
         split, classes = manifest.splits["train"], len(manifest.classes)
-        self._source = Source(Path(folder), split, classes, image_size, data, seed=0)
+        self._source = Source(
+            Path(folder), split, classes, image_size, data, seed=0, first_label=manifest.first_label
+        )
         self._batch_size, self._threads = batch_size, threads
         # As in the pipeline, one thread an image: to split one's work costs more than it saves.
         tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.manifest import FILE_NAME, Manifest, Origin, load_manifest
 from trainer.data.records import Record, write_split
 from trainer.errors import DataError
 
@@ -51,7 +51,7 @@ def write_dataset(
             mean=(mean,) * 3,
             deviation=(deviation,) * 3,
             splits=splits,
-            command=command,
+            origin=Origin(command),
         )
         manifest.save(scratch)
         if folder.exists() and (folder / FILE_NAME).exists():

@@ -5,16 +5,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.config import TrainConfig
+from trainer.data.damage import find_damage, find_damaged_shard, read_image
 from trainer.data.manifest import Manifest
-from trainer.data.pipeline import (
-    Batch,
-    evaluation_batches,
-    find_damage,
-    find_damaged_shard,
-    make_order,
-    read_image,
-    training_batches,
-)
+from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.source import Source
 from trainer.data.synthetic import synthetic_batch
 from trainer.distributed import Communicator
@@ -140,4 +133,5 @@ class Feed:
             config.model.image_size,
             config.data,
             config.seed,
+            manifest.first_label,
         )

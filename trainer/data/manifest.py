@@ -2,16 +2,22 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trainer.errors import DataError
 
 FILE_NAME = "manifest.json"
-SCHEMA = 1
+SCHEMA = 2
 INDEX_EVERY = 64
 """Records between two entries of a shard's index of byte offsets."""
+
+SIDES = (
+    *(1, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024, 1536),
+    *(2048, 3072, 4096, 6144, 8192),
+)
+"""Smallest side, in pixels, of each bin in which images are counted by size."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +28,34 @@ class Shard:
     """Name relative to the manifest."""
     examples: int
     bytes: int
-    sha256: str
+    xxh128: str
+    """XXH3's 128 bits of the whole file, in hexadecimal: `xxhsum -H2` prints the same."""
     index: tuple[int, ...]
     """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Images of a split by size, a count for each bin of `SIDES`; empty if they were not looked
+    at.
+    """
+
+    short: tuple[int, ...] = ()
+    """By the shorter of height and width."""
+    long: tuple[int, ...] = ()
+    """By the longer."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a data set came from. Two that differ in nothing else train alike."""
+
+    command: str
+    """The command that wrote the data set."""
+    inputs: str = ""
+    """Hash of the names and sizes of all inputs and of the options that shape the shards."""
+    treatment: dict[str, int] = field(default_factory=dict)
+    """What was done to images, and to how many: copied untouched, converted, rejected."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +67,15 @@ class Split:
     """Images of each class."""
     encodings: tuple[str, ...]
     """Formats of the encoded images that occur, of JPEG and PNG, sorted."""
+    sides: Sides = Sides()
 
     @property
     def examples(self) -> int:
         return sum(shard.examples for shard in self.shards)
+
+    @property
+    def bytes(self) -> int:
+        return sum(shard.bytes for shard in self.shards)
 
 
 @dataclass(frozen=True)
@@ -52,13 +88,15 @@ class Manifest:
     deviation: tuple[float, float, float]
     """Standard deviation of the same, 0 to 255."""
     splits: dict[str, Split]
-    command: str
-    """The command that wrote the data set."""
+    origin: Origin
+    first_label: int = 0
+    """What the records call the first class: 0, or 1 in shards of writers that keep 0 for
+    background."""
 
     @property
     def version(self) -> str:
-        """A hash of everything but the command: equal versions train alike."""
-        data = {key: value for key, value in asdict(self).items() if key != "command"}
+        """A hash of everything but the origin: equal versions train alike."""
+        data = {key: value for key, value in asdict(self).items() if key != "origin"}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
@@ -66,7 +104,9 @@ class Manifest:
         set.
         """
         data = {"schema": SCHEMA, "version": self.version, **asdict(self)}
-        (folder / FILE_NAME).write_text(json.dumps(data, indent=1) + "\n")
+        partial = folder / f".{FILE_NAME}.partial"
+        partial.write_text(json.dumps(data, indent=1) + "\n")
+        partial.replace(folder / FILE_NAME)
 
 
 def load_manifest(folder: Path) -> Manifest:
@@ -88,7 +128,8 @@ def load_manifest(folder: Path) -> Manifest:
         data = json.loads(path.read_text())
         if data["schema"] != SCHEMA:
             raise DataError(
-                f"{path}: schema {data['schema']} is not {SCHEMA}; prepare the data again"
+                f"{path}: schema {data['schema']} is not {SCHEMA}, that of this version; remove the"
+                " folder and prepare the data again"
             )
         manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -108,15 +149,17 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         splits={
             name: Split(
                 shards=tuple(
-                    Shard(s["file"], s["examples"], s["bytes"], s["sha256"], tuple(s["index"]))
+                    Shard(s["file"], s["examples"], s["bytes"], s["xxh128"], tuple(s["index"]))
                     for s in split["shards"]
                 ),
                 class_counts=tuple(split["class_counts"]),
                 encodings=tuple(split["encodings"]),
+                sides=Sides(*(tuple(split["sides"][name]) for name in ("short", "long"))),
             )
             for name, split in data["splits"].items()
         },
-        command=data["command"],
+        origin=Origin(**data["origin"]),
+        first_label=data["first_label"],
     )
 
 

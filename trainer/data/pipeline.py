@@ -8,24 +8,17 @@ and at any parallelism. The host does what needs the encoded image; flip and nor
 the device, which receives a quarter of the bytes that float32 would be.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from math import ceil
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.data import images
-from trainer.data.manifest import INDEX_EVERY
-from trainer.data.order import Order, Segment
-from trainer.data.records import parse
+from trainer.data.damage import find_damage
+from trainer.data.order import Order
+from trainer.data.reading import parse, read_segments, training_records
 from trainer.data.source import Source
-from trainer.errors import DataError
-
-READ_BUFFER = 1 << 20
-"""Bytes read from storage at once."""
-
-READS = 16
-"""Streams that a rank reads ahead at the same time."""
 
 Batch = dict[str, Any]
 """image uint8 [b, size, size, 3]; label int32 [b]; weight float32 [b], 0 for what does not count;
@@ -54,7 +47,7 @@ def training_batches(
     examples = training_examples(source, rank, ranks, position)
 
     def decode(place: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        encoded, label = _checked(serialized, source.classes)
+        encoded, label = _checked(serialized, source)
         image = images.training_image(encoded, source, place)
         return _example(image, label, images.flips(source, place))
 
@@ -67,7 +60,7 @@ def training_examples(source: Source, rank: int, ranks: int, position: int) -> t
     first = position + (rank - position) % ranks
     places = tf.data.Dataset.range(first, tf.int64.max, ranks)
     order = make_order(source, ranks)
-    return tf.data.Dataset.zip(places, _training_records(source, order, rank, position))
+    return tf.data.Dataset.zip(places, training_records(source, order, rank, position))
 
 
 def evaluation_batches(
@@ -79,11 +72,11 @@ def evaluation_batches(
     which the evaluation does not count.
     """
     share = source.share(rank, ranks)
-    records = _read(source, source.segments(share.start, share.stop))
+    records = read_segments(source, source.segments(share.start, share.stop))
     examples = tf.data.Dataset.zip(tf.data.Dataset.range(share.start, share.stop), records)
 
     def decode(_: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        encoded, label = _checked(serialized, source.classes)
+        encoded, label = _checked(serialized, source)
         return _example(images.evaluation_image(encoded, source), label, tf.constant(False))
 
     batches = ceil(ceil(source.split.examples / ranks) / batch_size)
@@ -94,129 +87,6 @@ def evaluation_batches(
         .take(batches)
     )
     return _finish(filled, source, threads)
-
-
-def read_image(source: Source, example: int) -> bytes:
-    """The encoded image of one example, counted through the split.
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    shard, index = source.locate(example)
-    try:
-        encoded, _ = parse(next(iter(_read(source, [Segment(shard, index, 1)]))))
-    except (StopIteration, tf.errors.OpError) as error:
-        reason = first_line(error) if isinstance(error, tf.errors.OpError) else "the shard is short"
-        file = source.folder / source.split.shards[shard].file
-        raise DataError(f"{file}, record {index}: cannot be read ({reason})") from error
-    return bytes(encoded.numpy())
-
-
-def find_damage(
-    source: Source, locate: Callable[[int], tuple[int, int]], places: Iterable[int]
-) -> str | None:
-    """Name the first example that cannot be used: its shard, index and fault.
-
-    Called when a step failed, with the places that its batch and those decoded ahead may have read.
-    """
-    for place in places:
-        shard, index = locate(place)
-        fault = _fault(source, shard, index)
-        if fault:
-            return f"{source.split.shards[shard].file}, record {index}: {fault}"
-    return None
-
-
-def find_damaged_shard(source: Source, shards: Iterable[int]) -> str | None:
-    """Name the first record that cannot be read in some shards, reading each from its start."""
-    for number in shards:
-        shard, count = source.split.shards[number], 0
-        try:
-            for _ in tf.data.TFRecordDataset(str(source.folder / shard.file)):
-                count += 1
-        except tf.errors.OpError as error:
-            return f"{shard.file}, record {count}: cannot be read ({first_line(error)})"
-        if count != shard.examples:
-            return f"{shard.file}: has {count} records, not {shard.examples}"
-    return None
-
-
-def first_line(error: tf.errors.OpError) -> str:
-    """The part of TensorFlow's message that says what happened."""
-    return str(error.message).splitlines()[0]
-
-
-def _training_records(source: Source, order: Order, rank: int, position: int) -> tf.data.Dataset:
-    """Serialised records of one rank in its order, from a position on, without end."""
-    first_epoch = position // order.examples
-    turns = order.streams_per_rank
-    integers = tf.TensorSpec([None], tf.int64)
-
-    def windows(epoch: int, turn: int) -> Iterator[tuple[list[int], ...]]:
-        begin = position if epoch == first_epoch else int(epoch) * order.examples
-        stream, record = order.rank_streams(rank, begin)[turn]
-        for window in order.windows(int(epoch), stream, record):
-            yield *_columns(window.segments), list(window.shuffle)
-
-    read_segment = _segment_reader(source)
-
-    def read_window(
-        shards: tf.Tensor, firsts: tf.Tensor, counts: tf.Tensor, shuffle: tf.Tensor
-    ) -> tf.Tensor:
-        segments = tf.data.Dataset.from_tensor_slices((shards, firsts, counts))
-        window = segments.flat_map(read_segment).batch(order.window).get_single_element()
-        return tf.gather(window, shuffle)
-
-    def stream(epoch: tf.Tensor, turn: tf.Tensor) -> tf.data.Dataset:
-        plan = tf.data.Dataset.from_generator(
-            windows, output_signature=(integers,) * 4, args=(epoch, turn)
-        )
-        return plan.map(read_window).prefetch(1).unbatch()
-
-    def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.Dataset.range(turns).interleave(
-            lambda turn: stream(epoch, turn),
-            cycle_length=turns,
-            block_length=1,
-            num_parallel_calls=min(turns, READS),
-            deterministic=True,
-        )
-
-    return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_records)
-
-
-def _read(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
-    """Serialised records of some segments, one after the other."""
-    columns = tuple(tf.constant(column, tf.int64) for column in _columns(segments))
-    return tf.data.Dataset.from_tensor_slices(columns).flat_map(_segment_reader(source))
-
-
-def _columns(segments: Iterable[Segment]) -> tuple[list[int], list[int], list[int]]:
-    rows = list(segments)
-    return [s.shard for s in rows], [s.first for s in rows], [s.count for s in rows]
-
-
-def _segment_reader(source: Source) -> Callable[..., tf.data.Dataset]:
-    """A function (shard, first, count) -> dataset of those records, which starts reading at the
-    nearest indexed record.
-    """
-    shards = source.split.shards
-    paths = tf.constant([str(source.folder / shard.file) for shard in shards])
-    index = tf.ragged.constant([shard.index for shard in shards], tf.int64)
-    offsets, rows = index.values, index.row_starts()
-
-    def read(shard: tf.Tensor, first: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
-        # tf.data.TFRecordDataset cannot start inside a file; the operation under it can.
-        variant = tf.raw_ops.TFRecordDatasetV2(
-            filenames=[tf.gather(paths, shard)],
-            compression_type="",
-            buffer_size=READ_BUFFER,
-            byte_offsets=[tf.gather(offsets, tf.gather(rows, shard) + first // INDEX_EVERY)],
-        )
-        dataset = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-        return dataset.skip(first % INDEX_EVERY).take(count)
-
-    return read
 
 
 def _decode(
@@ -273,22 +143,11 @@ def _finish(batches: tf.data.Dataset, source: Source, threads: int) -> tf.data.D
     return batches.prefetch(source.config.prefetch_batches).with_options(options)
 
 
-def _checked(serialized: tf.Tensor, classes: int) -> tuple[tf.Tensor, tf.Tensor]:
-    encoded, label = parse(serialized)
-    in_range = tf.debugging.Assert((label >= 0) & (label < classes), ["label out of range", label])
+def _checked(serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    encoded, stored = parse(serialized)
+    label = stored - source.first_label
+    in_range = tf.debugging.Assert(
+        (label >= 0) & (label < source.classes), ["label out of range", stored]
+    )
     with tf.control_dependencies([in_range]):
         return encoded, tf.cast(label, tf.int32)
-
-
-def _fault(source: Source, shard: int, index: int) -> str | None:
-    try:
-        records = list(_read(source, [Segment(shard, index, 1)]))
-        if not records:
-            return "the shard ends before it"
-        encoded, label = parse(records[0])
-        if not 0 <= int(label) < source.classes:
-            return f"label {int(label)} is not a class, 0 to {source.classes - 1}"
-        images.evaluation_image(encoded, source)
-    except tf.errors.OpError as error:
-        return f"cannot be read as an image ({first_line(error)})"
-    return None

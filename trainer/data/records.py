@@ -1,20 +1,37 @@
 """ImageNet's usual TFRecord schema: one `tf.train.Example` an image, and shards of them.
 
 Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
-image/colorspace, image/filename, image/class/label (from 0), image/class/text.
+image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset where
+there is one. Nothing here needs TensorFlow, so a process that writes shards stays small.
 """
 
-import hashlib
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
-import tensorflow as tf
+import google_crc32c
+import xxhash
+from google.protobuf.message import DecodeError
 
+from trainer.data.example import Example
 from trainer.data.manifest import INDEX_EVERY, Shard, Split
+from trainer.data.tally import Tally
 
-_FRAME = 16
+_HEADER = struct.Struct("<QI")
+_FOOTER = struct.Struct("<I")
+FRAME = _HEADER.size + _FOOTER.size
 """Bytes that TFRecord adds to a record: its length, and a checksum each of length and data."""
+
+_LARGEST = 1 << 31
+"""Bytes of a record that cannot be meant: the largest protocol buffer."""
+
+_READ_KEYS = (
+    *("image/encoded", "image/format", "image/height", "image/width", "image/filename"),
+    *("image/class/label", "image/class/text", "image/class/synset"),
+)
 
 
 @dataclass(frozen=True)
@@ -27,62 +44,171 @@ class Record:
     height: int
     width: int
     label: int
-    """Index of the class, from 0."""
+    """Index of the class, as stored: from 0, or from 1 in shards of others."""
     text: str
     """Name of the class."""
     filename: str
+    synset: str = ""
+    """WordNet's identifier of the class, in ImageNet."""
+
+
+class BrokenRecordError(ValueError):
+    """A record that cannot be read; the message says how."""
 
 
 def to_example(record: Record) -> bytes:
     """Serialise a record."""
-    values: dict[str, bytes | int] = {
-        "image/encoded": record.encoded,
-        "image/format": record.format.encode(),
-        "image/height": record.height,
-        "image/width": record.width,
-        "image/channels": 3,
-        "image/colorspace": b"RGB",
-        "image/filename": record.filename.encode(),
-        "image/class/label": record.label,
-        "image/class/text": record.text.encode(),
-    }
-    features = {
-        key: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        if isinstance(value, bytes)
-        else tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-        for key, value in values.items()
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=features))
+    example = Example()
+    feature = example.features.feature
+    feature["image/encoded"].bytes_list.value.append(record.encoded)
+    for key, text in (
+        ("image/format", record.format),
+        ("image/colorspace", "RGB"),
+        ("image/filename", record.filename),
+        ("image/class/text", record.text),
+        ("image/class/synset", record.synset),
+    ):
+        if text or key != "image/class/synset":
+            # A name that is not UTF-8 is kept as the bytes that the file system gave.
+            feature[key].bytes_list.value.append(text.encode(errors="surrogateescape"))
+    for key, number in (
+        ("image/height", record.height),
+        ("image/width", record.width),
+        ("image/channels", 3),
+        ("image/class/label", record.label),
+    ):
+        feature[key].int64_list.value.append(number)
     # The order of a protocol buffer's map is not fixed unless asked for, and shards are hashed.
     return bytes(example.SerializeToString(deterministic=True))
 
 
-def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Read the encoded image and the label, scalars of string and int64, of a serialised record."""
-    features = tf.io.parse_single_example(
-        serialized,
-        {
-            "image/encoded": tf.io.FixedLenFeature([], tf.string),
-            "image/class/label": tf.io.FixedLenFeature([], tf.int64),
-        },
+def from_example(serialized: bytes) -> Record:
+    """Read a record of ours or of another writer.
+
+    What another writer left out is empty or 0, except the image and its label.
+
+    Raises:
+        BrokenRecordError: not an Example, or one without an image or a label.
+    """
+    try:
+        feature = Example.FromString(serialized).features.feature
+    except DecodeError as error:
+        raise BrokenRecordError(f"is not a tf.train.Example ({error})") from error
+    values: dict[str, Any] = {}
+    for key in _READ_KEYS:
+        kind = feature[key].WhichOneof("kind") if key in feature else None
+        found = getattr(feature[key], kind).value if kind else ()
+        if found:
+            values[key] = found[0]
+    encoded, label = values.get("image/encoded"), values.get("image/class/label")
+    if not isinstance(encoded, bytes) or not encoded:
+        raise BrokenRecordError("has no image (image/encoded)")
+    if not isinstance(label, int):
+        raise BrokenRecordError("has no label (image/class/label)")
+
+    def text(key: str) -> str:
+        value = values.get(key, b"")
+        return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)
+
+    return Record(
+        encoded=encoded,
+        format=text("image/format").upper(),
+        height=int(values.get("image/height", 0)),
+        width=int(values.get("image/width", 0)),
+        label=label,
+        text=text("image/class/text"),
+        filename=text("image/filename"),
+        synset=text("image/class/synset"),
     )
-    return features["image/encoded"], features["image/class/label"]
 
 
-def write_shard(path: Path, records: Iterable[Record]) -> Shard:
-    """Write one TFRecord file and describe it."""
-    offset, count, index = 0, 0, []
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records:
-            serialized = to_example(record)
-            if count % INDEX_EVERY == 0:
-                index.append(offset)
-            writer.write(serialized)
-            offset += len(serialized) + _FRAME
-            count += 1
+class ShardWriter:
+    """One TFRecord file while it is written, from its first record to its last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb")
+        self._hash = xxhash.xxh3_128()
+        self._bytes, self._examples = 0, 0
+        self._index: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def write(self, serialized: bytes) -> None:
+        """Append a record."""
+        if self._examples % INDEX_EVERY == 0:
+            self._index.append(self._bytes)
+        length = struct.pack("<Q", len(serialized))
+        for part in (
+            length,
+            _FOOTER.pack(_masked_crc(length)),
+            serialized,
+            _FOOTER.pack(_masked_crc(serialized)),
+        ):
+            self._file.write(part)
+            self._hash.update(part)
+        self._examples += 1
+        self._bytes += len(serialized) + FRAME
+
+    @property
+    def file(self) -> Any:
+        """The open file, for what must be on disk before the shard is called complete."""
+        return self._file
+
+    def shard(self) -> Shard:
+        """The description of what was written."""
+        return Shard(
+            self._path.name,
+            self._examples,
+            self._bytes,
+            self._hash.hexdigest(),
+            tuple(self._index),
+        )
+
+
+def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
+    """The serialised records of a shard, checked.
+
+    Args:
+        path: the TFRecord file.
+        start: byte at which a record begins.
+
+    Raises:
+        BrokenRecordError: a checksum that does not fit, or a file that ends within a record.
+        OSError: the file cannot be read.
+    """
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Shard(path.name, count, offset, digest, tuple(index))
+        file.seek(start)
+        while header := file.read(_HEADER.size):
+            if len(header) < _HEADER.size:
+                raise BrokenRecordError("the file ends within it")
+            length, check = _HEADER.unpack(header)
+            if check != _masked_crc(header[:8]) or length > _LARGEST:
+                raise BrokenRecordError("its length does not fit its checksum")
+            data, footer = file.read(length), file.read(_FOOTER.size)
+            if len(data) < length or len(footer) < _FOOTER.size:
+                raise BrokenRecordError("the file ends within it")
+            if _FOOTER.unpack(footer)[0] != _masked_crc(data):
+                raise BrokenRecordError("its data do not fit their checksum")
+            yield data
+
+
+def write_shard(path: Path, records: Iterable[Record], tally: Tally) -> Shard:
+    """Write one TFRecord file, count its records in `tally`, and describe it."""
+    with ShardWriter(path) as writer:
+        for record in records:
+            writer.write(to_example(record))
+            tally.add(record.label, record.format, record.height, record.width)
+    return writer.shard()
 
 
 def write_split(
@@ -90,14 +216,24 @@ def write_split(
 ) -> Split:
     """Write the records of a split, in their order, as `shards` files of equal length."""
     bounds = [len(records) * number // shards for number in range(shards + 1)]
+    tally = Tally.empty(classes)
     written = tuple(
         write_shard(
-            folder / f"{name}-{number:05d}-of-{shards:05d}.tfrecord",
+            folder / shard_name(name, number, shards),
             records[bounds[number] : bounds[number + 1]],
+            tally,
         )
         for number in range(shards)
     )
-    counts = [0] * classes
-    for record in records:
-        counts[record.label] += 1
-    return Split(written, tuple(counts), tuple(sorted({record.format for record in records})))
+    return tally.split(written)
+
+
+def shard_name(split: str, number: int, shards: int) -> str:
+    """The usual name of a shard, so that others find what they expect."""
+    return f"{split}-{number:05d}-of-{shards:05d}.tfrecord"
+
+
+def _masked_crc(data: bytes) -> int:
+    """TFRecord's checksum: CRC32C, rotated and shifted so that no record contains its own."""
+    crc = int(google_crc32c.value(data))
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -20,6 +20,8 @@ class Source:
     image_size: int
     config: DataConfig
     seed: int
+    first_label: int = 0
+    """What the records call the first class."""
 
     @property
     def counts(self) -> tuple[int, ...]:

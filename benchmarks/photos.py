@@ -1,0 +1,90 @@
+"""A folder of photographs like ImageNet's, from those that scikit-image and scikit-learn ship.
+
+    .venv-trainer/bin/python -m benchmarks.photos data/photos --count 1000
+
+Each image is a random crop of one photograph, at a random scale, mirrored or not; around 500 x 375
+pixels and 100 KB, as a JPEG of quality 91 to 95. Its folder is the name of the photograph. The same
+count and seed give the same files.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import skimage
+from PIL import Image, ImageOps
+from rich.progress import track
+from sklearn import datasets
+
+NAMES = (
+    "astronaut.png",
+    "chelsea.png",
+    "coffee.png",
+    "hubble_deep_field.jpg",
+    "ihc.png",
+    "motorcycle_left.png",
+    "retina.jpg",
+    "rocket.jpg",
+    "china.jpg",
+    "flower.jpg",
+)
+SHAPES = ((500, 375), (375, 500), (500, 333), (500, 400), (440, 440), (640, 480), (400, 300))
+"""Width and height of images, before they vary; most of ImageNet's have a long side of 500."""
+
+
+def photograph(name: str) -> Image.Image:
+    """One of the packages' photographs."""
+    folders = Path(skimage.__file__).parent / "data", Path(datasets.__file__).parent / "images"
+    path = next(folder / name for folder in folders if (folder / name).exists())
+    return Image.open(path).convert("RGB")
+
+
+def crops(count: int, seed: int = 0) -> Iterator[tuple[str, Image.Image, int]]:
+    """Class, image and JPEG quality of each image, by its number and the seed alone."""
+    originals = [photograph(name) for name in NAMES]
+    for number in range(count):
+        random = np.random.default_rng([seed, number])
+        which = number % len(NAMES)
+        original = originals[which]
+        shape = np.array(SHAPES[random.integers(len(SHAPES))]) * random.uniform(0.85, 1.15)
+        width, height = (int(side) for side in shape)
+        # At least a quarter of the photograph's side, so that little of it is enlarged much.
+        part = random.uniform(0.5, 1.0) * min(original.width / width, original.height / height)
+        wide, high = width * part, height * part
+        left = random.uniform(0, original.width - wide)
+        top = random.uniform(0, original.height - high)
+        image = original.resize(
+            (width, height), Image.Resampling.BICUBIC, (left, top, left + wide, top + high)
+        )
+        if random.integers(2):
+            image = ImageOps.mirror(image)
+        # Sensors have noise, which enlarging has smoothed away and which JPEGs are full of.
+        pixels = np.asarray(image) + random.normal(0, random.uniform(3, 12), (height, width, 1))
+        image = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+        yield Path(NAMES[which]).stem, image, int(random.integers(91, 96))
+
+
+def write_photos(folder: Path, count: int, seed: int = 0) -> int:
+    """Write the images as FOLDER/CLASS/NUMBER.jpg; returns their bytes."""
+    total = 0
+    for number, (name, image, quality) in enumerate(
+        track(crops(count, seed), f"making {count:,} photographs", count)
+    ):
+        path = folder / name / f"{number:06d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, quality=quality)
+        total += path.stat().st_size
+    return total
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="folder to write")
+    parser.add_argument("--count", type=int, default=1000, help="images to make (1000)")
+    parser.add_argument("--seed", type=int, default=0, help="decides the crops (0)")
+    given = parser.parse_args()
+    size = write_photos(given.folder, given.count, given.seed)
+    print(
+        f"{given.folder}: {given.count:,} images of {size / given.count / 1000:.0f} KB on average"
+    )
