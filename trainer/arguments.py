@@ -4,7 +4,7 @@ tyro reads the options, their types and their texts from the dataclass.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -18,9 +18,11 @@ from trainer.errors import ConfigError
 T = TypeVar("T")
 
 
-def split_positional(args: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_positional(
+    args: Sequence[str], switches: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
     """Positional arguments, and options with their values, of a command whose options all have
-    one; after `--` everything is positional.
+    one, except `switches`, which may; after `--` everything is positional.
     """
     positional: list[str] = []
     options: list[str] = []
@@ -35,6 +37,8 @@ def split_positional(args: Sequence[str]) -> tuple[list[str], list[str]]:
             continue
         options.append(arg)
         has_value = arg.startswith("--") and arg != "--help" and "=" not in arg
+        if arg in switches:
+            has_value = bool(remaining) and remaining[0] in ("True", "False")
         if has_value and remaining and not remaining[0].startswith("--"):
             options.append(remaining.pop(0))
     return positional, options
@@ -52,6 +56,8 @@ def parse(default: T, command: str, args: Sequence[str], description: str | None
     if "--help" in args or "-h" in args:
         _reflow(cls)
     else:
+        switches = {leaf.flag for leaf in fields.leaves(cls) if leaf.type is bool}
+        args = _with_values(args, switches)
         single = {leaf.flag for leaf in fields.leaves(cls) if get_origin(leaf.type) is not tuple}
         bare = [a for a, after in pairwise([*args, "--"]) if a in single and after[:2] == "--"]
         strange += [f"{flag}: needs a value" for flag in bare]
@@ -77,10 +83,23 @@ def parse(default: T, command: str, args: Sequence[str], description: str | None
     return built
 
 
+def _with_values(args: Sequence[str], switches: Collection[str]) -> list[str]:
+    """Let a switch that stands alone mean True."""
+    found: list[str] = []
+    for arg, after in pairwise([*args, "--"]):
+        found.append(arg)
+        if arg in switches and after.startswith("--"):
+            found.append("True")
+    return found
+
+
 def _reflow(cls: type) -> None:
     """Give tyro each field's docstring as one paragraph; it would keep our line breaks."""
     texts = {
-        p.arg_name: p.description or "" for p in docstring_parser.parse_from_object(cls).params
+        p.arg_name: p.description or ""
+        for parent in reversed(cls.__mro__)
+        if dataclasses.is_dataclass(parent)
+        for p in docstring_parser.parse_from_object(parent).params
     }
     hints = get_type_hints(cls)
     for field in dataclasses.fields(cls):

@@ -4,6 +4,7 @@ Nothing here imports TensorFlow before the configuration is known to be good.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,15 @@ from trainer.errors import ConfigError, TrainerError
 from trainer.options import (
     EvaluateOptions,
     ExportOptions,
+    InspectOptions,
     PredictOptions,
     PrepareDigitsOptions,
+    PrepareFolderOptions,
+    PrepareImagenetOptions,
     PrepareSyntheticOptions,
+    PrepareTfrecordsOptions,
     ReportOptions,
+    VerifyOptions,
 )
 from trainer.presets import EXPECTATIONS, PRESETS
 
@@ -29,7 +35,10 @@ usage: python -m trainer COMMAND [options]
   export     a run's model as a SavedModel, and as ONNX, to be used without this code
   predict    the classes of images, and of folders of them, by an exported model
   report     a page about a run, or one that compares several: python -m trainer report RUN [RUN...]
-  prepare    write a data set as TFRecords with a manifest: prepare {digits, synthetic}
+  prepare    write a data set as TFRecords with a manifest:
+             prepare {imagenet, folder, tfrecords, digits, synthetic}
+  verify     check a data set against its manifest: python -m trainer verify DIR
+  inspect    a page that shows a data set: python -m trainer inspect DIR
   benchmark  what the trainer costs, beside others: benchmark {loop, exchange, train, input}
 
 python -m trainer COMMAND --help lists the options of a command.
@@ -89,15 +98,24 @@ def _run(args: list[str]) -> int:
             print(write_report(folders, Path(page.output) if page.output else None))
         case ["benchmark", "loop" | "exchange" | "train" | "input" as what, *rest]:
             _benchmark(what, rest)
-        case ["prepare", "synthetic", *rest]:
-            noise = parse(PrepareSyntheticOptions(), "prepare synthetic", rest)
-            from trainer.data.noise import prepare_noise
+        case [
+            "prepare",
+            "imagenet" | "folder" | "tfrecords" | "digits" | "synthetic" as what,
+            *rest,
+        ]:
+            _prepare(what, rest)
+        case ["verify", *rest]:
+            folders, others = split_positional(rest, ["--deep"])
+            check = parse(VerifyOptions(), "verify", others)
+            from trainer.data.verify import verify
 
-            prepare_noise(noise.output, noise.images)
-        case ["prepare", "digits", *rest]:
-            from trainer.data.digits import prepare_digits
+            verify(_one_folder("verify", folders), check)
+        case ["inspect", *rest]:
+            folders, others = split_positional(rest)
+            shown = parse(InspectOptions(), "inspect", others)
+            from trainer.report.inspect import write_inspection
 
-            prepare_digits(parse(PrepareDigitsOptions(), "prepare digits", rest).output)
+            print(write_inspection(_one_folder("inspect", folders), shown))
         case ["-h" | "--help"]:
             print(USAGE, end="")
         case _:
@@ -105,6 +123,40 @@ def _run(args: list[str]) -> int:
             print(f"{wrong}{USAGE}", end="", file=sys.stderr)
             return ConfigError.exit_code
     return 0
+
+
+def _prepare(what: str, args: list[str]) -> None:
+    command = f"prepare {what}"
+    # As it can be given again, for the manifest.
+    line = shlex.join(["python", "-m", "trainer", "prepare", what, *args])
+    match what:
+        case "folder":
+            from trainer.data.prepare.folder import prepare_folder
+
+            prepare_folder(parse(PrepareFolderOptions(), command, args), line)
+        case "imagenet":
+            from trainer.data.prepare.imagenet import prepare_imagenet
+
+            prepare_imagenet(parse(PrepareImagenetOptions(), command, args), line)
+        case "tfrecords":
+            from trainer.data.prepare.tfrecords import prepare_tfrecords
+
+            prepare_tfrecords(parse(PrepareTfrecordsOptions(), command, args), line)
+        case "digits":
+            from trainer.data.digits import prepare_digits
+
+            prepare_digits(parse(PrepareDigitsOptions(), command, args).output)
+        case "synthetic":
+            noise = parse(PrepareSyntheticOptions(), command, args)
+            from trainer.data.noise import prepare_noise
+
+            prepare_noise(noise.output, noise.images)
+
+
+def _one_folder(command: str, given: list[str]) -> Path:
+    if len(given) != 1:
+        raise ConfigError([f"{command}: name one folder of a data set, not {len(given)}"])
+    return Path(given[0])
 
 
 def _benchmark(what: str, args: list[str]) -> None:

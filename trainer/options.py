@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from trainer.config import Positive
+from trainer.config import NotNegative, Positive
+from trainer.fields import Bounds
 
 
 @dataclass(frozen=True)
@@ -91,3 +92,110 @@ class PrepareSyntheticOptions:
 
     images: Annotated[int, Positive] = 1000
     """Images to train on; a tenth as many are held out."""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How images become shards; the same for every source of files."""
+
+    reencode: str | None = None
+    """SHORT_SIDE[:QUALITY], such as 292:90: shrink larger images to this short side, in pixels, and
+    make all of them JPEGs of this quality (default 90). For data sets whose images are much larger
+    than the network's input. None copies JPEGs untouched."""
+
+    shard_mb: Annotated[int, Positive] = 128
+    """Size of a shard, in MB of 1,000,000 bytes; the last images of a split share theirs evenly."""
+
+    seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
+    """Decides the order of images in the shards, and which are held out."""
+
+    max_rejected: str = "1%"
+    """Files that may be left out because they are no usable images: a number, or a percentage of
+    all. More are an error. rejected.csv names each with the reason."""
+
+    max_pixels: Annotated[int, Positive] = 50_000_000
+    """Pixels of the largest image that is taken; larger ones are rejected, as decoding one would
+    fill the memory."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that read and write; 0 is one for each core. The result does not depend on it."""
+
+
+@dataclass(frozen=True)
+class PrepareFolderOptions(WriteOptions):
+    """Write a folder of images as TFRecords: INPUT/CLASS/..., or INPUT/train/CLASS/... and
+    INPUT/validation/CLASS/... Interrupted and started again, it continues.
+    """
+
+    input: str = ""
+    """Folder with a folder for each class, or with train and validation (val, valid, test) above
+    them."""
+
+    output: str = "data/images"
+    """Folder to write; may be a mounted data store."""
+
+    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    """Part of each class that is held out for evaluation, if INPUT is not divided already."""
+
+
+@dataclass(frozen=True)
+class PrepareImagenetOptions(WriteOptions):
+    """Write ILSVRC2012 as TFRecords, from the archives as they are downloaded or from unpacked
+    folders. Interrupted and started again, it continues.
+    """
+
+    train: str = ""
+    """ILSVRC2012_img_train.tar, a folder of its 1,000 inner archives, or a folder of unpacked ones
+    (n01440764/...)."""
+
+    validation: str = ""
+    """ILSVRC2012_img_val.tar, a folder of its images, or a folder that is sorted into synsets."""
+
+    ground_truth: str | None = None
+    """Classes of the validation images, unless they are sorted: ILSVRC2012_devkit_t12.tar.gz, a
+    file with a synset a line, or LOC_val_solution.csv."""
+
+    words: str | None = None
+    """Names of the synsets: words.txt, synset_words.txt or LOC_synset_mapping.txt. None names the
+    classes by their synsets, or by the words in the development kit."""
+
+    output: str = "data/imagenet"
+    """Folder to write; may be a mounted data store."""
+
+
+@dataclass(frozen=True)
+class PrepareTfrecordsOptions:
+    """Describe TFRecords that another tool wrote, in the usual ImageNet schema, by a manifest
+    beside them; the shards stay as they are.
+    """
+
+    input: str = ""
+    """Folder of the shards: train-* and validation-* (or val-*)."""
+
+    first_label: Literal["auto", "0", "1"] = "auto"
+    """What the records call the first class; auto looks whether any label is 0."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that read; 0 is one for each core."""
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Check a data set against its manifest: python -m trainer verify DIR [options]."""
+
+    deep: bool = False
+    """Decode every image as well."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that read; 0 is one for each core."""
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """Write a page that shows a data set: python -m trainer inspect DIR [options]."""
+
+    output: str | None = None
+    """File to write; none is inspect.html in DIR."""
+
+    per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
+    """Images shown of each class."""

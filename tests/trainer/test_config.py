@@ -459,10 +459,14 @@ def test_a_bad_configuration_is_refused_before_tensorflow_is_imported():
 
 def test_an_option_without_its_value_is_listed_with_everything_else():
     with pytest.raises(ConfigError) as caught:
-        cli.parse_train(["--batch-size", "--epochs", "x", "--data.flip"])
+        cli.parse_train(["--batch-size", "--epochs", "x", "--runs-dir"])
     assert "--batch-size: needs a value" in caught.value.problems
-    assert "--data.flip: needs a value" in caught.value.problems
+    assert "--runs-dir: needs a value" in caught.value.problems
     assert any(problem.startswith("--epochs: 'x'") for problem in caught.value.problems)
+
+
+def test_a_switch_that_stands_alone_means_true():
+    assert cli.parse_train(["--compute.xla", "--epochs", "9"]).compute.xla
 
 
 def test_compression_to_float16_without_a_loss_scale_is_refused():

@@ -1,0 +1,139 @@
+"""Work that is shared by processes, with a progress bar, and that ends when its parent ends."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trainer.errors import TrainerError
+from trainer.preflight import cores
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+Advance = Callable[[int], None]
+"""Reports how many more images are done."""
+
+_TOLD_EVERY = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+_counter: Any = None
+_parent = 0
+
+
+def work_through(
+    work: Callable[[Task, Advance], Result],
+    tasks: Sequence[Task],
+    images: int,
+    what: str,
+    processes: int = 0,
+) -> Iterator[Result]:
+    """Do some tasks, in any order, and yield what each gives as it ends.
+
+    Args:
+        work: a module's function of a task, called in another process if there are several. It
+            calls its second argument for every image, which ends the process if its parent is gone.
+        tasks: its arguments; can be pickled.
+        images: in all tasks together, for the bar.
+        what: is being done, as in "writing".
+        processes: that share the tasks; 0 is one for each core.
+
+    Raises:
+        TrainerError: a process was killed.
+        Exception: the first that `work` raised.
+    """
+    count = min(processes or cores(), len(tasks))
+    counter = multiprocessing.get_context("fork").Value("Q", 0)
+    if count <= 1:
+        _begin(counter, 0)
+        with _Bar(what, images) as bar:
+            for task in tasks:
+                yield work(task, lambda more: bar.show(_advance(more)))
+        return
+    # Forked before the bar has a thread; so they also share the memory of what is loaded.
+    executor = ProcessPoolExecutor(
+        count, multiprocessing.get_context("fork"), _start, (counter, os.getpid())
+    )
+    try:
+        pending: set[Future[Result]] = {executor.submit(work, task, _advance) for task in tasks}
+        with _Bar(what, images) as bar:
+            while pending:
+                done, pending = wait(pending, 0.25, FIRST_COMPLETED)
+                bar.show(counter.value)
+                for future in done:
+                    yield future.result()
+    except BrokenProcessPool as error:
+        raise TrainerError(
+            f"a process was killed while {what}, perhaps for want of memory: try fewer --processes"
+        ) from error
+    finally:
+        for process in list((executor._processes or {}).values()):  # noqa: SLF001
+            process.kill()
+        executor.shutdown(cancel_futures=True)
+
+
+def _start(counter: Any, parent: int) -> None:
+    """Begin as a process of the pool; Ctrl-C is for the parent, which ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _begin(counter, parent)
+
+
+def _begin(counter: Any, parent: int) -> None:
+    global _counter, _parent  # noqa: PLW0603
+    _counter, _parent = counter, parent
+
+
+def _advance(more: int) -> int:
+    """Count images; returns those of all processes so far."""
+    if _parent and os.getppid() != _parent:
+        os._exit(1)
+    with _counter.get_lock():
+        _counter.value += more
+        return int(_counter.value)
+
+
+class _Bar:
+    """Images done, images/s and time left: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, what: str, images: int) -> None:
+        self._what, self._images = what, images
+        self._began = self._told = time.monotonic()
+        self._bar = Progress(
+            TextColumn("[progress.description]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("images, {task.fields[rate]}"),
+            TimeRemainingColumn(),
+            transient=True,
+            disable=not sys.stdout.isatty(),
+        )
+        self._task = self._bar.add_task(what, total=images, rate="")
+
+    def __enter__(self) -> "_Bar":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, done: int) -> None:
+        """Tell how many images are done."""
+        now = time.monotonic()
+        rate = done / max(now - self._began, 1e-9)
+        self._bar.update(self._task, completed=done, rate=f"{rate:,.0f} images/s")
+        if self._bar.disable and now - self._told >= _TOLD_EVERY and done:
+            self._told = now
+            left = (self._images - done) / rate
+            print(
+                f"{self._what}: {done:,} of {self._images:,} images, {rate:,.0f} images/s,"
+                f" {left / 60:.0f} minutes left",
+                flush=True,
+            )
