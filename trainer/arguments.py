@@ -44,6 +44,19 @@ def split_positional(
     return positional, options
 
 
+def without_options(args: Sequence[str], *flags: str) -> list[str]:
+    """A command line without some options and their values."""
+    kept: list[str] = []
+    remaining = list(args)
+    while remaining:
+        arg = remaining.pop(0)
+        if arg.split("=")[0] not in flags:
+            kept.append(arg)
+        elif "=" not in arg and remaining:
+            remaining.pop(0)
+    return kept
+
+
 def parse(default: T, command: str, args: Sequence[str], description: str | None = None) -> T:
     """Read options over an instance of a dataclass whose fields they are."""
     cls = type(default)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.arguments import parse, split_positional
+from trainer.arguments import parse, split_positional, without_options
 from trainer.config import TrainConfig
 from trainer.errors import ConfigError, TrainerError
 from trainer.options import (
@@ -104,18 +104,8 @@ def _run(args: list[str]) -> int:
             *rest,
         ]:
             _prepare(what, rest)
-        case ["verify", *rest]:
-            folders, others = split_positional(rest, ["--deep"])
-            check = parse(VerifyOptions(), "verify", others)
-            from trainer.data.verify import verify
-
-            verify(_one_folder("verify", folders), check)
-        case ["inspect", *rest]:
-            folders, others = split_positional(rest)
-            shown = parse(InspectOptions(), "inspect", others)
-            from trainer.report.inspect import write_inspection
-
-            print(write_inspection(_one_folder("inspect", folders), shown))
+        case ["verify" | "inspect" as what, *rest]:
+            _look(what, rest)
         case ["-h" | "--help"]:
             print(USAGE, end="")
         case _:
@@ -127,8 +117,9 @@ def _run(args: list[str]) -> int:
 
 def _prepare(what: str, args: list[str]) -> None:
     command = f"prepare {what}"
-    # As it can be given again, for the manifest.
-    line = shlex.join(["python", "-m", "trainer", "prepare", what, *args])
+    # For the manifest, which is the same wherever it is written and by however many processes.
+    shaping = without_options(args, "--output", "--processes", "--max-rejected")
+    line = shlex.join(["python", "-m", "trainer", "prepare", what, *shaping])
     match what:
         case "folder":
             from trainer.data.prepare.folder import prepare_folder
@@ -151,6 +142,20 @@ def _prepare(what: str, args: list[str]) -> None:
             from trainer.data.noise import prepare_noise
 
             prepare_noise(noise.output, noise.images)
+
+
+def _look(what: str, args: list[str]) -> None:
+    named, others = split_positional(args, ["--deep"])
+    if what == "verify":
+        check = parse(VerifyOptions(), what, others)
+        from trainer.data.verify import verify
+
+        verify(_one_folder(what, named), check)
+    else:
+        shown = parse(InspectOptions(), what, others)
+        from trainer.report.inspect import write_inspection
+
+        print(write_inspection(_one_folder(what, named), shown))
 
 
 def _one_folder(command: str, given: list[str]) -> Path:

@@ -7,6 +7,9 @@ nothing is left out in silence.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+HIDDEN = "is a hidden file"
+"""Reason of a refusal that says nothing about the data set's quality."""
+
 
 @dataclass(frozen=True)
 class Entry:

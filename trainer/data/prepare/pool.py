@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -87,7 +87,7 @@ def _start(counter: Any, parent: int) -> None:
 
 
 def _begin(counter: Any, parent: int) -> None:
-    global _counter, _parent  # noqa: PLW0603
+    global _counter, _parent
     _counter, _parent = counter, parent
 
 
@@ -117,7 +117,7 @@ class _Bar:
         )
         self._task = self._bar.add_task(what, total=images, rate="")
 
-    def __enter__(self) -> "_Bar":
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 

@@ -1,0 +1,149 @@
+"""One shard, from its files to its description: the unit of work, and of what a restart keeps."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trainer.data.manifest import Shard
+from trainer.data.prepare.encode import RejectedError, Rules, encode
+from trainer.data.prepare.entries import Entry, Refusal
+from trainer.data.prepare.listing import Listing
+from trainer.data.prepare.pool import Advance
+from trainer.data.prepare.read import Reader
+from trainer.data.prepare.survey import Survey, look_at
+from trainer.data.records import Record, ShardWriter, to_example
+from trainer.data.tally import Tally
+
+PARTS = ".parts"
+"""Folder of the descriptions of finished shards; gone when the data set is complete."""
+
+_TOLD_EVERY = 16
+"""Images between two updates of the counter that all processes share."""
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all tasks share."""
+
+    listing: Path
+    output: Path
+    classes: tuple[str, ...]
+    synsets: tuple[str, ...]
+    rules: Rules
+
+
+@dataclass(frozen=True)
+class Task:
+    """One shard, or one stretch of files to look at."""
+
+    common: Common
+    split: str
+    begin: int
+    end: int
+    file: str = ""
+    """Name of the shard."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A shard that is on disk."""
+
+    split: str
+    shard: Shard
+    tally: Tally
+    treatment: dict[str, int]
+    """Images by what was done to them."""
+    rejected: tuple[Refusal, ...]
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        data = {
+            "split": self.split,
+            "shard": asdict(self.shard),
+            "tally": self.tally.to_dict(),
+            "treatment": self.treatment,
+            "rejected": [asdict(refusal) for refusal in self.rejected],
+        }
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(data))
+        partial.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> "Written":
+        """Read what `save` wrote."""
+        data = json.loads(path.read_text())
+        shard = data["shard"]
+        return Written(
+            data["split"],
+            Shard(**{**shard, "index": tuple(shard["index"])}),
+            Tally.from_dict(data["tally"]),
+            data["treatment"],
+            tuple(Refusal(**refusal) for refusal in data["rejected"]),
+        )
+
+
+def part_file(output: Path, shard: str) -> Path:
+    """Where the description of a shard is, once the shard is complete."""
+    return output / PARTS / f"{shard}.json"
+
+
+def write_shard(task: Task, advance: Advance) -> Written:
+    """Write one shard, make sure that it is on disk, and only then its description.
+
+    The shard has its final name from the start, as mounted object stores copy what is renamed.
+    """
+    common, reader = task.common, Reader()
+    tally, treatment = Tally.empty(len(common.classes)), Counter[str]()
+    rejected = []
+    listing = Listing(common.listing)
+    try:
+        with ShardWriter(common.output / task.file) as writer:
+            for entry in _counted(listing.entries(task.split, task.begin, task.end), advance):
+                try:
+                    encoded = encode(reader.read(entry), entry.name, common.rules)
+                except RejectedError as error:
+                    rejected.append(Refusal(task.split, entry.name, str(error)))
+                    continue
+                record = Record(
+                    encoded.data,
+                    encoded.format,
+                    encoded.height,
+                    encoded.width,
+                    entry.label,
+                    common.classes[entry.label],
+                    entry.name,
+                    common.synsets[entry.label] if common.synsets else "",
+                )
+                writer.write(to_example(record))
+                tally.add(entry.label, encoded.format, encoded.height, encoded.width)
+                treatment[encoded.treatment] += 1
+            writer.file.flush()
+            os.fsync(writer.file.fileno())
+        written = Written(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
+        written.save(part_file(common.output, task.file))
+    finally:
+        reader.close()
+        listing.close()
+    return written
+
+
+def survey(task: Task, advance: Advance) -> Survey:
+    """Look at some files before any shard is written."""
+    listing = Listing(task.common.listing)
+    try:
+        entries = listing.entries(task.split, task.begin, task.end)
+        return look_at(_counted(entries, advance), task.common.rules)
+    finally:
+        listing.close()
+
+
+def _counted(entries: Iterable[Entry], advance: Advance) -> Iterator[Entry]:
+    number = 0
+    for number, entry in enumerate(entries, 1):
+        yield entry
+        if number % _TOLD_EVERY == 0:
+            advance(_TOLD_EVERY)
+    advance(number % _TOLD_EVERY)
