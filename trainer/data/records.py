@@ -5,8 +5,9 @@ image/colorspace, image/filename, image/class/label, image/class/text, and image
 there is one. Nothing here needs TensorFlow, so a process that writes shards stays small.
 """
 
+import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,9 @@ FRAME = _HEADER.size + _FOOTER.size
 
 _LARGEST = 1 << 31
 """Bytes of a record that cannot be meant: the largest protocol buffer."""
+
+UNFIT = "its data do not fit their checksum"
+"""What is wrong with a record whose bytes were changed."""
 
 _READ_KEYS = (
     *("image/encoded", "image/format", "image/height", "image/width", "image/filename"),
@@ -127,7 +131,8 @@ class ShardWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("wb")
+        # Unbuffered, as records are written in one call each and are larger than any buffer.
+        self._file = path.open("wb", buffering=0)
         self._hash = xxhash.xxh3_128()
         self._bytes, self._examples = 0, 0
         self._index: list[int] = []
@@ -148,21 +153,22 @@ class ShardWriter:
         if self._examples % INDEX_EVERY == 0:
             self._index.append(self._bytes)
         length = struct.pack("<Q", len(serialized))
-        for part in (
-            length,
-            _FOOTER.pack(_masked_crc(length)),
-            serialized,
-            _FOOTER.pack(_masked_crc(serialized)),
-        ):
-            self._file.write(part)
+        head = length + _FOOTER.pack(_masked_crc(length))
+        parts = (head, serialized, _FOOTER.pack(_masked_crc(serialized)))
+        written = os.writev(self._file.fileno(), parts)
+        size = len(serialized) + FRAME
+        if written < size:
+            rest = memoryview(b"".join(parts))
+            while written < size:
+                written += self._file.write(rest[written:]) or 0
+        for part in parts:
             self._hash.update(part)
         self._examples += 1
-        self._bytes += len(serialized) + FRAME
+        self._bytes += size
 
-    @property
-    def file(self) -> Any:
-        """The open file, for what must be on disk before the shard is called complete."""
-        return self._file
+    def sync(self) -> None:
+        """Wait until everything is on disk."""
+        os.fsync(self._file.fileno())
 
     def shard(self) -> Shard:
         """The description of what was written."""
@@ -173,6 +179,54 @@ class ShardWriter:
             self._hash.hexdigest(),
             tuple(self._index),
         )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One record as it stands in a shard."""
+
+    offset: int
+    """Byte at which it begins."""
+    data: bytes
+    fits: bool
+    """Whether the data fit their checksum."""
+
+
+def read_frames(
+    path: Path, start: int = 0, observe: Callable[[bytes], object] | None = None
+) -> Iterator[Frame]:
+    """The records of a shard, those whose data are damaged as well.
+
+    Args:
+        path: the TFRecord file.
+        start: byte at which a record begins.
+        observe: is told all bytes in their order, such as a hash's `update`.
+
+    Raises:
+        BrokenRecordError: a length that does not fit its checksum, or a file that ends within a
+            record; nothing after it can be found.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+
+        def read(size: int) -> bytes:
+            data = file.read(size)
+            if observe:
+                observe(data)
+            return data
+
+        file.seek(start)
+        while header := read(_HEADER.size):
+            if len(header) < _HEADER.size:
+                raise BrokenRecordError("the file ends within it")
+            length, check = _HEADER.unpack(header)
+            if check != _masked_crc(header[:8]) or length > _LARGEST:
+                raise BrokenRecordError("its length does not fit its checksum")
+            data, footer = read(length), read(_FOOTER.size)
+            if len(data) < length or len(footer) < _FOOTER.size:
+                raise BrokenRecordError("the file ends within it")
+            yield Frame(start, data, _FOOTER.unpack(footer)[0] == _masked_crc(data))
+            start += length + FRAME
 
 
 def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
@@ -186,20 +240,10 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
         BrokenRecordError: a checksum that does not fit, or a file that ends within a record.
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
-        file.seek(start)
-        while header := file.read(_HEADER.size):
-            if len(header) < _HEADER.size:
-                raise BrokenRecordError("the file ends within it")
-            length, check = _HEADER.unpack(header)
-            if check != _masked_crc(header[:8]) or length > _LARGEST:
-                raise BrokenRecordError("its length does not fit its checksum")
-            data, footer = file.read(length), file.read(_FOOTER.size)
-            if len(data) < length or len(footer) < _FOOTER.size:
-                raise BrokenRecordError("the file ends within it")
-            if _FOOTER.unpack(footer)[0] != _masked_crc(data):
-                raise BrokenRecordError("its data do not fit their checksum")
-            yield data
+    for frame in read_frames(path, start):
+        if not frame.fits:
+            raise BrokenRecordError(UNFIT)
+        yield frame.data
 
 
 def write_shard(path: Path, records: Iterable[Record], tally: Tally) -> Shard:

@@ -18,7 +18,7 @@ from trainer.preflight import cores
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-Advance = Callable[[int], None]
+Advance = Callable[[int], object]
 """Reports how many more images are done."""
 
 _TOLD_EVERY = 30.0

@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 from trainer.data.prepare.encode import RejectedError
 from trainer.data.prepare.entries import Entry
@@ -65,8 +64,7 @@ class Reader:
             self._file = os.open(entry.container, os.O_RDONLY)
             self._container = entry.container
         # One byte more than there should be tells a file that has grown.
-        whole = Path(entry.container).name == Path(entry.name).name
-        data = os.pread(self._file, entry.size + whole, entry.offset)
+        data = os.pread(self._file, entry.size + _is_container(entry), entry.offset)
         while len(data) < entry.size:
             more = os.pread(self._file, entry.size - len(data), entry.offset + len(data))
             if not more:
@@ -76,5 +74,9 @@ class Reader:
 
 
 def _place(entry: Entry) -> str:
-    inside = entry.offset or Path(entry.container).name != Path(entry.name).name
-    return f"{entry.container}: {entry.name}" if inside else entry.container
+    return entry.container if _is_container(entry) else f"{entry.container}: {entry.name}"
+
+
+def _is_container(entry: Entry) -> bool:
+    """Whether an entry is a file of its own, not part of an archive."""
+    return os.path.basename(entry.container) == os.path.basename(entry.name)  # noqa: PTH119 - speed

@@ -1,7 +1,6 @@
 """One shard, from its files to its description: the unit of work, and of what a restart keeps."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -120,8 +119,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
                 writer.write(to_example(record))
                 tally.add(entry.label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
-            writer.file.flush()
-            os.fsync(writer.file.fileno())
+            writer.sync()
         written = Written(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
         written.save(part_file(common.output, task.file))
     finally:
