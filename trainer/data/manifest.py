@@ -116,6 +116,17 @@ def load_manifest(folder: Path) -> Manifest:
         DataError: no such folder or manifest, not a manifest, or shards that do not fit it; all
             shards that do not fit are named.
     """
+    manifest = read_manifest(folder)
+    _check(manifest, folder)
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a manifest, whatever its shards are.
+
+    Raises:
+        DataError: no such folder or manifest, or not a manifest.
+    """
     path = folder / FILE_NAME
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such data folder")
@@ -137,7 +148,6 @@ def load_manifest(folder: Path) -> Manifest:
     if manifest.version != version:
         raise DataError(f"{path}: was edited; its content has version {manifest.version}, not"
                         f" {version}; prepare the data again")  # fmt: skip
-    _check(manifest, folder)
     return manifest
 
 
