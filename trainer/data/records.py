@@ -191,6 +191,16 @@ class Frame:
     fits: bool
     """Whether the data fit their checksum."""
 
+    def checked(self) -> bytes:
+        """The data.
+
+        Raises:
+            BrokenRecordError: they do not fit their checksum.
+        """
+        if not self.fits:
+            raise BrokenRecordError(UNFIT)
+        return self.data
+
 
 def read_frames(
     path: Path, start: int = 0, observe: Callable[[bytes], object] | None = None
@@ -241,9 +251,7 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
         OSError: the file cannot be read.
     """
     for frame in read_frames(path, start):
-        if not frame.fits:
-            raise BrokenRecordError(UNFIT)
-        yield frame.data
+        yield frame.checked()
 
 
 def write_shard(path: Path, records: Iterable[Record], tally: Tally) -> Shard:

@@ -1,0 +1,250 @@
+"""`python -m trainer verify DIR`: every byte, record and count of a data set, against its manifest.
+
+    shard by shard, in parallel:  bytes -> frames and checksums -> records -> images
+    then, split by split:         what all of them add up to
+
+No shard is held in memory. Nothing here imports TensorFlow.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import xxhash
+
+from trainer.data.examine import (
+    BrokenImageError,
+    check_decodes,
+    encoding_of,
+    mode_fault,
+    open_image,
+    record_fault,
+)
+from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Sides, Split, read_manifest
+from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.records import UNFIT, BrokenRecordError, from_example, read_frames
+from trainer.data.tally import Tally
+from trainer.errors import DataError
+from trainer.options import VerifyOptions
+
+SHOWN = 20
+"""Faults that are printed of one shard; all are counted."""
+
+_SHARD = re.compile(r"(train|validation|val)-.*(\.tfrecord|-of-\d)")
+
+
+@dataclass
+class Faults:
+    """What is wrong with one shard or split."""
+
+    subject: str
+    first: list[str] = field(default_factory=list)
+    """Those that are printed."""
+    count: int = 0
+
+    def add(self, text: str, record: int | None = None) -> None:
+        """Count one, of a record if it is not of the whole."""
+        self.count += 1
+        if len(self.first) < SHOWN:
+            place = "" if record is None else f", record {record}"
+            self.first.append(f"{self.subject}{place}: {text}")
+
+    def show(self) -> None:
+        """Print a line for each, or for as many as are kept."""
+        for line in self.first:
+            print(line, flush=True)
+        if self.count > len(self.first):
+            print(f"{self.subject}: {self.count - len(self.first):,} more faults", flush=True)
+
+
+@dataclass(frozen=True)
+class _Task:
+    path: Path
+    shard: Shard
+    split: str
+    encodings: tuple[str, ...]
+    classes: tuple[str, ...]
+    first_label: int
+    deep: bool
+
+
+@dataclass
+class _Found:
+    """What a shard holds."""
+
+    split: str
+    shard: Shard
+    faults: Faults
+    tally: Tally
+    records: int = 0
+    uncounted: bool = False
+    """Whether some of its records are missing from the tally."""
+    xxh128: str = ""
+    """Empty if it was not read to its end, or if a fault that was found explains another hash."""
+
+
+def verify(folder: Path, options: VerifyOptions) -> None:
+    """Check a data set and print every fault, named with its shard and record.
+
+    Raises:
+        DataError: no data set, or one with faults.
+    """
+    manifest = read_manifest(folder)
+    tasks = [
+        _Task(
+            folder / shard.file,
+            shard,
+            name,
+            split.encodings,
+            manifest.classes,
+            manifest.first_label,
+            options.deep,
+        )
+        for name, split in manifest.splits.items()
+        for shard in split.shards
+    ]
+    owners = {task.shard.xxh128: task.shard.file for task in tasks}
+    images = sum(split.examples for split in manifest.splits.values())
+    tallies = {name: Tally.empty(len(manifest.classes)) for name in manifest.splits}
+    uncounted, records, faults = set(), 0, list[Faults]()
+    for found in work_through(_check_shard, tasks, images, "verifying", options.processes):
+        _check_hash(found, owners)
+        found.faults.show()
+        faults.append(found.faults)
+        records += found.records
+        tallies[found.split].merge(found.tally)
+        if found.uncounted:
+            uncounted.add(found.split)
+    for name, split in manifest.splits.items():
+        if name not in uncounted:
+            counted = _check_counts(name, split, tallies[name], manifest.classes)
+            counted.show()
+            faults.append(counted)
+    _mention_others(folder, manifest)
+    total = sum(found.count for found in faults)
+    summary = (
+        f"{folder}: {len(tasks):,} shards, {records:,} records, {total:,}"
+        f" fault{'s' if total != 1 else ''}"
+    )
+    if total:
+        raise DataError(f"{summary}; copy the named shards again, or prepare the data set anew")
+    print(summary)
+
+
+def _check_shard(task: _Task, advance: Advance) -> _Found:
+    shard = task.shard
+    faults = Faults(shard.file)
+    found = _Found(task.split, shard, faults, Tally.empty(len(task.classes)))
+    if not task.path.is_file():
+        faults.add("is missing")
+        found.uncounted = True
+        return found
+    size = task.path.stat().st_size
+    if size != shard.bytes:
+        faults.add(f"has {size:,} bytes, not {shard.bytes:,}")
+    digest, index, intact = xxhash.xxh3_128(), [], True
+    try:
+        for frame in read_frames(task.path, observe=digest.update):
+            if found.records % INDEX_EVERY == 0:
+                index.append(frame.offset)
+            if frame.fits:
+                _check_record(frame.data, task, found)
+            else:
+                faults.add(UNFIT, found.records)
+                found.uncounted, intact = True, False
+            found.records += 1
+            advance(1)
+    except (BrokenRecordError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        faults.add(f"{reason}; the rest of the shard cannot be read", found.records)
+        found.uncounted = True
+        return found
+    found.xxh128 = digest.hexdigest() if intact else ""
+    if found.records != shard.examples:
+        faults.add(f"has {found.records:,} records, not {shard.examples:,}")
+    elif size == shard.bytes and tuple(index) != shard.index:
+        faults.add(
+            f"its index in the manifest does not say where every {INDEX_EVERY}th record begins"
+        )
+    return found
+
+
+def _check_record(data: bytes, task: _Task, found: _Found) -> None:
+    try:
+        record = from_example(data)
+        image = open_image(record.encoded)
+    except (BrokenRecordError, BrokenImageError) as error:
+        found.faults.add(str(error), found.records)
+        found.uncounted = True
+        return
+    faults, label = [record_fault(record, image)], record.label - task.first_label
+    encoding, (width, height) = encoding_of(record.encoded), image.size
+    if encoding not in task.encodings:
+        faults.append(f"is a {encoding}, but the manifest names only {', '.join(task.encodings)}")
+    if not 0 <= label < len(task.classes):
+        last = task.first_label + len(task.classes) - 1
+        faults.append(f"label {record.label} is not a class, {task.first_label} to {last}")
+        found.uncounted = True
+    else:
+        found.tally.add(label, encoding, height, width)
+        if record.text and not _is_named(task.classes[label], record.text):
+            faults.append(
+                f"its class is called {record.text!r}, but label {record.label} is"
+                f" {task.classes[label]!r}"
+            )
+    if task.deep:
+        faults += [mode_fault(image), _decoding_fault(record.encoded)]
+    for fault in filter(None, faults):
+        found.faults.add(fault, found.records)
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Whether a class has the name that a record gives; of equal names, more is in brackets."""
+    return name == text or name.startswith(f"{text} (")
+
+
+def _decoding_fault(encoded: bytes) -> str | None:
+    try:
+        check_decodes(encoded)
+    except BrokenImageError as error:
+        return str(error)
+    return None
+
+
+def _check_hash(found: _Found, owners: dict[str, str]) -> None:
+    if found.xxh128 in ("", found.shard.xxh128):
+        return
+    owner = owners.get(found.xxh128)
+    if owner:
+        found.faults.add(f"holds what {owner} should hold")
+    else:
+        found.faults.add(
+            f"is not the file that was described (XXH128 {found.xxh128}, not {found.shard.xxh128})"
+        )
+
+
+def _check_counts(name: str, split: Split, tally: Tally, classes: tuple[str, ...]) -> Faults:
+    """Compare what all records of a split add up to with what the manifest says."""
+    faults = Faults(name)
+    if len(split.class_counts) != len(classes):
+        faults.add(f"the manifest counts images of {len(split.class_counts)} classes, not"
+                   f" {len(classes)}")  # fmt: skip
+        return faults
+    for label, (wanted, found) in enumerate(
+        zip(split.class_counts, tally.class_counts, strict=True)
+    ):
+        if wanted != found:
+            faults.add(f"{found:,} images of {classes[label]!r}, not {wanted:,}")
+    if split.sides not in (Sides(), Sides(tuple(tally.short), tuple(tally.long))):
+        faults.add("the manifest counts other sizes of images than there are")
+    return faults
+
+
+def _mention_others(folder: Path, manifest: Manifest) -> None:
+    """Name shards in the folder that belong to nothing; they are never read."""
+    named = {shard.file for split in manifest.splits.values() for shard in split.shards}
+    others = [path.name for path in sorted(folder.iterdir())
+              if _SHARD.match(path.name) and path.name not in named]  # fmt: skip
+    if others:
+        more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        print(f"not in the manifest, and never read: {', '.join(others[:5])}{more}")
