@@ -1,0 +1,198 @@
+"""ILSVRC2012 as it is downloaded, or unpacked: which images there are, and their classes."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trainer.data.manifest import Manifest
+from trainer.data.prepare.archive import in_archive
+from trainer.data.prepare.classes import find_classes, sorted_files
+from trainer.data.prepare.engine import prepare
+from trainer.data.prepare.entries import Entry, Inputs, Refusal
+from trainer.data.prepare.found import Found, in_folder, on_disk
+from trainer.data.prepare.ground_truth import DEVKIT, GroundTruth, read_ground_truth
+from trainer.data.prepare.words import class_names, read_words
+from trainer.errors import ConfigError, DataError
+from trainer.options import PrepareImagenetOptions
+
+CLASSES = 1000
+
+_TRAIN, _VALIDATION = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"
+_SOURCE = "image-net.org offers it once you have signed in"
+_NUMBERED = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
+_NUMBERED_NAME = "ILSVRC2012_val_NNNNNNNN.JPEG"
+
+
+def prepare_imagenet(options: PrepareImagenetOptions, command: str) -> Manifest:
+    """Write ILSVRC2012 as a data set.
+
+    Raises:
+        ConfigError: something that is needed is not named, or not there.
+        DataError: it is not what it should be; see also `engine.prepare`.
+    """
+    _check(options)
+    inputs = imagenet_inputs(
+        Path(options.train),
+        Path(options.validation),
+        Path(options.ground_truth) if options.ground_truth else None,
+        Path(options.words) if options.words else None,
+    )
+    return prepare(inputs, Path(options.output), options, command)
+
+
+def _check(options: PrepareImagenetOptions) -> None:
+    problems = []
+    for option, value, archive in (
+        ("--train", options.train, _TRAIN),
+        ("--validation", options.validation, _VALIDATION),
+    ):
+        if not value:
+            problems.append(f"{option}: name {archive}, or what was unpacked from it; {_SOURCE}")
+        elif not Path(value).exists():
+            problems.append(f"{option}: {value} is not there; {archive} is meant, and {_SOURCE}")
+        elif Path(value).is_dir() and Path(options.output).resolve().is_relative_to(
+            Path(value).resolve()
+        ):
+            problems.append(f"--output: {options.output} lies inside of {option}")
+    for option, other in (("--ground-truth", options.ground_truth), ("--words", options.words)):
+        if other and not Path(other).exists():
+            problems.append(f"{option}: {other} is not there")
+    if problems:
+        raise ConfigError(problems)
+
+
+def imagenet_inputs(
+    train: Path, validation: Path, ground_truth: Path | None, words: Path | None
+) -> Inputs:
+    """List ILSVRC2012, or a part of it. Labels are 0, 1, ... in the order of synsets.
+
+    Args:
+        train: ILSVRC2012_img_train.tar, a folder of its inner archives, or one of a folder for each
+            synset.
+        validation: ILSVRC2012_img_val.tar, a folder of its images, or one sorted into synsets.
+        ground_truth: classes of the validation images, see `read_ground_truth`; not needed if they
+            are sorted.
+        words: names of the synsets, see `read_words`.
+
+    Raises:
+        ConfigError: the validation images are not sorted, and there is no ground truth.
+        DataError: there are no classes, or the files do not fit each other. Listing the entries
+            raises it as well, if an archive is incomplete or damaged.
+    """
+    synsets = find_classes(train)
+    if not synsets:
+        raise DataError(
+            f"{train}: has neither archives nNNNNNNNN.tar in it nor folders nNNNNNNNN; name"
+            f" {_TRAIN} itself, or the folder that was made of it"
+        )
+    labels = {synset: label for label, synset in enumerate(synsets)}
+    held_out = find_classes(validation) if validation.is_dir() else []
+    truth = read_ground_truth(ground_truth) if ground_truth else GroundTruth(())
+    if not held_out and not ground_truth:
+        raise ConfigError(
+            [
+                f"--ground-truth: {validation} is not sorted into synsets, so name {DEVKIT}, a file"
+                " with a synset a line, or LOC_val_solution.csv"
+            ]
+        )
+    _check_known(held_out or truth.synsets, labels, validation if held_out else ground_truth, train)
+    notes = []
+    if len(synsets) != CLASSES:
+        notes.append(
+            f"{len(synsets):,} synsets, not ImageNet's {CLASSES:,}: labels are"
+            f" 0..{len(synsets) - 1} in their sorted order"
+        )
+    known = read_words(words, labels) if words else truth.words
+    unnamed = sum(1 for synset in synsets if not known.get(synset))
+    if unnamed:
+        notes.append(
+            f"{unnamed:,} of {len(synsets):,} classes are named by their synset, as no words are"
+            " given for it"
+        )
+    if held_out and ground_truth:
+        notes.append(f"{validation} is sorted into synsets, which hold, not {ground_truth}")
+
+    def entries() -> Iterator[Entry | Refusal]:
+        # First, as it is soon seen whether these fit their ground truth.
+        if held_out:
+            yield from _sorted("validation", validation, labels)
+        else:
+            numbered = [labels[synset] for synset in truth.synsets]
+            yield from _numbered(validation, numbered, ground_truth)
+        yield from _sorted("train", train, labels)
+
+    return Inputs(class_names(synsets, known), entries, tuple(synsets), tuple(notes))
+
+
+def _check_known(
+    synsets: Sequence[str], labels: dict[str, int], where: Path | None, train: Path
+) -> None:
+    unknown = sorted(set(synsets) - labels.keys())
+    if unknown:
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        raise DataError(
+            f"{where}: has {len(unknown)} synsets that are not among the {len(labels)} classes of"
+            f" {train}: {shown}"
+        )
+
+
+def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry | Refusal]:
+    """Images whose class is told by where they lie."""
+    seen: set[str] = set()
+    last = ""
+    for synset, found in sorted_files(place):
+        # A name with its synset in it can only be there once more in the same class.
+        if split == "train" and synset != last:
+            seen.clear()
+            last = synset
+        if found.fault or synset not in labels:
+            reason = found.fault or "is in no class's folder or archive"
+            yield Refusal(split, found.path, reason)
+            continue
+        usual = found.name.startswith(f"{synset}_") or (
+            split == "validation" and _NUMBERED.fullmatch(found.name)
+        )
+        name = found.name if usual else f"{synset}/{found.name}"
+        if name in seen:
+            yield Refusal(split, found.path, "has the name of another image")
+            continue
+        seen.add(name)
+        yield _entry(split, name, labels[synset], found)
+
+
+def _numbered(
+    place: Path, labels: Sequence[int], ground_truth: Path | None
+) -> Iterator[Entry | Refusal]:
+    """Images whose class is told by the number in their names."""
+    seen = bytearray(len(labels))
+    files = in_folder(place, place) if place.is_dir() else in_archive(on_disk(place))
+    for found in files:
+        match = _NUMBERED.fullmatch(found.name)
+        if found.fault or not match:
+            reason = found.fault or f"is not named {_NUMBERED_NAME}"
+            yield Refusal("validation", found.path, reason)
+            continue
+        number = int(match[1])
+        if not 1 <= number <= len(labels):
+            raise DataError(
+                f"{place}: has {found.name}, but {ground_truth} has the classes of {len(labels):,}"
+                " images; give those that belong together"
+            )
+        if seen[number - 1]:
+            yield Refusal("validation", found.path, "has the name of another image")
+            continue
+        seen[number - 1] = 1
+        yield _entry("validation", found.name, labels[number - 1], found)
+    missing = seen.count(0)
+    if missing:
+        raise DataError(
+            f"{place}: has {len(labels) - missing:,} images named {_NUMBERED_NAME}, but"
+            f" {ground_truth} has the classes of {len(labels):,}; the first that is missing is"
+            f" ILSVRC2012_val_{seen.find(0) + 1:08d}.JPEG"
+        )
+
+
+def _entry(split: str, name: str, label: int, found: Found) -> Entry | Refusal:
+    if not found.size:
+        return Refusal(split, name, "is empty")
+    return Entry(split, name, label, found.container, found.offset, found.size, found.changed)
