@@ -35,6 +35,9 @@ class PixelSums:
             OSError: it cannot be decoded.
         """
         image.draft("RGB", (SIDE, SIDE))
+        if image.mode == "I;16":
+            # The reader takes the upper 8 bits, Pillow's conversion the nearest of 0 to 255.
+            image = image.point(lambda value: value * (1 / 256))
         histogram = image.convert("RGB").histogram()
         self.count += image.width * image.height
         for channel in range(3):
