@@ -198,4 +198,4 @@ class InspectOptions:
     """File to write; none is inspect.html in DIR."""
 
     per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
-    """Images shown of each class."""
+    """Images shown of each class; fewer of more than 100 classes, so that the page stays small."""

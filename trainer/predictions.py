@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from PIL import Image
 
 from trainer.distributed import Communicator
 from trainer.errors import TrainerError
+from trainer.thumbnail import UNDECODABLE, shrink
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
 COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
@@ -126,24 +126,15 @@ def _thumbnails(
         try:
             suffix, data = thumbnail(read_image(index))
             images[f"{index}.{suffix}"] = data
-        except (
-            TrainerError,
-            OSError,
-            ValueError,
-            SyntaxError,
-            Image.DecompressionBombError,
-        ) as error:
-            # Pillow raises a SyntaxError for a PNG that is not one.
+        except (TrainerError, *UNDECODABLE) as error:
             problem = problem or f"held-out example {index}: {error}"
     return images, problem
 
 
 def thumbnail(encoded: bytes) -> tuple[str, bytes]:
     """Make an image fit for a page; its file's suffix and bytes."""
-    with Image.open(io.BytesIO(encoded)) as image:
-        image.thumbnail((THUMBNAIL_SIZE, THUMBNAIL_SIZE))
-        lossless = max(image.size) <= LOSSLESS_SIZE
-        small = image if image.mode in ("L", "RGB") else image.convert("RGB")
-        buffer = io.BytesIO()
-        small.save(buffer, format="PNG" if lossless else "JPEG", quality=85)
+    _, image = shrink(encoded, THUMBNAIL_SIZE)
+    lossless = max(image.size) <= LOSSLESS_SIZE
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG" if lossless else "JPEG", quality=85)
     return ("png" if lossless else "jpg"), buffer.getvalue()

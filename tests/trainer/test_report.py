@@ -8,12 +8,12 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from html.parser import HTMLParser
 
 import pytest
 from PIL import Image
 
 from tests.trainer.command import ROOT
+from tests.trainer.reader import Reader, loaded, without_library
 from tests.trainer.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.cli import main
 from trainer.errors import CheckpointError
@@ -31,43 +31,6 @@ def run(tmp_path):
 
 def page_of(folder):
     return write_report([folder]).read_text()
-
-
-def without_library(page):
-    """The page less plotly's own code, which names many addresses that it never loads."""
-    return re.sub(r"<script>/\*\*\n\* plotly.*?</script>", "", page, count=1, flags=re.DOTALL)
-
-
-class Reader(HTMLParser):
-    """What a browser makes of a page: elements, texts and headings."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.elements, self.texts, self.headings, self.open = [], [], [], []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        self.open.append(tag)
-        if re.fullmatch("h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-
-    def handle_endtag(self, tag):
-        # Elements without an end tag, such as meta, end with the one around them.
-        if tag in self.open:
-            last = len(self.open) - 1 - self.open[::-1].index(tag)
-            del self.open[last:]
-
-    def handle_data(self, data):
-        if not self.open or self.open[-1] not in ("script", "style"):
-            self.texts.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.texts).split())
-
-    def all(self, tag):
-        return [attrs for name, attrs in self.elements if name == tag]
 
 
 # 1. What is read.
@@ -306,13 +269,7 @@ def test_hostile_names_of_compared_runs_are_texts(tmp_path):
 
 
 def test_a_page_loads_nothing(run):
-    reader = Reader(without_library(page_of(run)))
-    for tag, attrs in reader.elements:
-        for name in ("src", "href", "data", "action", "poster", "srcset"):
-            assert attrs.get(name, "#").startswith(("#", "data:image/")), (tag, attrs)
-    assert not reader.all("link")
-    policy = next(a["content"] for a in reader.all("meta") if "http-equiv" in a)
-    assert policy.startswith("default-src 'none';")
+    assert loaded(page_of(run)) == []
     assert "url(" not in (ROOT / "trainer" / "report" / "style.css").read_text()
 
 

@@ -1,13 +1,14 @@
 """Pieces of HTML. Texts go through `text`; nothing else may carry what comes from a file."""
 
 import html
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from trainer.report.plots import Plot
+from trainer.report.figure import Plot
 
 ABSENT = "\N{EN DASH}"
 """Stands where there is no value."""
@@ -25,24 +26,25 @@ def text(value: object) -> str:
     return html.escape(str(value), quote=True)
 
 
-def document(title: str, body: str, plots: Sequence[Plot]) -> str:
+def document(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] = ()) -> str:
     """A page that needs nothing else.
 
     Args:
         title: plain text.
         body: HTML of the page, in which `figures` has left a place for each plot.
         plots: what is drawn there.
+        more: names of scripts beside this file that the page has as well.
     """
     scripts = ""
     if plots:
         data = "".join(
-            f'<script type="application/json" data-plot="plot-{plot.panel.id}">'
-            f"{plot.json}</script>\n"
+            f'<script type="application/json" data-plot="plot-{plot.id}">{plot.json}</script>\n'
             for plot in plots
         )
         library = get_plotlyjs().replace("</script", "<\\/script")
-        own = (_HERE / "script.js").read_text(encoding="utf-8")
-        scripts = f"{data}<script>{library}</script>\n<script>\n{own}</script>\n"
+        scripts = f"{data}<script>{library}</script>\n"
+    for name in (*(["script.js"] if plots else []), *more):
+        scripts += f"<script>\n{(_HERE / name).read_text(encoding='utf-8')}</script>\n"
     style = (_HERE / "style.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -52,6 +54,42 @@ def document(title: str, body: str, plots: Sequence[Plot]) -> str:
         f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"{body}{scripts}</body>\n</html>\n"
     )
+
+
+def layout(head: str, overview: str, sections: Mapping[str, tuple[str, str]], source: str) -> str:
+    """The body of a page.
+
+    Args:
+        head: HTML of its head, below which stand links to its parts.
+        overview: HTML that comes first.
+        sections: title, plain text, and HTML of each part, by identity.
+        source: HTML that says what made the page from what.
+    """
+    links = "".join(
+        f'<li><a href="#{identity}">{text(title)}</a></li>'
+        for identity, (title, _) in sections.items()
+    )
+    return (
+        f'<header>\n{head}<nav aria-label="Parts of the page"><ul>{links}</ul></nav>\n'
+        f"</header>\n<main>\n{overview}"
+        + "".join(section(identity, *parts) for identity, parts in sections.items())
+        + f"</main>\n<footer>{source} This page loads nothing.</footer>\n"
+    )
+
+
+def notes(texts: Iterable[str]) -> str:
+    """What a reader must know before the figures; plain texts."""
+    return "".join(f'<p class="note"><strong>Note</strong> {text(note)}</p>\n' for note in texts)
+
+
+def stats(entries: Iterable[tuple[str, str, str]]) -> str:
+    """The most important figures: HTML of name and value, and a remark, plain text."""
+    shown = "".join(
+        f'<div class="stat"><dt>{label}</dt><dd class="value">{value}'
+        "</dd>" + (f"<dd>{text(extra)}</dd>" if extra else "") + "</div>\n"
+        for label, value, extra in entries
+    )
+    return f'<dl class="stats">\n{shown}</dl>\n'
 
 
 def section(identity: str, title: str, content: str) -> str:
@@ -92,17 +130,23 @@ def figures(plots: Sequence[Plot]) -> str:
     if not plots:
         return "<p>No curves: metrics.jsonl has no figures yet.</p>\n"
     shown = "".join(
-        f'<figure class="plot" id="{plot.panel.id}">\n<figcaption><h3>{text(plot.panel.title)}</h3>'
-        f"<p>{text(plot.panel.reading)}</p></figcaption>\n"
-        f'<div class="canvas" id="plot-{plot.panel.id}" role="img"'
-        f' aria-label="{text(plot.summary)}"></div>\n</figure>\n'
+        f'<figure class="plot" id="{plot.id}">\n<figcaption><h3>{text(plot.title)}</h3>'
+        f"<p>{text(plot.reading)}</p></figcaption>\n"
+        f'<div class="canvas" id="plot-{plot.id}" role="img"'
+        + (f' style="height: {plot.height:g}rem"' if plot.height else "")
+        + f' aria-label="{text(plot.summary)}"></div>\n</figure>\n'
         for plot in plots
     )
     return (
         '<div class="plots">\n'
-        f"{shown}</div>\n<noscript><p>The curves need JavaScript; nothing is loaded for them."
+        f"{shown}</div>\n<noscript><p>The plots need JavaScript; nothing is loaded for them."
         "</p></noscript>\n"
     )
+
+
+def embedded(image: bytes, media_type: str) -> str:
+    """An encoded image as an address that needs no file."""
+    return f"data:{media_type};base64,{b64encode(image).decode()}"
 
 
 def percent(value: float | None) -> str:
@@ -130,6 +174,14 @@ def moment(seconds: float | None) -> str:
         )
     except (ValueError, OverflowError, OSError):
         return ""
+
+
+def size(count: float) -> str:
+    """Bytes at a glance, in units of a thousand."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count:,.0f} bytes"
 
 
 def plural(number: int, noun: str) -> str:

@@ -1,9 +1,8 @@
 """The parts of a page about predictions: which classes are confused, and the worst mistakes."""
 
-from base64 import b64encode
 from math import sqrt
 
-from trainer.report.markup import ABSENT, percent, plural, table, text
+from trainer.report.markup import ABSENT, embedded, percent, plural, table, text
 from trainer.report.outcome import Mistake, Outcome
 
 MATRIX_CLASSES = 30
@@ -101,10 +100,10 @@ def _card(mistake: Mistake, outcome: Outcome) -> str:
     if mistake.image is None:
         image = f'<div class="absent">held-out image {mistake.index:,} was not kept</div>'
     else:
-        data = b64encode(mistake.image).decode()
+        source = embedded(mistake.image, mistake.media_type)
         kind = ' class="small"' if _is_small(mistake) else ""
         image = (
-            f'<img{kind} src="data:{mistake.media_type};base64,{data}" loading="lazy"'
+            f'<img{kind} src="{source}" loading="lazy"'
             f' alt="Held-out image {mistake.index}: {label}, taken for {predicted}">'
         )
     return (

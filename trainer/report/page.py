@@ -12,10 +12,12 @@ from trainer.report.markup import (
     document,
     duration,
     figures,
+    layout,
     moment,
+    notes,
     percent,
     plural,
-    section,
+    stats,
     table,
     text,
 )
@@ -42,18 +44,11 @@ def run_page(run: Run) -> str:
         "configuration": ("Configuration", _configuration(run)),
         "environment": ("Environment", _environment(run.attempts)),
     }
-    links = "".join(
-        f'<li><a href="#{identity}">{text(title)}</a></li>'
-        for identity, (title, _) in sections.items()
-    )
-    body = (
-        f'<header>\n{_head(run)}<nav aria-label="Parts of the page"><ul>{links}</ul></nav>\n'
-        f"</header>\n<main>\n{_overview(run)}"
-        + "".join(section(identity, *parts) for identity, parts in sections.items())
-        + "</main>\n<footer>Made from the files of the run by"
+    source = (
+        "Made from the files of the run by"
         f" <code>python -m trainer report {text(shlex.quote(str(run.path)))}</code>."
-        " This page loads nothing.</footer>\n"
     )
+    body = layout(_head(run), _overview(run), sections, source)
     return document(f"{run.name} · training report", body, plots)
 
 
@@ -105,31 +100,26 @@ def _overview(run: Run) -> str:
         ("ranks", ABSENT if ranks is None else f"{ranks:,}", ""),
         ("attempts", f"{len(run.attempts):,}", ""),
     ]
-    shown = "".join(
-        f'<div class="stat"><dt>{label}</dt><dd class="value">{value}'
-        "</dd>" + (f"<dd>{text(extra)}</dd>" if extra else "") + "</div>\n"
-        for label, value, extra in entries
-    )
-    return f'{_notes(run)}<dl class="stats">\n{shown}</dl>\n{_phases(summary)}'
+    return notes(_notes(run)) + stats(entries) + _phases(summary)
 
 
-def _notes(run: Run) -> str:
+def _notes(run: Run) -> list[str]:
     """What a reader must know before the figures."""
-    summary, notes = run.summary, list(run.problems)
+    summary, found = run.summary, list(run.problems)
     if run.state == "stopped":
-        notes.append(f"Stopped after step {summary.step:,}; it can be continued.")
+        found.append(f"Stopped after step {summary.step:,}; it can be continued.")
     elif run.state == "unfinished":
         last = moment(run.lines[-1].get("time")) if run.lines else ""
-        notes.append(
+        found.append(
             "Not finished: it is still going on, or it ended without a word"
             + (f"; the last sign of it is of {last}." if last else ".")
         )
     left_out = sum(run.curve("train", "images_left_out").values)
     if left_out:
-        notes.append(f"{left_out:,.0f} training images were left out, as they cannot be decoded.")
+        found.append(f"{left_out:,.0f} training images were left out, as they cannot be decoded.")
     if summary.top1 is None:
-        notes.append("No evaluation: the run has no held-out images, or has not got to them yet.")
-    return "".join(f'<p class="note"><strong>Note</strong> {text(note)}</p>\n' for note in notes)
+        found.append("No evaluation: the run has no held-out images, or has not got to them yet.")
+    return found
 
 
 def _phases(summary: Summary) -> str:

@@ -1,18 +1,12 @@
-"""The curves as plotly figures.
+"""The curves as plotly figures."""
 
-Colours are names of CSS variables, which the page's script looks up, so that the plots follow the
-reader's light or dark mode.
-"""
-
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import plotly.graph_objects as go
 
 from trainer.report.data import Curve, Run
+from trainer.report.figure import AXIS, Plot, plain, styled, to_json
 from trainer.report.panels import PANELS, Line, Panel
 
 SERIES = 8
@@ -25,16 +19,6 @@ NAMED_RESTARTS = 3
 
 _NAME = "%{fullData.name}"
 """What plotly's hover texts replace by the name of the curve."""
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A panel that is drawn."""
-
-    panel: Panel
-    summary: str
-    """The same in words, for those who do not see it."""
-    json: str
 
 
 def plot_run(run: Run) -> list[Plot]:
@@ -53,7 +37,7 @@ def plot_run(run: Run) -> list[Plot]:
         figure = _figure(panel, traces)
         _mark_checkpoints(figure, run)
         _mark_restarts(figure, run)
-        drawn.append(Plot(panel, " ".join(words), _to_json(figure)))
+        drawn.append(_plot(panel, words, figure))
     return drawn
 
 
@@ -81,7 +65,7 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
                 words.append(_in_words(curve, f"{label}, {line.label}", panel))
                 named = True
         if traces:
-            drawn.append(Plot(panel, " ".join(words), _to_json(_figure(panel, traces))))
+            drawn.append(_plot(panel, words, _figure(panel, traces)))
     return drawn
 
 
@@ -97,8 +81,8 @@ def _trace(curve: Curve, line: Line, name: str, colour: str, dash: str, panel: P
         x=thin.steps,
         y=thin.values,
         customdata=epochs,
-        # plotly reads markup in names, and names of runs are anybody's.
-        name=html.escape(name, quote=False),
+        # Names of runs are anybody's.
+        name=plain(name),
         mode="lines+markers" if line.marked or len(thin.steps) == 1 else "lines",
         line={"color": colour, "width": 2, "dash": dash},
         marker={"size": 6},
@@ -106,29 +90,15 @@ def _trace(curve: Curve, line: Line, name: str, colour: str, dash: str, panel: P
     )
 
 
+def _plot(panel: Panel, words: Sequence[str], figure: go.Figure) -> Plot:
+    return Plot(panel.id, panel.title, panel.reading, " ".join(words), to_json(figure))
+
+
 def _figure(panel: Panel, traces: Sequence[go.Scatter]) -> go.Figure:
-    axis: dict[str, Any] = {
-        "gridcolor": "var(--line)",
-        "linecolor": "var(--line)",
-        "zeroline": False,
-        "automargin": True,
-    }
-    figure = go.Figure(list(traces))
+    figure = styled(traces)
     figure.update_layout(
-        template="none",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": "var(--muted)"},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 12, "t": 34 if len(traces) > 1 else 20, "b": 8},
         hovermode="x unified",
-        hoverlabel={
-            "bgcolor": "var(--surface)",
-            "bordercolor": "var(--line)",
-            "font": {"color": "var(--ink)"},
-        },
-        showlegend=len(traces) > 1,
-        legend={"orientation": "h", "x": 0, "y": 1.09, "yanchor": "bottom", "xanchor": "left"},
-        xaxis=axis
+        xaxis=AXIS
         | {
             "showgrid": False,
             "rangemode": "tozero",
@@ -136,7 +106,7 @@ def _figure(panel: Panel, traces: Sequence[go.Scatter]) -> go.Figure:
             "hoverformat": ",",
             "unifiedhovertitle": {"text": "step %{x:,}"},
         },
-        yaxis=axis
+        yaxis=AXIS
         | {
             "tickformat": panel.ticks or None,
             "ticksuffix": panel.unit if panel.unit == " %" else None,
@@ -194,8 +164,3 @@ def _in_words(curve: Curve, label: str, panel: Panel) -> str:
     form = "{:.2%}" if panel.hover.endswith("%") else "{:,.4g}" + panel.unit.replace("%", "percent")
     a, b, c, d = (form.format(value) for value in (first, last, low, high))
     return f"{label}: {a} at step {steps[0]:,}, {b} at step {steps[-1]:,}; from {c} to {d}."
-
-
-def _to_json(figure: go.Figure) -> str:
-    # In a page, JSON must not end the element that it stands in.
-    return str(figure.to_json()).replace("<", "\\u003c")

@@ -1,12 +1,12 @@
 """`python -m trainer report`: write the page of one run, or one that compares several."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.report.compare import comparison_page
 from trainer.report.data import read_run
 from trainer.report.page import run_page
+from trainer.report.save import save_page
 
 
 def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
@@ -30,11 +30,5 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
         first = runs[0].path
         output = first / "report.html" if len(runs) == 1 else first.parent / "compare.html"
     page = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    scratch = output.with_name(f".{output.name}-{os.getpid()}.partial")
-    try:
-        scratch.write_text(page, encoding="utf-8", errors="replace")
-        scratch.replace(output)
-    finally:
-        scratch.unlink(missing_ok=True)
+    save_page(page, output)
     return output

@@ -1,0 +1,137 @@
+"""A few images of each class, found without reading the whole data set."""
+
+import io
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil, sqrt
+from pathlib import Path
+
+from PIL import Image
+
+from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
+from trainer.data.records import BrokenRecordError, Record, from_example, read_shard
+from trainer.errors import DataError
+from trainer.thumbnail import UNDECODABLE, shrink
+
+LARGEST, TINY = 96, 48
+"""Longest side of a thumbnail, and that up to which an image is enlarged, in pixels."""
+QUALITY = 80
+RUN = 8
+"""Fewest records that are read at a place, if it has as many: looking for it costs the most."""
+
+_GOLDEN = (sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One image, and where it is."""
+
+    name: str
+    """The file that it was made from."""
+    shard: str
+    record: int
+    """Number in the shard, from 0."""
+    size: tuple[int, int]
+    """Width and height as stored, in pixels; zeros if it cannot be decoded."""
+    thumbnail: bytes | None
+    """JPEG; none if it cannot be decoded."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was found in the training split."""
+
+    of_class: tuple[tuple[Sample, ...], ...]
+    """In the order of classes, each in the order in which they were found."""
+    looked_at: int
+    """Records that were read."""
+
+
+def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
+    """Read records from places all over the training split, the same each time, until every class
+    has its samples or enough was read.
+
+    Args:
+        folder: of the data set.
+        manifest: its manifest.
+        per_class: samples of each class that has as many.
+
+    Raises:
+        DataError: a record is damaged.
+        OSError: a shard cannot be read.
+    """
+    split = manifest.splits["train"]
+    wanted = [min(per_class, count) for count in split.class_counts]
+    most = max(2000, max(40, 5 * per_class) * len(wanted))
+    taken: list[list[Sample]] = [[] for _ in wanted]
+    left, looked_at = sum(wanted), 0
+    records = islice(_records(folder, split.shards, most), most)
+    while left and (found := next(records, None)):
+        shard, number, record = found
+        looked_at += 1
+        label = record.label - manifest.first_label
+        if not 0 <= label < len(wanted):
+            first, last = manifest.first_label, manifest.first_label + len(wanted) - 1
+            reason = f"label {record.label} is not a class, {first} to {last}"
+            raise _damaged(folder, shard, number, reason)
+        if len(taken[label]) < wanted[label]:
+            taken[label].append(_sample(shard, number, record))
+            left -= 1
+    return Samples(tuple(map(tuple, taken)), looked_at)
+
+
+def _records(
+    folder: Path, shards: Sequence[Shard], most: int
+) -> Iterator[tuple[Shard, int, Record]]:
+    """Records of runs that begin at indexed ones, with their shards and numbers; about `most`."""
+    places = [(shard, place) for shard in shards for place in range(len(shard.index))]
+    length = min(INDEX_EVERY, max(RUN, ceil(most / max(len(places), 1))))
+    # However many of the first are taken in this order, they are spread evenly (Weyl 1916).
+    for turn in sorted(range(len(places)), key=lambda turn: turn * _GOLDEN % 1):
+        shard, place = places[turn]
+        first = place * INDEX_EVERY
+        serialized = read_shard(folder / shard.file, shard.index[place])
+        for number in range(first, min(first + length, shard.examples)):
+            try:
+                record = _next(serialized)
+            except BrokenRecordError as error:
+                raise _damaged(folder, shard, number, str(error)) from error
+            yield shard, number, record
+
+
+def _next(serialized: Iterator[bytes]) -> Record:
+    data = next(serialized, None)
+    if data is None:
+        raise BrokenRecordError("the shard ends before it")
+    return from_example(data)
+
+
+def _damaged(folder: Path, shard: Shard, number: int, reason: str) -> DataError:
+    return DataError(
+        f"{folder / shard.file}, record {number}: {reason};"
+        f" `python -m trainer verify {shlex.quote(str(folder))}` lists all that is damaged"
+    )
+
+
+def _sample(shard: Shard, number: int, record: Record) -> Sample:
+    try:
+        size, thumbnail = _thumbnail(record.encoded)
+    except UNDECODABLE:
+        size, thumbnail = (0, 0), None
+    return Sample(record.filename, shard.file, number, size, thumbnail)
+
+
+def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
+    """Width and height of an image, in pixels, and a JPEG that is fit for a page."""
+    size, image = shrink(encoded, LARGEST)
+    longest = max(size)
+    if longest <= TINY:
+        # By a whole number, so that every pixel becomes a square and stays the same.
+        factor = LARGEST // longest
+        enlarged = (image.width * factor, image.height * factor)
+        image = image.resize(enlarged, Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    image.save(buffer, format="JPEG", quality=QUALITY, optimize=True)
+    return size, buffer.getvalue()
