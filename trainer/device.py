@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.distributed import Communicator
+from trainer.environment import cores
 from trainer.errors import ConfigError
-from trainer.preflight import cores
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "V100": {"mixed_float16": 125e12, "float32": 15.7e12},

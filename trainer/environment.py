@@ -25,12 +25,17 @@ def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
         **{name: found for name in PACKAGES if (found := _version(name))},
         "system": _system(),
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "load_average": os.getloadavg(),
     }
     if any(gpus):
         facts["gpus"] = [name for name in gpus if name]
     return facts
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _version(package: str) -> str | None:

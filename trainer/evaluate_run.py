@@ -6,9 +6,10 @@ from pathlib import Path
 from trainer.data.feed import Feed
 from trainer.device import set_up_device
 from trainer.distributed import Alone
+from trainer.environment import cores
 from trainer.errors import DataError
 from trainer.evaluate import Evaluation, Evaluator
-from trainer.preflight import cores, prepare
+from trainer.preflight import prepare
 from trainer.run import RunFolder
 from trainer.trained import Which, find_checkpoint, load_model
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, empty_classes, load_manifest
 from trainer.data.meaning import Meaning
+from trainer.environment import cores
 from trainer.errors import ConfigError, DataError
 from trainer.plan import Plan, make_plan
 from trainer.run import RunFolder, check_continues, new_name
@@ -41,11 +42,6 @@ class Prepared:
             names = tuple(f"class {number}" for number in range(self.classes))
             return Meaning(names, (127.5,) * 3, (73.9,) * 3)
         return Meaning(self.manifest.classes, self.manifest.mean, self.manifest.deviation)
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def data_folder(config: TrainConfig) -> Path | None:

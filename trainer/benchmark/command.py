@@ -8,7 +8,6 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from trainer.benchmark.options import (
 )
 from trainer.config import ExchangeConfig
 from trainer.distributed import Communicator, Horovod, connect
-from trainer.environment import environment
+from trainer.environment import cores, environment
 from trainer.errors import TrainerError
 from trainer.launch import is_rank, launch
-from trainer.preflight import cores
 from trainer.presets import PRESETS
 
 _RESULT = "TRAINER_BENCHMARK_RESULT"
@@ -119,7 +117,7 @@ def _input(options: InputBenchmark, folder: str) -> None:
     from trainer.distributed import Alone
 
     started_on = environment()
-    data = replace(PRESETS["imagenet-1gpu"].data, dir=folder)
+    data = PRESETS["imagenet-1gpu"].data
     threads = options.threads or cores()
     contenders = Contenders(folder, data, options.image_size, options.batch_size, threads)
     memory = PeakMemory()
@@ -127,7 +125,14 @@ def _input(options: InputBenchmark, folder: str) -> None:
     pipeline()
     peak = memory.added()
     floor = contenders.floor(options.batches * options.batch_size)
-    turns = {tables.PIPELINE: pipeline, tables.FLOOR: floor}
+    turns = {
+        tables.PIPELINE: pipeline,
+        tables.FLOOR: floor,
+        tables.TEXTBOOK: contenders.textbook(options.batches, options.image_size),
+    }
+    if options.reencoded:
+        other = Contenders(options.reencoded, data, options.image_size, options.batch_size, threads)
+        turns[tables.REENCODED] = other.pipeline(options.batches)
     samples = take_turns(turns, options.rounds, Alone(), settle=True)
     facts: dict[str, Any] = {
         "bytes_per_image": contenders.bytes_per_image,

@@ -1,7 +1,10 @@
-"""What reading, decoding and augmenting an image costs, beside the floor under it.
+"""What reading, decoding and augmenting an image costs, beside the floor under it and beside what
+most would write.
 
 The floor is the same crops of the same images decoded and resized to uint8, from bytes that are in
-memory already: no files, no records, no shuffling, no batches.
+memory already: no files, no records, no shuffling, no batches. The textbook pipeline reads the same
+shards with a shuffle buffer, decodes the whole image, resizes its short side, crops, mirrors and
+normalises to float32 on the host.
 """
 
 from collections.abc import Callable
@@ -14,12 +17,19 @@ from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
-from trainer.data.reading import parse
+from trainer.data.reading import READ_BUFFER, parse
 from trainer.data.source import Source
+
+_IN_MEMORY = 2560
+"""Images of the floor's turn."""
+_SHUFFLED = 1024
+"""Records in the textbook pipeline's buffer."""
+_RESIZED = 256
+"""Pixels of the textbook pipeline's short side, of which it crops 224."""
 
 
 class Contenders:
-    """The shipped pipeline and its floor over the training split of a data set."""
+    """The shipped pipeline, its floor and a textbook's over the training split of a data set."""
 
     def __init__(
         self, folder: str, data: DataConfig, image_size: int, batch_size: int, threads: int
@@ -55,7 +65,8 @@ class Contenders:
         return work
 
     def floor(self, count: int) -> Callable[[], int]:
-        """Decode and resize the first images of the order."""
+        """Decode and resize the first images of the order, which all stay in memory."""
+        count = min(count, _IN_MEMORY)
         examples = training_examples(self._source, 0, 1, 0).take(count).batch(count)
         places, serialized = examples.get_single_element()
         encoded = tf.stack([parse(record)[0] for record in serialized])
@@ -78,6 +89,42 @@ class Contenders:
         def work() -> int:
             graph(encoded, places).numpy()
             return count
+
+        return work
+
+    def textbook(self, batches: int, image_size: int) -> Callable[[], int]:
+        """Take some batches as many pipelines make them."""
+        manifest = load_manifest(self._source.folder)
+        mean, deviation = tf.constant(manifest.mean), tf.constant(manifest.deviation)
+
+        def decode(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            encoded, label = parse(serialized)
+            image = tf.io.decode_jpeg(encoded, channels=3)
+            shape = tf.cast(tf.shape(image)[:2], tf.float32)
+            scale = tf.math.ceil(_RESIZED * shape / tf.reduce_min(shape))
+            image = tf.image.resize(image, tf.cast(scale, tf.int32))
+            image = tf.image.random_crop(image, [image_size, image_size, 3])
+            return (tf.image.random_flip_left_right(image) - mean) / deviation, label
+
+        shards = [str(self._source.folder / shard.file) for shard in self._source.split.shards]
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.threading.private_threadpool_size = self._threads
+        options.threading.max_intra_op_parallelism = 1
+        iterator = iter(
+            tf.data.TFRecordDataset(shards, buffer_size=READ_BUFFER)
+            .shuffle(_SHUFFLED)
+            .repeat()
+            .map(decode, num_parallel_calls=self._threads)
+            .batch(self._batch_size, drop_remainder=True)
+            .prefetch(2)
+            .with_options(options)
+        )
+
+        def work() -> int:
+            for _ in range(batches):
+                next(iterator)
+            return batches * self._batch_size
 
         return work
 

@@ -67,10 +67,15 @@ class TrainBenchmark:
 
 @dataclass(frozen=True)
 class InputBenchmark:
-    """CPU-milliseconds of an image from shard to batch, beside decoding and resizing alone."""
+    """CPU-milliseconds of an image from shard to batch, beside decoding and resizing alone and
+    beside a textbook pipeline.
+    """
 
     data: str | None = None
     """Folder of a data set; none makes 1,000 images of noise for the time of the measurement."""
+
+    reencoded: str | None = None
+    """Folder of the same images prepared with --reencode, to be compared with them."""
 
     image_size: Annotated[int, Positive] = 224
     """Height and width of the input, in pixels."""
@@ -78,8 +83,9 @@ class InputBenchmark:
     batch_size: Annotated[int, Positive] = 64
     """Images of a batch."""
 
-    batches: Annotated[int, Positive] = 64
-    """Batches in a turn. The first few wait ready from the turn before, so few would flatter."""
+    batches: Annotated[int, Positive] = 140
+    """Batches in a turn. Windows are read as a whole and ahead, so a turn should be about an epoch
+    of a small data set; fewer would count too much or too little reading."""
 
     threads: Annotated[int, NotNegative] = 0
     """Images decoded at once; 0 is as many as there are cores."""

@@ -16,6 +16,7 @@ UNSCALE = "loss scale: check and divide"
 ALONE, APART = "1 rank alone", "2 apart"
 SHIPPED_CYCLE_MS = PRESETS["synthetic"].exchange.cycle_time_ms
 PIPELINE, FLOOR = "our pipeline", "decode and resize alone"
+TEXTBOOK, REENCODED = "textbook pipeline", "ours, re-encoded"
 
 
 def together(cycle_ms: float) -> str:
@@ -64,7 +65,7 @@ def input_(samples: Mapping[str, Any], bytes_per_image: int, peak_mib: float, th
     }
     speed = "; ".join(f"{name} {rate.text('.0f')} images/s" for name, rate in rates.items())
     return (
-        f"{table(found, 'image', [FLOOR])}\n\n"
+        f"{table(found, 'image', [FLOOR, TEXTBOOK, PIPELINE])}\n\n"
         f"With {threads} threads: {speed}. {bytes_per_image:,} bytes an image to the device."
         f" {peak_mib:,.0f} MiB of memory at the peak, above what TensorFlow holds anyway."
     )

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -12,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from trainer.environment import cores
 from trainer.errors import TrainerError
-from trainer.preflight import cores
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -25,7 +26,6 @@ _TOLD_EVERY = 30.0
 """Seconds between two lines of progress where there is no terminal."""
 
 _counter: Any = None
-_parent = 0
 
 
 def work_through(
@@ -39,7 +39,7 @@ def work_through(
 
     Args:
         work: a module's function of a task, called in another process if there are several. It
-            calls its second argument for every image, which ends the process if its parent is gone.
+            calls its second argument now and then with the images done since.
         tasks: its arguments; can be pickled.
         images: in all tasks together, for the bar.
         what: is being done, as in "writing".
@@ -52,15 +52,13 @@ def work_through(
     count = min(processes or cores(), len(tasks))
     counter = multiprocessing.get_context("fork").Value("Q", 0)
     if count <= 1:
-        _begin(counter, 0)
+        _begin(counter)
         with _Bar(what, images) as bar:
             for task in tasks:
                 yield work(task, lambda more: bar.show(_advance(more)))
         return
     # Forked before the bar has a thread; so they also share the memory of what is loaded.
-    executor = ProcessPoolExecutor(
-        count, multiprocessing.get_context("fork"), _start, (counter, os.getpid())
-    )
+    executor = ProcessPoolExecutor(count, multiprocessing.get_context("fork"), _start, (counter,))
     try:
         pending: set[Future[Result]] = {executor.submit(work, task, _advance) for task in tasks}
         with _Bar(what, images) as bar:
@@ -79,22 +77,29 @@ def work_through(
         executor.shutdown(cancel_futures=True)
 
 
-def _start(counter: Any, parent: int) -> None:
+def _start(counter: Any) -> None:
     """Begin as a process of the pool; Ctrl-C is for the parent, which ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _begin(counter, parent)
+    # One that waits for its next task would wait for ever if its parent was killed.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _begin(counter)
 
 
-def _begin(counter: Any, parent: int) -> None:
-    global _counter, _parent
-    _counter, _parent = counter, parent
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _begin(counter: Any) -> None:
+    global _counter  # noqa: PLW0603 - a process has one
+    _counter = counter
 
 
 def _advance(more: int) -> int:
     """Count images; returns those of all processes so far."""
-    if _parent and os.getppid() != _parent:
-        os._exit(1)
     with _counter.get_lock():
         _counter.value += more
         return int(_counter.value)
