@@ -6,6 +6,8 @@ PRESET ?=
 RUN ?= runs/latest
 WHAT ?= loop
 IMAGES ?=
+INPUT ?=
+DATA ?= data/images
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -22,7 +24,7 @@ COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-ur
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report benchmark profile test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark profile test test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +46,15 @@ predict: $(TRAINER) ## Print the classes of images: IMAGES="a.jpg b/", RUN=runs/
 
 report: $(TRAINER) ## Write a page about a run, or compare several: RUN="runs/A runs/B"
 	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
+
+prepare: $(TRAINER) ## Write a folder of images as a data set: INPUT=photos, DATA=data/images, ARGS="..."
+	@$(TRAINER_PYTHON) -m trainer prepare folder --input "$(INPUT)" --output $(DATA) $(ARGS)
+
+verify: $(TRAINER) ## Check a data set against its manifest: DATA=data/images, ARGS=--deep
+	@$(TRAINER_PYTHON) -m trainer verify $(DATA) $(ARGS)
+
+inspect: $(TRAINER) ## Write a page that shows a data set: DATA=data/images
+	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
 
 benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, train or input
 	@$(TRAINER_PYTHON) -m trainer benchmark $(WHAT) $(ARGS)
