@@ -1,18 +1,20 @@
 """From the bytes of any image file to bytes that the reader of shards can take.
 
-JPEGs in RGB or grey and plain 8-bit PNGs are kept to the byte; only their header is looked at.
+JPEGs in RGB or grey and plain 8-bit PNGs are kept to the byte; their pixels are not looked at.
 Everything else is decoded once, here, and becomes a baseline JPEG.
 """
 
 import io
 import multiprocessing
 import os
-import zlib
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from trainer.data.prepare.structure import jpeg_ends, jpeg_process, png_is_whole
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """What is taken, by Pillow's names; each further decoder would be one more to trust."""
@@ -25,9 +27,23 @@ LARGE = 8_000_000
 """Pixels of an image that only one process at a time may decode, so that the memory of all
 processes together stays bounded."""
 
-_PNG_END = b"IEND\xaeB`\x82"
+_KEPT_PROCESSES = {0xC0: UNTOUCHED, 0xC1: UNTOUCHED, 0xC2: "kept: progressive JPEG"}
+"""How JPEGs are counted that every decoder takes, by the marker that starts their frame: baseline,
+extended, progressive. TensorFlow takes no lossless ones, and not all decoders take arithmetic."""
+
 _BIT_DEPTH = 24
 """Where a PNG says how many bits a sample has: behind its signature, length, type and size."""
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes an image upright, by EXIF's orientation."""
 
 # Pillow's own limit is another than --max-pixels, which is checked before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
@@ -84,28 +100,44 @@ def encode(data: bytes, name: str, rules: Rules) -> Encoded:
         raise RejectedError(
             f"has {width} x {height} pixels, more than --max-pixels {rules.max_pixels}"
         )
-    upright = _orientation(image, data) == 1
-    kept = _kept(image, data) if upright and rules.short_side is None else None
-    # A file that does not end as it should is decoded, to see whether it is all there.
-    if kept and not _ends(image, data):
-        with _bounded(image):
-            _decode(image)
+    if image.format == "PNG" and not getattr(image, "tile", None):
+        raise RejectedError("has no pixels")
+    orientation = _orientation(image, data)
+    kept = _kept(image, data) if orientation == 1 and rules.short_side is None else None
+    if kept and image.format == "PNG" and not png_is_whole(data):
+        # TensorFlow does not take it; Pillow does, if only its end is missing.
+        kept = None
+    elif kept and image.format != "PNG" and not jpeg_ends(data):
+        # Something follows its end, or it has none, which is seen by decoding it.
+        _decode(image)
     if kept:
         format_ = "PNG" if image.format == "PNG" else "JPEG"
         return Encoded(data, format_, height, width, kept)
-    treatment = _conversion(image, data, upright=upright, shrunk=rules.short_side is not None)
-    with _bounded(image):
-        return _convert(image, rules, treatment)
+    with bounded(image), damage("cannot be converted"):
+        treatment = _conversion(image, data, orientation, rules)
+        return _convert(image, orientation, rules, treatment)
+
+
+@contextmanager
+def damage(what: str) -> Iterator[None]:
+    """Reject an image whatever its decoder raises."""
+    try:
+        yield
+    except (RejectedError, MemoryError):
+        raise
+    # On damaged files Pillow raises what its parsers happen to stumble over.
+    except Exception as error:
+        raise RejectedError(f"{what} ({error})") from error
 
 
 def _open(data: bytes) -> Image.Image:
     """Read the header alone."""
-    try:
-        return Image.open(io.BytesIO(data), formats=FORMATS)
-    except UnidentifiedImageError:
-        raise RejectedError(f"is not an image of a known kind ({', '.join(FORMATS)})") from None
-    except (OSError, ValueError, SyntaxError, zlib.error) as error:
-        raise RejectedError(f"has a damaged header ({error})") from error
+    with damage("has a damaged header"):
+        try:
+            return Image.open(io.BytesIO(data), formats=FORMATS)
+        except UnidentifiedImageError:
+            kinds = ", ".join(FORMATS)
+            raise RejectedError(f"is not an image of a known kind ({kinds})") from None
 
 
 @cache
@@ -122,33 +154,31 @@ def _check_name(name: str, image: Image.Image) -> None:
 
 def _orientation(image: Image.Image, data: bytes) -> int:
     """EXIF's orientation, 1 if the image is upright or does not say."""
-    # Pillow would decode the whole PNG to look behind the pixels.
-    if image.format == "PNG" and b"eXIf" not in data:
-        return 1
+    if image.format == "PNG":
+        if b"eXIf" not in data:
+            return 1
+        if "exif" not in image.info:
+            # It stands behind the pixels, where Pillow looks only as it decodes them.
+            _decode(image)
     try:
         found = image.getexif().get(ExifTags.Base.Orientation, 1)
-    except (OSError, ValueError, SyntaxError, TypeError, KeyError):
+    except Exception:  # noqa: BLE001 - of a block that cannot be read nothing is known
         return 1
-    return found if found in range(1, 9) else 1
+    return int(found) if found in _TURNS else 1
 
 
 def _kept(image: Image.Image, data: bytes) -> str | None:
     """How an image is counted that can stay as it is; none if it cannot."""
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
-        return "kept: progressive JPEG" if "progressive" in image.info else UNTOUCHED
+        return _KEPT_PROCESSES.get(jpeg_process(data))
     plain = image.mode in ("RGB", "L", "P", "1") and "transparency" not in image.info
     if image.format == "PNG" and plain and data[_BIT_DEPTH] <= 8:
         return "kept: PNG"
     return None
 
 
-def _ends(image: Image.Image, data: bytes) -> bool:
-    if image.format == "PNG":
-        return data.endswith(_PNG_END)
-    return data.endswith(b"\xff\xd9")
-
-
-def _conversion(image: Image.Image, data: bytes, *, upright: bool, shrunk: bool) -> str:
+def _conversion(image: Image.Image, data: bytes, orientation: int, rules: Rules) -> str:
+    """How an image is counted that is encoded again."""
     kind = str(image.format)
     if image.format == "PNG" and data[_BIT_DEPTH] > 8:
         kind = "16-bit PNG"
@@ -156,36 +186,40 @@ def _conversion(image: Image.Image, data: bytes, *, upright: bool, shrunk: bool)
         kind = f"CMYK {kind}"
     elif _is_transparent(image):
         kind += " with transparency"
-    if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
+    if image.format != "MPO" and getattr(image, "is_animated", False):
         kind += ", first of several frames"
-    if not upright:
+    if orientation != 1:
         kind += ", turned upright"
-    return f"{'encoded again' if shrunk else 'converted'}: {kind}"
+    return f"{'converted' if rules.short_side is None else 'encoded again'}: {kind}"
 
 
-def _bounded(image: Image.Image) -> AbstractContextManager[object]:
+def bounded(image: Image.Image) -> AbstractContextManager[object]:
+    """Wait for the only turn at decoding, if an image is large."""
     return _turn if image.width * image.height > LARGE else nullcontext()
 
 
 def _decode(image: Image.Image) -> None:
-    try:
+    with bounded(image), damage("cannot be decoded"):
         image.load()
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, zlib.error) as error:
-        raise RejectedError(f"cannot be decoded ({error})") from error
 
 
-def _convert(image: Image.Image, rules: Rules, treatment: str) -> Encoded:
+def _convert(image: Image.Image, orientation: int, rules: Rules, treatment: str) -> Encoded:
     side = rules.short_side
     scale = min(1.0, side / min(image.size)) if side else 1.0
+    size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
     if scale < 1:
         # A JPEG can be decoded at a half, a quarter or an eighth for less.
-        image.draft(None, (round(image.width * scale), round(image.height * scale)))
-        scale = min(1.0, side / min(image.size)) if side else 1.0
-    _decode(image)
-    plain = _to_8_bits(ImageOps.exif_transpose(image))
-    if scale < 1:
-        size = (max(round(plain.width * scale), 1), max(round(plain.height * scale), 1))
+        image.draft(None, size)
+    with damage("cannot be decoded"):
+        image.load()
+    plain = _to_8_bits(image)
+    if plain.size != size:
         plain = plain.resize(size, Image.Resampling.BICUBIC)
+    # Pillow turns a TIFF itself while it decodes.
+    if orientation != 1 and image.format != "TIFF":
+        plain = plain.transpose(_TURNS[orientation])
+    # Pillow would write what came with the pixels, such as the comment of a GIF.
+    plain.info = {}
     buffer = io.BytesIO()
     if side:
         plain.save(buffer, "JPEG", quality=rules.quality)
@@ -201,7 +235,8 @@ def _is_transparent(image: Image.Image) -> bool:
 def _to_8_bits(image: Image.Image) -> Image.Image:
     """RGB or grey of 8 bits; what is transparent becomes white, as on a page."""
     if image.mode in ("I;16", "I;16B", "I;16L"):
-        return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+        # Half a level more, as what is behind the point is cut off.
+        return image.convert("I").point(lambda value: value * (1 / 257) + 0.5).convert("L")
     if image.mode in ("I", "F"):
         raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
     if _is_transparent(image):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from trainer.data.prepare.encode import RejectedError, Rules, encode
+from trainer.data.prepare.encode import RejectedError, Rules, bounded, damage, encode
 from trainer.data.prepare.entries import Entry
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.statistics import PixelSums
@@ -47,8 +47,10 @@ def look_at(entries: Iterator[Entry], rules: Rules) -> Survey:
     for entry in entries:
         try:
             encoded = encode(reader.read(entry), entry.name, rules)
-            survey.pixels.add(Image.open(io.BytesIO(encoded.data)))
-        except (RejectedError, OSError) as error:
+            image = Image.open(io.BytesIO(encoded.data))
+            with bounded(image), damage("cannot be decoded"):
+                survey.pixels.add(image)
+        except RejectedError as error:
             survey.rejected.append((entry.name, str(error)))
             continue
         survey.read += entry.size
