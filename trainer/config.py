@@ -28,6 +28,10 @@ class DataConfig:
     dir: str | None = None
     """Folder with manifest.json and its shards. digits defaults to data/digits."""
 
+    cache_dir: str | None = None
+    """Folder on the node's own disk in which copies of shards are kept: the first epoch fills it,
+    later ones and later runs read it. What does not fit is read from `dir`."""
+
     streams: Annotated[int, Positive] = 64
     """Streams that the records of an epoch are dealt to. World sizes that divide it see identical
     global batches, whatever the number of ranks; more streams mix better and open more files."""

@@ -20,6 +20,8 @@ def contradictions(config: "TrainConfig") -> list[str]:
         found.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
         found.append("--data.dir: synthetic data is read from no folder; leave it out")
+    if data.source == "synthetic" and data.cache_dir is not None:
+        found.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
     if data.source == "digits" and data.flip:
         found.append("--data.flip: a mirrored digit is another sign; say False")
     if data.augment == "shift" and data.shift_pixels >= config.model.image_size:

@@ -25,6 +25,7 @@ _MAY_CHANGE = (
     "export",
     "profile_steps",
     "data.dir",
+    "data.cache_dir",
     "data.decode_threads",
     "data.prefetch_batches",
     "compute.steps_per_loop",

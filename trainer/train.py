@@ -155,6 +155,7 @@ class Training:
             if not stopped:
                 self._held_out.write_predictions(step)
         self._loop.close()
+        self._feed.close()
         self._reporter.close()
         if stopped:
             self._reporter.stopped(step)

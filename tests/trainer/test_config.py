@@ -125,7 +125,7 @@ def configs(draw):
     if value("data.source") == "tfrecords" and value("data.dir") is None:
         picked["data.dir"] = draw(texts("data.dir"))
     if value("data.source") == "synthetic":
-        picked["data.dir"] = None
+        picked["data.dir"] = picked["data.cache_dir"] = None
     if value("data.source") == "digits":
         picked["data.flip"] = False
     picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)
@@ -335,6 +335,10 @@ CONTRADICTIONS = {
         {"data.source": "synthetic", "data.dir": "data/x"},
         "--data.dir: synthetic data is read from no folder; leave it out",
     ),
+    "synthetic with a cache": (
+        {"data.source": "synthetic", "data.dir": None, "data.cache_dir": "/tmp/x"},
+        "--data.cache-dir: synthetic data has no shards to keep; leave it out",
+    ),
     "mirrored digits": (
         {"data.flip": True},
         "--data.flip: a mirrored digit is another sign; say False",
@@ -384,7 +388,7 @@ def test_a_name_that_is_no_folder_of_its_own_is_refused(name):
 
 
 @pytest.mark.parametrize("folder", ["", "-x", "--epochs"])
-@pytest.mark.parametrize("key", ["runs_dir", "data.dir", "log.tensorboard_dir"])
+@pytest.mark.parametrize("key", ["runs_dir", "data.dir", "data.cache_dir", "log.tensorboard_dir"])
 def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
     with pytest.raises(ConfigError, match=f"{LEAVES[key].flag}: .* is not a folder's name"):
         changed(PRESETS["digits"], {key: folder})

@@ -3,7 +3,7 @@
 import random
 import time
 from dataclasses import replace
-from itertools import islice
+from itertools import cycle, islice
 
 import pytest
 from hypothesis import given, settings
@@ -41,26 +41,19 @@ def content(window):
     ]
 
 
-def read_stream(order, epoch, stream, record):
-    for window in order.windows(epoch, stream, record):
-        records = content(window)
-        yield from (records[index] for index in window.shuffle)
-
-
 def read_rank(order, rank, position):
-    """A rank's records: one from each of its streams in turn, epoch after epoch."""
-    first_epoch = position // order.examples
-    # More epochs than any test reads; without an end, a rank that finds nothing would never stop.
-    for epoch in range(first_epoch, first_epoch + 30):
-        begin = position if epoch == first_epoch else epoch * order.examples
-        readers = [read_stream(order, epoch, *start) for start in order.rank_streams(rank, begin)]
-        while readers:
-            for reader in list(readers):
-                found = next(reader, None)
-                if found is None:
-                    readers.remove(reader)
-                else:
-                    yield found
+    """A rank's records: one from the windows of each of its turns, in a circle."""
+    turns = [
+        (
+            records[index]
+            for window in order.endless_windows(rank, turn, position)
+            for records in [content(window)]
+            for index in window.shuffle
+        )
+        for turn in range(order.streams_per_rank)
+    ]
+    for turn in cycle(turns):
+        yield next(turn)
 
 
 def read_all(order, position, length):
@@ -109,6 +102,35 @@ def test_starting_at_a_position_yields_exactly_the_rest(case):
     length = order.examples + 5
     whole = read_all(order, 0, position + length)
     assert read_all(order, position, length) == whole[position:]
+
+
+@settings(deadline=None)
+@given(resumed_orders())
+def test_every_record_is_read_exactly_once_in_an_epoch_with_a_resume_and_in_the_next(case):
+    order, position = case
+    n = order.examples
+    begin = position // n * n
+    before = read_all(order, begin, position - begin)
+    after = read_all(order, position, begin + 2 * n - position)
+    records = before + after
+    assert sorted(records[:n]) == sorted(records[n:]) == everything(order)
+
+
+@settings(deadline=None)
+@given(resumed_orders())
+def test_the_shards_that_some_ranks_need_next_come_first_and_then_all_others(case):
+    order, position = case
+    ranks = range(min(2, order.ranks))
+    needed = {
+        segment.shard
+        for rank in ranks
+        for stream, record in order.rank_streams(rank, position)
+        for window in order.windows(position // order.examples, stream, record)
+        for segment in window.segments
+    }
+    ahead = order.shards_ahead(ranks, position)
+    assert sorted(ahead) == list(range(len(order.counts)))
+    assert set(ahead[: len(needed)]) == needed
 
 
 @settings(deadline=None)

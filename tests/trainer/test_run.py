@@ -99,7 +99,7 @@ def test_all_kinds_of_differences_are_listed_at_once(run):
         replace(DIGITS, ranks=4, batch_size=16),
         replace(DIGITS, max_steps=3),
         replace(DIGITS, export=False),
-        with_group("data", dir="elsewhere", decode_threads=3, prefetch_batches=9),
+        with_group("data", dir="elsewhere", cache_dir="disk", decode_threads=3, prefetch_batches=9),
         with_group("compute", steps_per_loop=7, threads=1),
         with_group("exchange", groups=4, cycle_time_ms=3.0),
         with_group("evaluation", every_epochs=0, batch_size=5),

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from trainer.data import images
 from trainer.data.order import Segment
-from trainer.data.reading import parse, read_segments
+from trainer.data.reading import parse
+from trainer.data.records import BrokenRecordError
 from trainer.data.source import Source
 from trainer.errors import DataError
 
@@ -19,10 +20,10 @@ def read_image(source: Source, example: int) -> bytes:
     """
     shard, index = source.locate(example)
     try:
-        encoded, _ = parse(next(iter(read_segments(source, [Segment(shard, index, 1)]))))
-    except (StopIteration, tf.errors.OpError) as error:
-        reason = first_line(error) if isinstance(error, tf.errors.OpError) else "the shard is short"
-        file = source.folder / source.split.shards[shard].file
+        encoded, _ = parse(_record(source, shard, index))
+    except (BrokenRecordError, tf.errors.OpError) as error:
+        reason = first_line(error) if isinstance(error, tf.errors.OpError) else error
+        file = source.origin(shard)
         raise DataError(f"{file}, record {index}: cannot be read ({reason})") from error
     return bytes(encoded.numpy())
 
@@ -42,20 +43,6 @@ def find_damage(
     return None
 
 
-def find_damaged_shard(source: Source, shards: Iterable[int]) -> str | None:
-    """Name the first record that cannot be read in some shards, reading each from its start."""
-    for number in shards:
-        shard, count = source.split.shards[number], 0
-        try:
-            for _ in tf.data.TFRecordDataset(str(source.folder / shard.file)):
-                count += 1
-        except tf.errors.OpError as error:
-            return f"{shard.file}, record {count}: cannot be read ({first_line(error)})"
-        if count != shard.examples:
-            return f"{shard.file}: has {count} records, not {shard.examples}"
-    return None
-
-
 def first_line(error: tf.errors.OpError) -> str:
     """The part of TensorFlow's message that says what happened."""
     return str(error.message).splitlines()[0]
@@ -63,14 +50,29 @@ def first_line(error: tf.errors.OpError) -> str:
 
 def _fault(source: Source, shard: int, index: int) -> str | None:
     try:
-        records = list(read_segments(source, [Segment(shard, index, 1)]))
-        if not records:
-            return "the shard ends before it"
-        encoded, label = parse(records[0])
+        encoded, label = parse(_record(source, shard, index))
         first = source.first_label
         if not first <= int(label) < first + source.classes:
             return f"label {int(label)} is not a class, {first} to {first + source.classes - 1}"
         images.evaluation_image(encoded, source)
     except tf.errors.OpError as error:
         return f"cannot be read as an image ({first_line(error)})"
+    except BrokenRecordError as error:
+        return f"cannot be read ({error})"
     return None
+
+
+def _record(source: Source, shard: int, index: int) -> bytes:
+    """A serialised record, read once: what is asked for here is wrong, or has been read before.
+
+    Raises:
+        BrokenRecordError: it cannot be read.
+    """
+    segment = Segment(shard, index, 1)
+    try:
+        record = next(source.records(segment, source.path(shard)), None)
+    except OSError as error:
+        raise BrokenRecordError(error.strerror) from error
+    if record is None:
+        raise BrokenRecordError("the shard ends before it")
+    return record

@@ -5,9 +5,11 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.config import TrainConfig
-from trainer.data.damage import find_damage, find_damaged_shard, read_image
+from trainer.data.cache import ShardCache, open_cache
+from trainer.data.damage import find_damage, read_image
 from trainer.data.manifest import Manifest
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
+from trainer.data.retry import unreadable
 from trainer.data.source import Source
 from trainer.data.synthetic import synthetic_batch
 from trainer.distributed import Communicator
@@ -26,6 +28,7 @@ class Feed:
         self._threads = threads
         self._iterator: Any = None
         self._synthetic: Batch = {}
+        self._cache = self._open_cache()
 
     @property
     def statistics(self) -> Statistics:
@@ -53,6 +56,7 @@ class Feed:
             position,
             self._threads,
         )
+        self._fill_cache(position)
         if tf.config.get_visible_devices("GPU"):
             dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0", 2))
         self._iterator = iter(dataset)
@@ -94,6 +98,7 @@ class Feed:
         if self._iterator is None:
             return
         source, world, config = self._source("train"), self._world, self._config.data
+        self._raise_unreadable(source, error)
         order, batch = make_order(source, world.size), self._prepared.plan.global_batch
         position = step * batch
         # What the failed batch and those decoded ahead of it have asked for.
@@ -102,17 +107,22 @@ class Feed:
         places = range(first, position + ahead, world.size)
         damage = find_damage(source, order.locate, places)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
-        # Windows are read whole and one ahead, so an unreadable record may be wanted much later.
-        reach = position + ahead + 2 * order.window * order.effective_streams
-        shards = order.shards_between(world.rank, position, reach)
-        again = "copy or prepare the shard again"
-        self._raise(source, find_damaged_shard(source, shards), again, error)
 
     def explain_validation(self, error: Exception) -> None:
         """Name the record that made an evaluation fail, if one did; as `explain_training`."""
         source = self._source("validation")
+        self._raise_unreadable(source, error)
         damage = find_damage(source, source.locate, self.validation_share)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
+
+    def close(self) -> None:
+        """End what goes on in the background."""
+        self._iterator = None
+        if self._cache is not None:
+            self._cache.close()
+
+    def _raise_unreadable(self, source: Source, error: Exception) -> None:
+        self._raise(source, unreadable(error), "copy or prepare the shard again", error)
 
     def _raise(self, source: Source, damage: str | None, remedy: str, error: Exception) -> None:
         if damage:
@@ -120,6 +130,30 @@ class Feed:
                 f"{source.folder}: {damage} (found by rank {self._world.rank}). Mend the data set,"
                 f" or {remedy}"
             ) from error
+
+    def _open_cache(self) -> ShardCache | None:
+        manifest, folder = self._prepared.manifest, self._prepared.folder
+        cache_dir = self._config.data.cache_dir
+        if manifest is None or folder is None or cache_dir is None:
+            return None
+        return open_cache(cache_dir, manifest, folder, chief=self._world.local_rank == 0)
+
+    def _fill_cache(self, position: int) -> None:
+        """Have one rank of each node copy what its ranks read next, then everything else."""
+        world, manifest = self._world, self._prepared.manifest
+        if self._cache is None or manifest is None or world.local_rank:
+            return
+        source = self._source("train")
+        # Launchers fill one node after the other; where one does not, the order alone is worse.
+        ranks = range(world.rank, world.rank + world.local_size)
+        ahead = make_order(source, world.size).shards_ahead(ranks, position)
+        others = [split for name, split in manifest.splits.items() if name != "train"]
+        self._cache.fill(
+            [
+                *(source.split.shards[shard] for shard in ahead),
+                *(shard for split in others for shard in split.shards),
+            ]
+        )
 
     def _source(self, split: str) -> Source:
         manifest: Manifest | None = self._prepared.manifest
@@ -134,4 +168,5 @@ class Feed:
             config.data,
             config.seed,
             manifest.first_label,
+            self._cache,
         )

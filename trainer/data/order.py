@@ -17,9 +17,10 @@ resumes at any position by starting each stream at the window that holds it.
 
 import bisect
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, chain, zip_longest
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class Order:
     def streams_per_rank(self) -> int:
         return self.effective_streams // self.ranks
 
-    def shards(self, epoch: int) -> list[int]:
-        """The shards in the order of an epoch."""
-        permutation = list(range(len(self.counts)))
-        _shuffle(permutation, f"{self.seed}/{epoch}")
-        return permutation
+    def stream(self, number: int) -> range:
+        """The records of a stream, as they are counted through in any epoch."""
+        length, extra = divmod(self.examples, self.effective_streams)
+        begin = number * length + min(number, extra)
+        return range(begin, begin + length + (number < extra))
 
     def rank_streams(self, rank: int, position: int) -> list[tuple[int, int]]:
         """Streams and their next records for a rank, in its reading order from a position on.
@@ -96,13 +97,11 @@ class Order:
         """The windows of a stream in an epoch from one of its records on; the first may be
         partial.
         """
-        length, extra = divmod(self.examples, self.effective_streams)
-        begin = stream * length + min(stream, extra)
-        length += stream < extra
-        shards = self.shards(epoch)
-        ends = list(accumulate(self.counts[shard] for shard in shards))
+        records = self.stream(stream)
+        begin, length = records.start, len(records)
         if record >= length:
             return
+        shards, ends = _layout(self.counts, self.seed, epoch)
         for number in range(record // self.window, -(-length // self.window)):
             first = number * self.window
             size = min(self.window, length - first)
@@ -113,21 +112,45 @@ class Order:
                 tuple(shuffle[max(record - first, 0) :]),
             )
 
-    def shards_between(self, rank: int, position: int, end: int) -> list[int]:
-        """The shards that a rank reads its positions from `position` to `end` from."""
-        found: dict[int, None] = {}
-        while position < end:
+    def endless_windows(self, rank: int, turn: int, position: int) -> Iterator[Window]:
+        """The windows that a rank reads one of its records in turn from, epoch after epoch.
+
+        Its records from a position on are one of turn 0, one of turn 1, and so on in a circle that
+        goes on over the ends of epochs, so that the next epoch is read ahead like any other window.
+
+        Args:
+            rank: the rank.
+            turn: 0 to `streams_per_rank` - 1.
+            position: first position of the endless sequence not yet read by all ranks.
+        """
+        before = 0
+        while True:
             epoch = position // self.examples
-            turns = -(-(end - position) // self.effective_streams)
+            end = (epoch + 1) * self.examples
+            streams = self.rank_streams(rank, position)
+            yield from self.windows(epoch, *streams[(turn - before) % len(streams)])
+            own = position + (rank - position) % self.ranks
+            before += len(range(own, end, self.ranks))
+            position = end
+
+    def shards_ahead(self, ranks: Iterable[int], position: int) -> list[int]:
+        """All shards: those that some ranks still need in an epoch, the soonest first; then the
+        others.
+        """
+        epoch = position // self.examples
+        shards, ends = _layout(self.counts, self.seed, epoch)
+        queues = []
+        for rank in ranks:
             for stream, record in self.rank_streams(rank, position):
-                left = turns
-                for window in self.windows(epoch, stream, record):
-                    if left <= 0:
-                        break
-                    found.update((segment.shard, None) for segment in window.segments)
-                    left -= len(window.shuffle)
-            position = (epoch + 1) * self.examples
-        return list(found)
+                records = self.stream(stream)
+                if record >= len(records):
+                    continue
+                # A window is read whole, from wherever in it a run resumes.
+                first = record - record % self.window
+                parts = consecutive(self.counts, shards, ends, records[first], len(records) - first)
+                queues.append([part.shard for part in parts])
+        soonest = chain.from_iterable(zip_longest(*queues))
+        return list(dict.fromkeys([shard for shard in soonest if shard is not None] + [*shards]))
 
     def locate(self, position: int) -> tuple[int, int]:
         """The shard and the record in it that stand at a position of the endless sequence."""
@@ -161,6 +184,16 @@ def consecutive(
         if count:
             yield Segment(shards[place], first, count)
         begin, size, place = begin + count, size - count, place + 1
+
+
+@lru_cache(maxsize=8)
+def _layout(
+    counts: tuple[int, ...], seed: int, epoch: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shards in the order of an epoch, and the running totals of their records."""
+    shards = list(range(len(counts)))
+    _shuffle(shards, f"{seed}/{epoch}")
+    return tuple(shards), tuple(accumulate(counts[shard] for shard in shards))
 
 
 def _shuffle(items: list[int], key: str) -> None:

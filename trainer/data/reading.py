@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 import tensorflow as tf
 
 from trainer.data.manifest import INDEX_EVERY
-from trainer.data.order import Order, Segment
+from trainer.data.order import Order, Segment, Window
+from trainer.data.retry import ROW, PatientReader
 from trainer.data.source import Source
 
 READ_BUFFER = 1 << 20
@@ -32,72 +33,59 @@ def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def training_records(source: Source, order: Order, rank: int, position: int) -> tf.data.Dataset:
     """Serialised records of one rank in its order, from a position on, without end."""
-    first_epoch = position // order.examples
     turns = order.streams_per_rank
-    integers = tf.TensorSpec([None], tf.int64)
 
-    def windows(epoch: int, turn: int) -> Iterator[tuple[list[int], ...]]:
-        begin = position if epoch == first_epoch else int(epoch) * order.examples
-        stream, record = order.rank_streams(rank, begin)[turn]
-        for window in order.windows(int(epoch), stream, record):
-            yield *_columns(window.segments), list(window.shuffle)
+    def windows(turn: int) -> Iterator[Window]:
+        return order.endless_windows(rank, int(turn), position)
 
-    read_segment = _segment_reader(source)
-
-    def read_window(
-        shards: tf.Tensor, firsts: tf.Tensor, counts: tf.Tensor, shuffle: tf.Tensor
-    ) -> tf.Tensor:
-        segments = tf.data.Dataset.from_tensor_slices((shards, firsts, counts))
-        window = segments.flat_map(read_segment).batch(order.window).get_single_element()
-        return tf.gather(window, shuffle)
-
-    def stream(epoch: tf.Tensor, turn: tf.Tensor) -> tf.data.Dataset:
-        plan = tf.data.Dataset.from_generator(
-            windows, output_signature=(integers,) * 4, args=(epoch, turn)
-        )
-        return plan.map(read_window).prefetch(1).unbatch()
-
-    def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.Dataset.range(turns).interleave(
-            lambda turn: stream(epoch, turn),
-            cycle_length=turns,
-            block_length=1,
-            num_parallel_calls=min(turns, READS),
-            deterministic=True,
-        )
-
-    return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_records)
+    return tf.data.Dataset.range(turns).interleave(
+        lambda turn: _read(source, order.window, windows, turn),
+        cycle_length=turns,
+        block_length=1,
+        num_parallel_calls=min(turns, READS),
+        deterministic=True,
+    )
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
     """Serialised records of some segments, one after the other."""
-    columns = tuple(tf.constant(column, tf.int64) for column in _columns(segments))
-    return tf.data.Dataset.from_tensor_slices(columns).flat_map(_segment_reader(source))
+    known, size = list(segments), source.config.shuffle_window
+
+    def windows() -> Iterator[Window]:
+        for segment in known:
+            end = segment.first + segment.count
+            for first in range(segment.first, end, size):
+                count = min(size, end - first)
+                yield Window((Segment(segment.shard, first, count),), tuple(range(count)))
+
+    return _read(source, size, windows)
 
 
-def _columns(segments: Iterable[Segment]) -> tuple[list[int], list[int], list[int]]:
-    rows = list(segments)
-    return [s.shard for s in rows], [s.first for s in rows], [s.count for s in rows]
+def _read(
+    source: Source, size: int, windows: Callable[..., Iterator[Window]], *args: tf.Tensor
+) -> tf.data.Dataset:
+    """The records of windows of up to `size` records, which are read whole and one ahead."""
+
+    def read(*window: tf.Tensor) -> tf.Tensor:
+        *segments, shuffle = window
+        parts = tf.data.Dataset.from_tensor_slices(tuple(segments))
+        records = parts.flat_map(_read_segment).batch(size).get_single_element()
+        return tf.gather(records, shuffle)
+
+    reader = PatientReader(source, read)
+    planned = tf.data.Dataset.from_generator(
+        lambda *args: reader.rows(windows(*args)), output_signature=ROW, args=args
+    )
+    return planned.flat_map(reader.read).prefetch(1).unbatch()
 
 
-def _segment_reader(source: Source) -> Callable[..., tf.data.Dataset]:
-    """A function (shard, first, count) -> dataset of those records, which starts reading at the
-    nearest indexed record.
-    """
-    shards = source.split.shards
-    paths = tf.constant([str(source.folder / shard.file) for shard in shards])
-    index = tf.ragged.constant([shard.index for shard in shards], tf.int64)
-    offsets, rows = index.values, index.row_starts()
-
-    def read(shard: tf.Tensor, first: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
-        # tf.data.TFRecordDataset cannot start inside a file; the operation under it can.
-        variant = tf.raw_ops.TFRecordDatasetV2(
-            filenames=[tf.gather(paths, shard)],
-            compression_type="",
-            buffer_size=READ_BUFFER,
-            byte_offsets=[tf.gather(offsets, tf.gather(rows, shard) + first // INDEX_EVERY)],
-        )
-        dataset = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-        return dataset.skip(first % INDEX_EVERY).take(count)
-
-    return read
+def _read_segment(
+    _: tf.Tensor, first: tf.Tensor, count: tf.Tensor, offset: tf.Tensor, path: tf.Tensor
+) -> tf.data.Dataset:
+    """The records of a segment, given as in `ROW`."""
+    # tf.data.TFRecordDataset cannot start inside a file; the operation under it can.
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=[path], compression_type="", buffer_size=READ_BUFFER, byte_offsets=[offset]
+    )
+    dataset = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+    return dataset.skip(first % INDEX_EVERY).take(count)

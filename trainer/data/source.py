@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 
 from trainer.config import DataConfig
-from trainer.data.manifest import Split
+from trainer.data.cache import ShardCache
+from trainer.data.manifest import INDEX_EVERY, Split
 from trainer.data.order import Segment, consecutive
+from trainer.data.records import read_shard
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Source:
     seed: int
     first_label: int = 0
     """What the records call the first class."""
+    cache: ShardCache | None = None
+    """Where copies of shards are kept on this node."""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -42,3 +46,29 @@ class Source:
         """Shard, and index in it, of a record counted through the split."""
         segment = next(self.segments(record, record + 1))
         return segment.shard, segment.first
+
+    def origin(self, shard: int) -> Path:
+        """The file of a shard in the data folder."""
+        return self.folder / self.split.shards[shard].file
+
+    def path(self, shard: int) -> Path:
+        """The file to read a shard from: a copy of it if one is kept, which may be made first."""
+        if self.cache is None:
+            return self.origin(shard)
+        return self.cache.path(self.split.shards[shard])
+
+    def records(self, segment: Segment, path: Path) -> Iterator[bytes]:
+        """The serialised records of a segment, read from a file of its shard without TensorFlow;
+        fewer if the file ends early.
+
+        Raises:
+            BrokenRecordError: a record that does not fit its checksum.
+            OSError: the file cannot be read.
+        """
+        skipped = segment.first % INDEX_EVERY
+        records = read_shard(path, self.offset(segment))
+        return islice(records, skipped, skipped + segment.count)
+
+    def offset(self, segment: Segment) -> int:
+        """The byte of a segment's shard where the indexed record at or before it begins."""
+        return self.split.shards[segment.shard].index[segment.first // INDEX_EVERY]
