@@ -9,26 +9,36 @@ Everything follows from the files and the options, so the result has the same by
 number of processes and however often it was interrupted.
 """
 
-import fcntl
 import hashlib
-import os
 import shutil
-import signal
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
 import PIL
 
-from trainer.data.manifest import FILE_NAME, SCHEMA, Manifest, Origin, load_manifest
+from trainer.data.manifest import (
+    SCHEMA,
+    Manifest,
+    Origin,
+    empty_classes,
+)
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.entries import Inputs
 from trainer.data.prepare.listing import Listing, Part
+from trainer.data.prepare.output import (
+    begin,
+    check_folder,
+    finished,
+    interruptible,
+    only_writer,
+)
 from trainer.data.prepare.pool import work_through
+from trainer.data.prepare.rejected import FILE_NAME as REJECTED
 from trainer.data.prepare.rejected import Rejections
 from trainer.data.prepare.rules import make_rules
 from trainer.data.prepare.survey import IMAGES, Survey
@@ -43,13 +53,15 @@ from trainer.data.prepare.write import (
 )
 from trainer.data.records import FRAME, shard_name
 from trainer.data.tally import Tally
-from trainer.errors import DataError, TrainerError
+from trainer.errors import DataError
 from trainer.options import WriteOptions
 
 _FIELDS = 300
 """Bytes of a record beside its image: the names and numbers of its Example, about."""
 _SURVEY_TASK = 32
 """Files that one process looks at before it takes the next."""
+_SHOWN = 5
+"""Classes named in a warning."""
 
 
 def prepare(
@@ -70,8 +82,12 @@ def prepare(
         TrainerError: interrupted, with what is done and how to continue.
     """
     rules = make_rules(options)
-    _check_folder(output)
-    with _only_writer(output), tempfile.TemporaryDirectory(prefix="prepare-") as scratch:
+    check_folder(output)
+    with (
+        interruptible(output),
+        only_writer(output),
+        tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
+    ):
         listing = Listing(Path(scratch) / "listing.sqlite")
         listing.fill(inputs, options.seed, held_out)
         parts = listing.parts()
@@ -80,56 +96,23 @@ def prepare(
         for note in inputs.notes:
             print(note, flush=True)
         identity = _identity(listing, inputs, options, rules, held_out)
-        finished = _finished(output, identity)
-        if finished:
+        complete = finished(output, identity)
+        if complete:
             shutil.rmtree(output / PARTS, ignore_errors=True)
-            print(f"{output}: is complete already, version {finished.version}")
-            return finished
-        _begin(output, identity)
+            print(f"{output}: is complete already, version {complete.version}")
+            return complete
+        begin(output, identity)
         common = Common(listing.path, output, inputs.classes, inputs.synsets, rules)
-        with _interruptible(output):
-            seen = _survey(common, parts["train"].files, options.processes)
-            tasks = _shards(common, parts, seen.growth, options.shard_mb)
-            _write(tasks, options.processes, rejections)
-        origin = Origin(command, identity)
-        manifest = _manifest(inputs, tasks, seen, origin, rejections)
+        seen = _survey(common, parts["train"].files, options.processes)
+        tasks = _shards(common, parts, seen.growth, options.shard_mb)
+        _write(tasks, options.processes, rejections)
         rejections.save(output)
+        manifest = _manifest(inputs, tasks, seen, Origin(command, identity), rejections)
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)
     _tell(output, manifest, rejections)
     return manifest
-
-
-def _check_folder(output: Path) -> None:
-    if output.exists() and not output.is_dir():
-        raise DataError(f"{output}: is not a folder; choose another --output")
-    if (output / FILE_NAME).exists() or (output / PARTS).exists() or not output.exists():
-        return
-    if any(output.iterdir()):
-        raise DataError(f"{output}: is not empty and holds no {FILE_NAME}; choose another --output")
-
-
-@contextmanager
-def _only_writer(output: Path) -> Iterator[None]:
-    """Keep two commands from writing the same folder, where its file system has locks."""
-    existed = (output / FILE_NAME).exists()
-    folder = output if existed else output / PARTS
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TrainerError(f"{output}: another process is writing there; wait for it") from None
-        except OSError:
-            print(f"note: {output} has no locks; make sure that nothing else writes there")
-        yield
-    finally:
-        os.close(lock)
-        with suppress(OSError):
-            # Nothing has begun if it is empty.
-            (output / PARTS).rmdir()
 
 
 def _check_parts(inputs: Inputs, parts: dict[str, Part], rejections: Rejections) -> None:
@@ -149,65 +132,6 @@ def _identity(
     shaping = (SCHEMA, PIL.__version__, inputs.classes, inputs.synsets, rules, options.seed,
                options.shard_mb, held_out, listing.hash())  # fmt: skip
     return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
-
-
-def _finished(output: Path, identity: str) -> Manifest | None:
-    if not (output / FILE_NAME).exists():
-        return None
-    manifest = load_manifest(output)
-    if manifest.origin.inputs != identity:
-        raise DataError(
-            f"{output}: holds another data set, or one of other files or options; remove it or"
-            " choose another --output"
-        )
-    return manifest
-
-
-def _begin(output: Path, identity: str) -> None:
-    """Note what the shards that will come belong to, or make sure that it is the same."""
-    begun = output / PARTS / "inputs"
-    if not begun.exists():
-        partial = begun.with_suffix(".partial")
-        partial.write_text(identity)
-        partial.replace(begun)
-    elif begun.read_text() != identity:
-        raise DataError(
-            f"{output}: was begun with other files or options; give the same again, or remove it"
-        )
-
-
-@contextmanager
-def _interruptible(output: Path) -> Iterator[None]:
-    """Say how to go on when a person or a system interrupts."""
-
-    def end(number: int, _: object) -> None:
-        raise _InterruptedError(number)
-
-    try:
-        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:
-        # Only a process's main thread gets signals; in another there is nothing to catch.
-        before = {}
-    try:
-        yield
-    except _InterruptedError as caught:
-        done = sum(1 for _ in (output / PARTS).glob("*.json"))
-        error = TrainerError(
-            f"interrupted with {done:,} shards finished; the same command continues there"
-        )
-        error.exit_code = 128 + caught.number
-        raise error from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _InterruptedError(BaseException):
-    """A signal asked the command to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def _survey(common: Common, files: int, processes: int) -> Survey:
@@ -287,6 +211,9 @@ def _manifest(
         treatment.update(part.treatment)
     if rejections.count:
         treatment["rejected"] = rejections.count
+    for split, tally in tallies.items():
+        if not sum(tally.class_counts):
+            raise DataError(f"{split}: has no usable image; {output / REJECTED} says why")
     mean, deviation = seen.pixels.mean_and_deviation()
     return Manifest(
         classes=inputs.classes,
@@ -308,6 +235,12 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
             f"{name}: {split.examples:,} images in {count:,} shard{'s' * (count > 1)} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
+        empty = empty_classes(manifest, name)
+        if empty:
+            shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
+            print(
+                f"warning: no images in {name} of {len(empty):,} classes: {shown}", file=sys.stderr
+            )
     print(_listed({k: n for k, n in manifest.origin.treatment.items() if k != "rejected"}))
     rejections.tell(output)
     print(f"{output}: {len(manifest.classes):,} classes, version {manifest.version}")

@@ -12,7 +12,9 @@ from trainer.options import PrepareFolderOptions
 
 _TRAIN = ("train", "training")
 _HELD_OUT = ("validation", "val", "valid", "test", "testing")
-"""Names of the folder to evaluate on, the first that is there."""
+"""Names of the folder to evaluate on, the first that is there, in any case."""
+_HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
+"""What file managers and archives leave behind, beside names with a dot in front."""
 
 
 def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
@@ -40,16 +42,17 @@ def folder_inputs(root: Path) -> Inputs:
     """
     root = root.resolve()
     above = _folders(root)
-    train = next((name for name in _TRAIN if name in above), None)
-    held_out = [name for name in _HELD_OUT if name in above]
+    lower = {name.lower(): name for name in above}
+    train = next((lower[name] for name in _TRAIN if name in lower), None)
+    held_out = next((lower[name] for name in _HELD_OUT if name in lower), None)
     notes = []
     if train and held_out:
-        splits = {"train": root / train, "validation": root / held_out[0]}
-        left = [name for name in above if name not in (train, held_out[0])]
-        if held_out[0].startswith("test"):
-            notes.append(f"{held_out[0]}/ is evaluated on, as there is no validation/")
+        splits = {"train": root / train, "validation": root / held_out}
+        left = [_shown(name) for name in above if name not in (train, held_out)]
+        if held_out.lower().startswith("test"):
+            notes.append(f"{held_out}/ is evaluated on, as there is no validation/")
         if left:
-            notes.append(f"left alone beside {train}/ and {held_out[0]}/: {', '.join(left)}")
+            notes.append(f"left alone beside {train}/ and {held_out}/: {', '.join(left)}")
     elif train and above == [train]:
         splits = {"": root / train}
     else:
@@ -70,36 +73,76 @@ def folder_inputs(root: Path) -> Inputs:
 
 
 def _folders(folder: Path) -> list[str]:
-    return sorted(e.name for e in os.scandir(folder) if e.is_dir() and not e.name.startswith("."))
+    with os.scandir(folder) as found:
+        return sorted(item.name for item in found if item.is_dir() and not _is_hidden(item.name))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in _HIDDEN
+
+
+def _shown(name: str) -> str:
+    """A name that can be printed, even if it is not UTF-8."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _list(
     split: str, folder: Path, root: Path, labels: dict[str, int]
 ) -> Iterator[Entry | Refusal]:
-    """Everything below a split's folder, without following links to folders or out of the root."""
+    """Everything below a split's folder, without following links to folders or out of the root.
+
+    Raises:
+        DataError: the storage fails.
+    """
     pending = [""]
     while pending:
         inside = pending.pop()
         try:
-            found = list(os.scandir(folder / inside))
-        except OSError as error:
+            with os.scandir(folder / inside) as found:
+                for item in found:
+                    name = f"{inside}/{item.name}" if inside else item.name
+                    fault = _fault(item, root)
+                    if fault:
+                        yield Refusal(split, name, fault)
+                    elif item.is_dir():
+                        pending.append(name)
+                    else:
+                        yield _entry(split, name, item, labels)
+        except PermissionError as error:
             yield Refusal(split, inside, f"cannot be listed ({error.strerror})")
-            continue
-        for item in found:
-            name = f"{inside}/{item.name}" if inside else item.name
-            if item.name.startswith(".") or item.name in ("Thumbs.db", "desktop.ini"):
-                yield Refusal(split, name, HIDDEN)
-            elif item.is_symlink() and not Path(item.path).resolve().is_relative_to(root):
-                yield Refusal(split, name, "is a link that leads out of the folder")
-            elif item.is_dir() and item.is_symlink():
-                yield Refusal(split, name, "is a link to a folder")
-            elif item.is_dir():
-                pending.append(name)
-            elif not item.is_file():
-                yield Refusal(split, name, "is no file, or a link to nothing")
-            elif not inside:
-                yield Refusal(split, name, "lies in no class's folder")
-            else:
-                status = item.stat()
-                label = labels[name.split("/", 1)[0]]
-                yield Entry(split, name, label, item.path, 0, status.st_size, status.st_mtime_ns)
+        except OSError as error:
+            # Nobody knows how much would be left out.
+            raise DataError(
+                f"{folder / inside}: cannot be listed ({error.strerror}); the same command"
+                " continues once it can"
+            ) from error
+
+
+def _fault(item: "os.DirEntry[str]", root: Path) -> str:
+    """Why something in a folder is left out, whatever is in it; empty if it is not."""
+    if _is_hidden(item.name):
+        return HIDDEN
+    try:
+        if item.is_symlink():
+            if not Path(os.path.realpath(item.path)).is_relative_to(root):
+                return "is a link that leads out of the folder"
+            if item.is_dir():
+                return "is a link to a folder"
+        if not item.is_dir() and not item.is_file():
+            return "is no file, or a link to nothing"
+    except OSError as error:
+        return f"cannot be looked at ({error.strerror})"
+    return ""
+
+
+def _entry(
+    split: str, name: str, item: "os.DirEntry[str]", labels: dict[str, int]
+) -> Entry | Refusal:
+    first, _, rest = name.partition("/")
+    if not rest or first not in labels:
+        return Refusal(split, name, "lies in no class's folder")
+    try:
+        status = item.stat()
+    except OSError as error:
+        return Refusal(split, name, f"cannot be looked at ({error.strerror})")
+    return Entry(split, name, labels[first], item.path, 0, status.st_size, status.st_mtime_ns)

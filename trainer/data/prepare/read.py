@@ -1,6 +1,7 @@
 """The bytes of a file, wherever it lies."""
 
 import os
+import sys
 import time
 
 from trainer.data.prepare.encode import RejectedError
@@ -43,12 +44,16 @@ class Reader:
                         f"{_place(entry)}: cannot be read ({error.strerror}); the same command"
                         " continues once it can"
                     ) from error
-                print(f"warning: {_place(entry)}: {error.strerror}; again in {pause:.0f} s")
+                print(
+                    f"warning: {_place(entry)}: {error.strerror}; again in {pause:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 time.sleep(pause)
         if len(data) != entry.size:
             raise DataError(
-                f"{_place(entry)}: has changed since it was listed; start again once nothing writes"
-                " there"
+                f"{_place(entry)}: has changed since it was listed; once nothing writes there,"
+                " start again with an empty --output"
             )
         return data
 

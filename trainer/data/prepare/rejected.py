@@ -17,9 +17,11 @@ class Rejections:
     """All files of a data set that are left out."""
 
     def __init__(self, refused: Iterable[Refusal], usable: int, options: WriteOptions) -> None:
-        self._all = list(refused)
-        self.total = usable + len(self._all)
-        """Files that were found, usable or not."""
+        self._all: list[Refusal] = []
+        self._counted: list[Refusal] = []
+        self.add(refused)
+        self.total = usable + len(self._counted)
+        """Files that were found, usable or not, but for hidden ones."""
         self._text = options.max_rejected
         self._allowed = allowed_rejections(options.max_rejected, self.total)
 
@@ -27,14 +29,14 @@ class Rejections:
     def count(self) -> int:
         return len(self._all)
 
-    @property
-    def _counted(self) -> list[Refusal]:
-        """Those that say something about the data set: not the hidden files of a file manager."""
-        return [refusal for refusal in self._all if refusal.reason != HIDDEN]
-
     def add(self, more: Iterable[Refusal]) -> None:
-        """Leave out more files."""
-        self._all += more
+        """Leave out more files; hidden ones, which file managers leave behind, are listed but say
+        nothing about the data set, and are not counted.
+        """
+        for refusal in more:
+            self._all.append(refusal)
+            if refusal.reason != HIDDEN:
+                self._counted.append(refusal)
 
     def check(self, output: Path) -> None:
         """Make sure that not too many are left out.
@@ -42,15 +44,16 @@ class Rejections:
         Raises:
             DataError: there are more than --max-rejected; they are listed in rejected.csv.
         """
-        counted = self._counted
-        if len(counted) <= self._allowed:
+        if len(self._counted) <= self._allowed:
             return
         self.save(output)
-        shown = "".join(f"\n  - {_name(r)} {r.reason}" for r in sorted(counted, key=_key)[:_SHOWN])
+        first = sorted(self._counted, key=_key)[:_SHOWN]
+        shown = "".join(f"\n  - {_name(refusal)} {refusal.reason}" for refusal in first)
         raise DataError(
-            f"{len(counted):,} of {self.total:,} files are no usable images, more than"
+            f"{len(self._counted):,} of {self.total:,} files are no usable images, more than"
             f" --max-rejected {self._text}; {output / FILE_NAME} lists those found so far:{shown}\n"
-            "Mend or remove them, or allow more: the same command continues"
+            "Allow more, and the same command continues; or mend or remove them, and start again"
+            " with an empty --output"
         )
 
     def example(self) -> str:
@@ -68,7 +71,7 @@ class Rejections:
         if not self._all:
             path.unlink(missing_ok=True)
             return
-        with path.open("w", newline="", errors="surrogateescape") as file:
+        with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(["split", "name", "reason"])
             rows.writerows((r.split, r.name, r.reason) for r in sorted(self._all, key=_key))

@@ -1,6 +1,7 @@
 """From texts of the command line to what becomes of images. Pure."""
 
 import re
+from fractions import Fraction
 from math import floor
 
 from trainer.data.prepare.encode import Rules
@@ -46,8 +47,9 @@ def allowed_rejections(text: str, files: int) -> int:
         ValueError: the text is neither.
     """
     percent = _PERCENT.fullmatch(text)
-    if percent and float(percent[1]) <= 100:
-        return floor(files * float(percent[1]) / 100)
+    # 0.57% of 100,000 are 570, of which a float would make 569.
+    if percent and Fraction(percent[1]) <= 100:
+        return floor(files * Fraction(percent[1]) / 100)
     if not text.isdecimal():
         raise ValueError(f"{text!r} must be a number of files, or a percentage such as 1%")
     return int(text)

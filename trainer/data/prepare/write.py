@@ -15,6 +15,7 @@ from trainer.data.prepare.read import Reader
 from trainer.data.prepare.survey import Survey, look_at
 from trainer.data.records import Record, ShardWriter, to_example
 from trainer.data.tally import Tally
+from trainer.errors import TrainerError
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; gone when the data set is complete."""
@@ -93,6 +94,10 @@ def write_shard(task: Task, advance: Advance) -> Written:
     """Write one shard, make sure that it is on disk, and only then its description.
 
     The shard has its final name from the start, as mounted object stores copy what is renamed.
+
+    Raises:
+        DataError: a file has changed, or cannot be read now.
+        TrainerError: the shard cannot be written.
     """
     common, reader = task.common, Reader()
     tally, treatment = Tally.empty(len(common.classes)), Counter[str]()
@@ -122,6 +127,11 @@ def write_shard(task: Task, advance: Advance) -> Written:
             writer.sync()
         written = Written(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
         written.save(part_file(common.output, task.file))
+    except OSError as error:
+        raise TrainerError(
+            f"{common.output / task.file}: cannot be written ({error.strerror}); the same command"
+            " continues once it can"
+        ) from error
     finally:
         reader.close()
         listing.close()
