@@ -53,6 +53,20 @@ def test_an_image_is_kept_to_the_byte_or_converted(kind):
     assert difference.mean() <= 3
 
 
+@pytest.mark.parametrize("kind", [kind for kind in SAMPLES if "JPEG" in kind])
+def test_a_jpeg_whose_header_says_all_is_kept_as_pillow_would_have_it(kind, monkeypatch):
+    sample = SAMPLES[kind]
+    quickly = encode(sample.data, sample.name, RULES)
+    monkeypatch.setattr("trainer.data.prepare.encode.plain_jpeg", lambda _: None)
+    assert encode(sample.data, sample.name, RULES) == quickly
+
+
+def test_a_plain_jpeg_is_not_looked_at_by_pillow(monkeypatch):
+    monkeypatch.setattr(Image, "open", None)
+    for kind in ("JPEG", "grey JPEG", "JPEG in RGB", "progressive JPEG"):
+        assert encode(SAMPLES[kind].data, "a.jpg", RULES).treatment == SAMPLES[kind].treatment
+
+
 @pytest.mark.slow
 def test_the_reader_of_training_sees_what_a_person_would_see():
     # Imported here, as it takes seconds and the other tests do without.

@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from trainer.data.example import Example
 from trainer.data.manifest import INDEX_EVERY, Shard, Split
 from trainer.data.tally import Tally
+from trainer.data.wire import bytes_feature, bytes_header, example_header, int_feature, known_text
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -62,28 +63,33 @@ class BrokenRecordError(ValueError):
 
 def to_example(record: Record) -> bytes:
     """Serialise a record."""
-    example = Example()
-    feature = example.features.feature
-    feature["image/encoded"].bytes_list.value.append(record.encoded)
-    for key, text in (
-        ("image/format", record.format),
-        ("image/colorspace", "RGB"),
-        ("image/filename", record.filename),
-        ("image/class/text", record.text),
-        ("image/class/synset", record.synset),
-    ):
-        if text or key != "image/class/synset":
-            # A name that is not UTF-8 is kept as the bytes that the file system gave.
-            feature[key].bytes_list.value.append(text.encode(errors="surrogateescape"))
-    for key, number in (
-        ("image/height", record.height),
-        ("image/width", record.width),
-        ("image/channels", 3),
-        ("image/class/label", record.label),
-    ):
-        feature[key].int64_list.value.append(number)
-    # The order of a protocol buffer's map is not fixed unless asked for, and shards are hashed.
-    return bytes(example.SerializeToString(deterministic=True))
+    return b"".join(example_parts(record))
+
+
+def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
+    """Serialise a record: what stands before its image, the image, and what stands behind it.
+
+    The features are in the order of their names, as protobuf has them if it is asked for the same
+    bytes each time.
+    """
+    encoded = record.encoded
+    before = (
+        int_feature("image/channels", 3)
+        + int_feature("image/class/label", record.label)
+        + (known_text("image/class/synset", record.synset) if record.synset else b"")
+        + known_text("image/class/text", record.text)
+        + known_text("image/colorspace", "RGB")
+        + bytes_header("image/encoded", len(encoded))
+    )
+    behind = (
+        # A name that is not UTF-8 is kept as the bytes that the file system gave.
+        bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
+        + known_text("image/format", record.format)
+        + int_feature("image/height", record.height)
+        + int_feature("image/width", record.width)
+    )
+    head = example_header(len(before) + len(encoded) + len(behind))
+    return head + before, encoded, behind
 
 
 def from_example(serialized: bytes) -> Record:
@@ -148,15 +154,19 @@ class ShardWriter:
     ) -> None:
         self._file.close()
 
-    def write(self, serialized: bytes) -> None:
-        """Append a record."""
+    def write(self, *serialized: bytes) -> None:
+        """Append a record, which may be given in parts."""
         if self._examples % INDEX_EVERY == 0:
             self._index.append(self._bytes)
-        length = struct.pack("<Q", len(serialized))
-        head = length + _FOOTER.pack(_masked_crc(length))
-        parts = (head, serialized, _FOOTER.pack(_masked_crc(serialized)))
+        size, crc = 0, 0
+        for part in serialized:
+            size += len(part)
+            crc = google_crc32c.extend(crc, part)
+        length = struct.pack("<Q", size)
+        head = length + _FOOTER.pack(_masked(google_crc32c.value(length)))
+        parts = (head, *serialized, _FOOTER.pack(_masked(crc)))
+        size += FRAME
         written = os.writev(self._file.fileno(), parts)
-        size = len(serialized) + FRAME
         if written < size:
             rest = memoryview(b"".join(parts))
             while written < size:
@@ -258,7 +268,7 @@ def write_shard(path: Path, records: Iterable[Record], tally: Tally) -> Shard:
     """Write one TFRecord file, count its records in `tally`, and describe it."""
     with ShardWriter(path) as writer:
         for record in records:
-            writer.write(to_example(record))
+            writer.write(*example_parts(record))
             tally.add(record.label, record.format, record.height, record.width)
     return writer.shard()
 
@@ -286,6 +296,9 @@ def shard_name(split: str, number: int, shards: int) -> str:
 
 
 def _masked_crc(data: bytes) -> int:
-    """TFRecord's checksum: CRC32C, rotated and shifted so that no record contains its own."""
-    crc = int(google_crc32c.value(data))
+    return _masked(google_crc32c.value(data))
+
+
+def _masked(crc: int) -> int:
+    """TFRecord's checksum from CRC32C: rotated and shifted so that no record contains its own."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

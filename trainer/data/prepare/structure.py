@@ -1,9 +1,42 @@
 """What the bytes of a JPEG or a PNG say about it without a decoder. Standard library only."""
 
 import zlib
+from typing import NamedTuple
 
 _NO_FRAME = (0xC4, 0xC8, 0xCC)
 """Markers among those of frames that start something else."""
+
+
+class Frame(NamedTuple):
+    """What the frame of a JPEG says."""
+
+    process: int
+    """See `jpeg_process`."""
+    height: int
+    width: int
+
+
+def plain_jpeg(data: bytes) -> Frame | None:
+    """The frame of a JPEG of 8 bits in grey or three colours, up to progressive ones, that says
+    nothing of how it is turned; none if it is another, or anything about it is strange.
+    """
+    place, frame = 2, None
+    while place + 10 <= len(data) and data[place] == 0xFF:
+        marker, start = data[place + 1], place + 4
+        if marker == 0xDA:
+            return frame
+        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            height = data[start + 1] << 8 | data[start + 2]
+            width = data[start + 3] << 8 | data[start + 4]
+            plain = marker <= 0xC2 and data[start] == 8 and data[start + 5] in (1, 3)
+            if frame or not plain or not height or not width:
+                return None
+            frame = Frame(marker, height, width)
+        elif marker == 0xE1 or marker < 0xC0:
+            # EXIF or XMP, which may say how to turn it; or something that has no length.
+            return None
+        place += 2 + (data[place + 2] << 8 | data[place + 3])
+    return None
 
 
 def jpeg_process(data: bytes) -> int:

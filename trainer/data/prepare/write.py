@@ -13,7 +13,7 @@ from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.survey import Survey, look_at
-from trainer.data.records import Record, ShardWriter, to_example
+from trainer.data.records import Record, ShardWriter, example_parts
 from trainer.data.tally import Tally
 from trainer.errors import TrainerError
 
@@ -121,7 +121,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
                     entry.name,
                     common.synsets[entry.label] if common.synsets else "",
                 )
-                writer.write(to_example(record))
+                writer.write(*example_parts(record))
                 tally.add(entry.label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
             writer.sync()
