@@ -219,7 +219,7 @@ class LogConfig:
 class TrainConfig:
     """One training run."""
 
-    preset: Literal["digits", "synthetic", "imagenet-1gpu", "imagenet-ndv2"] = "digits"
+    preset: Literal["digits", "images", "synthetic", "imagenet-1gpu", "imagenet-ndv2"] = "digits"
     """The preset that the other options are changes of."""
 
     name: str | None = None

@@ -29,6 +29,10 @@ class StopRequest:
         if self.signal is not None:
             tell()
 
+    def detach(self) -> None:
+        """Call nothing any more, and keep nothing alive."""
+        self._tell = None
+
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self.signal is not None:
             if number == signal.SIGINT:

@@ -1,5 +1,6 @@
 """One training run, from top to bottom."""
 
+import gc
 import signal
 from dataclasses import replace
 from datetime import datetime
@@ -55,6 +56,9 @@ def train(config: TrainConfig) -> int:
                 f"rank {communicator.rank}: another rank ended: {first_line}"
             ) from error
         raise
+    stop.detach()
+    # What generates records calls Python as it ends, so it must end before Python does.
+    gc.collect()
     communicator.shutdown()
     return status
 
