@@ -1,0 +1,282 @@
+"""What `python -m trainer prepare folder` costs an image, beside a copy of the bytes and beside the
+usual converter, and the memory that it needs.
+
+    .venv-trainer/bin/python -m benchmarks.prepare --scratch /dev/shm --json build/prepare.json
+
+Makes 1,000 photographs (benchmarks/photos.py) and gives each 10 and 20 names by hard links. The
+difference between both is the cost of an image; what is left is fixed: the start, and the look at
+512 images. Processor time is that of a whole command with all its processes, but that of the
+converter leaves out TensorFlow's import, and so needs the 1,000 alone. Scratch files in memory keep
+the disk out of it, which is still busy with one turn while the next is measured.
+
+The converter works as those that come with TensorFlow's examples (build_imagenet_data.py): one
+process decodes every image to learn its size and writes a record.
+
+Memory is the sum of what all processes hold resident, which counts twice what they share, at its
+highest, looked at every 50 ms; with 10,000 and with 100,000 images of 100 x 75 pixels.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.photos import crops, write_photos
+from trainer.benchmark.measure import Sample, Samples, columns, ratio, spread, table, write_json
+from trainer.environment import environment
+
+PHOTOS = 1000
+TIMES = (10, 20)
+"""Names that each photograph has in the two folders."""
+OURS, ALONE = "prepare folder", "the same by 1 process"
+COPY, USUAL = "copy of the bytes", "usual converter"
+FASTER, COPIES = 6, 2.0
+"""Goals: how many times less processor time than the usual converter, and how many times that of a
+copy at most."""
+SMALL, SMALL_SIZE = 100, (100, 75)
+COUNTS = (10_000, 100_000)
+MEMORY_MB, GROWTH = 500, 1.10
+"""Goals: memory at most, and with ten times the images over that with fewer."""
+
+COPYING = """
+import os, sys
+with open(sys.argv[2], "wb") as output:
+    for folder, _, names in os.walk(sys.argv[1]):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                output.write(file.read())
+"""
+
+CONVERTING = """
+import os, sys, time
+import tensorflow as tf
+
+def feature(value):
+    if isinstance(value, int):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+
+tf.io.decode_jpeg(tf.io.encode_jpeg(tf.zeros([8, 8, 3], tf.uint8)), channels=3)
+cpu, wall, images = time.process_time(), time.perf_counter(), 0
+with tf.io.TFRecordWriter(sys.argv[2]) as writer:
+    for label, name in enumerate(sorted(os.listdir(sys.argv[1]))):
+        for file in os.listdir(os.path.join(sys.argv[1], name)):
+            with tf.io.gfile.GFile(os.path.join(sys.argv[1], name, file), "rb") as opened:
+                data = opened.read()
+            height, width, channels = tf.io.decode_jpeg(data, channels=3).shape
+            writer.write(tf.train.Example(features=tf.train.Features(feature={
+                "image/height": feature(height),
+                "image/width": feature(width),
+                "image/colorspace": feature(b"RGB"),
+                "image/channels": feature(channels),
+                "image/class/label": feature(label),
+                "image/class/text": feature(name.encode()),
+                "image/format": feature(b"JPEG"),
+                "image/filename": feature(file.encode()),
+                "image/encoded": feature(data),
+            })).SerializeToString())
+            images += 1
+cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+print(1000 * cpu / images, 1000 * wall / images)
+"""
+
+
+def prepare_command(folder: Path, output: Path) -> list[str]:
+    """Our command line."""
+    options = ["--input", str(folder), "--output", str(output)]
+    return [sys.executable, "-m", "trainer", "prepare", "folder", *options]
+
+
+def alone_command(folder: Path, output: Path) -> list[str]:
+    """Our command line without the cores in each other's way."""
+    return [*prepare_command(folder, output), "--processes", "1"]
+
+
+def copy_command(folder: Path, output: Path) -> list[str]:
+    """Plain Python that reads each file and writes it."""
+    return [sys.executable, "-I", "-S", "-c", COPYING, str(folder), str(output)]
+
+
+def multiply(photos: Path, folder: Path, times: int) -> None:
+    """Give each file so many names, in the same classes."""
+    for photo in photos.glob("*/*"):
+        place = folder / photo.parent.name
+        place.mkdir(parents=True, exist_ok=True)
+        for number in range(times):
+            os.link(photo, place / f"{photo.stem}-{number}{photo.suffix}")
+
+
+def timed(command: Sequence[str]) -> tuple[float, float]:
+    """Processor and elapsed seconds of a command with all the processes that it starts."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
+    """Let all take turns.
+
+    Args:
+        photos: folder of the photographs.
+        scratch: folder for their other names and for what is written.
+        rounds: how often each is measured.
+
+    Returns:
+        samples: milliseconds an image; seconds: processor seconds of the whole commands, by name
+        and number of images.
+    """
+    number = sum(1 for _ in photos.glob("*/*"))
+    folders = {number * times: scratch / f"{number * times}" for times in TIMES}
+    for images, folder in folders.items():
+        multiply(photos, folder, images // number)
+    few, many = folders
+    commands = {OURS: prepare_command, ALONE: alone_command, COPY: copy_command}
+    samples: Samples = {name: [] for name in (*commands, USUAL)}
+    seconds: dict[str, list[dict[int, float]]] = {name: [] for name in commands}
+    for turn in range(rounds):
+        for name, command in commands.items():
+            found = {}
+            for images, folder in folders.items():
+                with tempfile.TemporaryDirectory(dir=scratch) as output:
+                    found[images] = timed(command(folder, Path(output) / "written"))
+            cpu, wall = (
+                1000 * (more - less) / (many - few)
+                for less, more in zip(found[few], found[many], strict=True)
+            )
+            samples[name].append(Sample(cpu, wall))
+            seconds[name].append({images: each[0] for images, each in found.items()})
+        with tempfile.TemporaryDirectory(dir=scratch) as output:
+            arguments = [str(photos), str(Path(output) / "written")]
+            cpu, wall = map(
+                float,
+                subprocess.run(
+                    [sys.executable, "-c", CONVERTING, *arguments],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+                ).stdout.split(),
+            )
+            samples[USUAL].append(Sample(cpu, wall))
+        print(f"round {turn + 1} of {rounds}", flush=True)
+    return {"samples": samples, "seconds": seconds}
+
+
+def measure_memory(scratch: Path) -> dict[int, float]:
+    """MB of all processes of our command at their highest, by number of images."""
+    small = scratch / "small"
+    for number, (name, image, quality) in enumerate(crops(SMALL)):
+        path = small / name / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.resize(SMALL_SIZE).save(path, quality=quality)
+    peaks = {}
+    for count in COUNTS:
+        folder = scratch / f"small-{count}"
+        multiply(small, folder, count // SMALL)
+        with tempfile.TemporaryDirectory(dir=scratch) as output:
+            peaks[count] = peak_mb(prepare_command(folder, Path(output) / "written"))
+    return peaks
+
+
+def peak_mb(command: Sequence[str]) -> float:
+    """The most that a command and all that it starts hold resident together."""
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(resident(pid) for pid in family(process.pid)))
+            time.sleep(0.05)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)}: ended with status {process.returncode}")
+    return peak / 1e6
+
+
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(each for child in children for each in family(int(child)))]
+
+
+def resident(pid: int) -> int:
+    """Bytes that a process holds resident; 0 if it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * resource.getpagesize()
+
+
+def show(
+    samples: Samples,
+    seconds: Mapping[str, Sequence[Mapping[int, float]]],
+    peaks: Mapping[int, float],
+) -> str:
+    """The tables, and whether the goals are reached."""
+    less = spread([1 / each for each in _ratios(samples, OURS, USUAL)])
+    fixed = {
+        name: spread([_fixed(counts) for counts in rounds]).text()
+        for name, rounds in seconds.items()
+    }
+    few, many = (peaks[count] for count in COUNTS)
+    rows = [["images", "MB at the highest"]]
+    rows += [[f"{count:,}", f"{peaks[count]:.0f}"] for count in COUNTS]
+    return "\n".join(
+        [
+            table(samples, "image", [COPY, USUAL]),
+            "",
+            columns([["", "fixed CPU seconds"], *([name, text] for name, text in fixed.items())]),
+            "",
+            columns(rows),
+            "",
+            f"{OURS} needs {less.text()} times less than {USUAL}; the goal is at least {FASTER}",
+            f"{OURS} / {COPY} {ratio(samples, OURS, COPY).text()}; the goal is at most {COPIES}",
+            f"memory {max(few, many):.0f} MB; the goal is below {MEMORY_MB}",
+            f"ten times the images need {many / few:.2f} times that; the goal is at most {GROWTH}",
+        ]
+    )
+
+
+def _ratios(samples: Samples, name: str, reference: str) -> list[float]:
+    pairs = zip(samples[name], samples[reference], strict=True)
+    return [one.cpu_ms / other.cpu_ms for one, other in pairs]
+
+
+def _fixed(counts: Mapping[int, float]) -> float:
+    """Seconds of a command without any images, by a straight line through both sizes."""
+    (few, less), (many, more) = counts.items()
+    return less - few * (more - less) / (many - few)
+
+
+def main() -> None:
+    """Measure, print the tables, write the raw rounds."""
+    layout = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--photos", type=Path, help="folder that benchmarks.photos has written")
+    parser.add_argument("--scratch", type=Path, help="folder for 3 GB, on the disk of --photos")
+    parser.add_argument("--json")
+    given = parser.parse_args()
+    started_on = environment()
+    with tempfile.TemporaryDirectory(dir=given.scratch) as folder:
+        scratch = Path(folder)
+        photos = given.photos or scratch / "photos"
+        if given.photos is None:
+            write_photos(photos, PHOTOS)
+        times = measure_times(photos, scratch, given.rounds)
+        peaks = measure_memory(scratch)
+    print("\n" + show(**times, peaks=peaks))
+    options = {"rounds": given.rounds, "photos": PHOTOS, "times": TIMES}
+    write_json(given.json, "prepare", started_on, options=options, **times, peaks_mb=peaks)
+
+
+if __name__ == "__main__":
+    main()
