@@ -12,9 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
 PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors", "contradictions"]
-PURE += ["data.order", "data.manifest", "data.source", "environment", "metrics"]
+PURE += ["data.order", "data.manifest", "data.tally", "environment", "metrics"]
 PURE += ["report.data", "report.outcome", "report.panels", "data.meaning", "exported", "options"]
-PURE += ["benchmark.options"]
+PURE += ["benchmark.options", "data.prepare.entries"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 
 
