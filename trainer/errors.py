@@ -35,6 +35,10 @@ class CheckpointError(TrainerError):
     exit_code = 4
 
 
+class SupersededError(CheckpointError):
+    """A later attempt of the same run has begun, so this one may change nothing any more."""
+
+
 class NonFiniteError(TrainerError):
     """The loss or a gradient became infinite or not a number."""
 

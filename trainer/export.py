@@ -18,7 +18,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer import __version__
-from trainer.checkpoint import Tensors, snapshot
+from trainer.checkpoints.tensors import Tensors
+from trainer.checkpoints.variables import snapshot
 from trainer.config import TrainConfig
 from trainer.data.meaning import Meaning
 from trainer.errors import DataError, TrainerError

@@ -6,7 +6,9 @@ from typing import Literal
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.checkpoint import Checkpoint, Tensors, restore
+from trainer.checkpoints.content import Checkpoint
+from trainer.checkpoints.tensors import Tensors
+from trainer.checkpoints.variables import restore
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.model.resnet import build_resnet

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.checkpoint import CheckpointFolder
+from trainer.checkpoints.folder import CheckpointFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 300

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tf_keras as keras
 
-from trainer.checkpoint import snapshot
+from trainer.checkpoints.variables import snapshot
 from trainer.config import TrainConfig
 from trainer.model.resnet import build_resnet
 from trainer.preflight import Prepared, prepare

@@ -141,7 +141,7 @@ def test_the_final_weights_can_be_the_best_even_if_only_they_are_evaluated(tmp_p
     options = ["--checkpoint", "best", "--data-dir", str(elsewhere)]
     evaluated = run_trainer("evaluate", *options, cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
-    assert "step-0000000090: top-1" in evaluated.stdout
+    assert "step-0000000090.a1: top-1" in evaluated.stdout
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Checkpoints: complete or absent, verified before they are used, written while it trains."""

@@ -1,0 +1,224 @@
+"""All checkpoints of a run, which several attempts may have written, or be writing."""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from trainer.checkpoints import content, index
+from trainer.checkpoints.content import Checkpoint
+from trainer.checkpoints.files import Files, LocalFiles, warn
+from trainer.checkpoints.names import (
+    Key,
+    checkpoint_name,
+    highest_attempt,
+    key_of,
+    marker_name,
+)
+from trainer.checkpoints.retention import Entry, best, to_delete
+from trainer.checkpoints.tensors import Array, nbytes
+from trainer.errors import CheckpointError, SupersededError
+
+
+class CheckpointFolder:
+    """The folder `checkpoints` of a run.
+
+    An attempt claims a number before it looks for what to continue from. From then on an earlier
+    one that still lives, on a node that was given up perhaps, neither writes nor deletes: before
+    each of its changes it looks for traces of later attempts. Neither locks nor renames are needed,
+    which a mount of an object store has not got.
+    """
+
+    def __init__(self, folder: Path, files: Files | None = None) -> None:
+        self.folder = folder
+        self._files = files or LocalFiles()
+        self._verified: dict[Path, Checkpoint | Entry] = {}
+        self._claimed: tuple[int, bytes] | None = None
+
+    def claim(self) -> int:
+        """Begin an attempt; earlier ones write and delete nothing from now on.
+
+        Returns:
+            Its number, from 1.
+        """
+        self._files.make_folder(self.folder)
+        token = uuid4().hex.encode()
+        for attempt in count(highest_attempt(self._names()) + 1):
+            with suppress(FileExistsError):
+                self._files.write(self.folder / marker_name(attempt), [token])
+                break
+        self._claimed = attempt, token
+        return attempt
+
+    def save(
+        self,
+        step: int,
+        tensors: Mapping[str, Array],
+        meta: Mapping[str, Any],
+        attempt: int | None = None,
+    ) -> Checkpoint:
+        """Write a checkpoint; returns when it is on disk.
+
+        A valid one of this step and attempt stays as it is: an attempt passes a step once, so the
+        state is the same.
+
+        Args:
+            step: steps done.
+            tensors: copies of the state, never views of live variables.
+            meta: plain data to be stored with them.
+            attempt: who writes; none is the one that was claimed, or the latest that left a trace.
+
+        Raises:
+            OSError: it cannot be written; nothing of it stays, and what was there is untouched.
+            SupersededError: a later attempt has begun; nothing more is written or deleted.
+        """
+        attempt = attempt or self._attempt()
+        key = Key(attempt, step)
+        path = self.folder / checkpoint_name(key)
+        self._files.make_folder(self.folder)
+        if path.name in self._names_of(attempt):
+            self._verified.pop(path, None)
+            there = self._look(path)
+            if isinstance(there, Checkpoint):
+                return there
+            content.remove(self._files, path)
+        self._refuse_if_full(path, nbytes(tensors))
+        try:
+            saved, done = content.write_data(self._files, path, key, tensors, meta)
+            self._names_of(attempt)
+            self._files.write(path / content.DONE, [done])
+            self._files.sync_folder(path)
+        except OSError:
+            with suppress(OSError):
+                content.remove(self._files, path)
+            raise
+        self._verified[path] = saved
+        return saved
+
+    def steps(self) -> list[Path]:
+        """Folders of checkpoints, newest first; they may be damaged."""
+        return self._sorted(self._names())
+
+    def newest(self) -> Checkpoint | None:
+        """The newest valid checkpoint, which is the last of the latest attempt that saved one;
+        damaged ones are named on the console and passed over.
+
+        Raises:
+            SupersededError: there is none, as a later attempt has begun and deletes them.
+        """
+        self._verified.clear()
+        found = next(self._valid(self._names()), None)
+        if found is None and self._claimed:
+            self._names_of(self._claimed[0])
+        return found
+
+    def best(self) -> Checkpoint | None:
+        """The valid checkpoint with the best top-1 among those that stayed."""
+        self._verified.clear()
+        valid = {checkpoint.entry: checkpoint for checkpoint in self._valid(self._names())}
+        found = best(valid)
+        return valid[found] if found else None
+
+    def retain(
+        self,
+        keep: int,
+        *,
+        keep_best: bool,
+        keep_every: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Delete what `to_delete` says, and write the index.
+
+        What was verified before is not read again.
+
+        Raises:
+            OSError: something cannot be deleted.
+            SupersededError: a later attempt has begun.
+        """
+        attempt = attempt or self._attempt()
+        names = self._names_of(attempt)
+        entries = [self._entry(path) for path in self._sorted(names)]
+        doomed = to_delete(entries, keep, keep_best=keep_best, keep_every=keep_every)
+        for entry in doomed:
+            self._names_of(attempt)
+            path = self.folder / checkpoint_name(entry.key)
+            content.remove(self._files, path)
+            self._verified.pop(path, None)
+        left = [entry for entry in entries if entry.state == "valid" and entry not in doomed]
+        self._names_of(attempt)
+        index.write(self._files, self.folder, left)
+
+    def free_bytes(self) -> int | None:
+        """Space that is left for checkpoints; none if the file system does not say."""
+        try:
+            return self._files.free_bytes(self.folder)
+        except OSError:
+            return None
+
+    def _attempt(self) -> int:
+        return self._claimed[0] if self._claimed else max(highest_attempt(self._names()), 1)
+
+    def _names(self) -> list[str]:
+        return self._files.names(self.folder)
+
+    def _names_of(self, attempt: int) -> list[str]:
+        """What is in the folder, if this attempt may still change it."""
+        names = self._names()
+        highest = highest_attempt(names)
+        if highest > attempt:
+            raise SupersededError(
+                f"{self.folder}: attempt {highest} of this run has begun, so this one, attempt"
+                f" {attempt}, saves nothing any more; end it"
+            )
+        if self._claimed and self._claimed[0] == attempt:
+            # Where creating a file is not exclusive, two may have claimed a number at once.
+            with suppress(FileNotFoundError):
+                token = b"".join(self._files.read(self.folder / marker_name(attempt)))
+                if token != self._claimed[1]:
+                    raise SupersededError(
+                        f"{self.folder}: another process is attempt {attempt} of this run too;"
+                        " run it once"
+                    )
+        return names
+
+    def _refuse_if_full(self, path: Path, needed: int) -> None:
+        """Fail before the last byte is taken, which what else writes to this disk may need."""
+        free = self.free_bytes()
+        if free is not None and free < needed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    def _sorted(self, names: Iterable[str]) -> list[Path]:
+        keys = {name: key for name in names if (key := key_of(name))}
+        return [self.folder / name for name in sorted(keys, key=keys.__getitem__, reverse=True)]
+
+    def _valid(self, names: Iterable[str]) -> Iterator[Checkpoint]:
+        """Valid checkpoints, newest first; those verified before are not read again."""
+        for path in self._sorted(names):
+            found = self._look(path)
+            if isinstance(found, Checkpoint):
+                yield found
+
+    def _look(self, path: Path) -> Checkpoint | Entry:
+        """A checkpoint if it is valid, or what is wrong with it."""
+        # Asked and told in one, as a save in the background may forget it in between.
+        with suppress(KeyError):
+            return self._verified[path]
+        found: Checkpoint | Entry
+        try:
+            found = content.read_checkpoint(self._files, path)
+        except CheckpointError as error:
+            warn(f"{error}; passed over")
+            key = key_of(path.name)
+            assert key is not None
+            incomplete = isinstance(error, content.IncompleteError)
+            found = Entry(key, "incomplete" if incomplete else "damaged")
+        self._verified[path] = found
+        return found
+
+    def _entry(self, path: Path) -> Entry:
+        found = self._look(path)
+        return found.entry if isinstance(found, Checkpoint) else found

@@ -1,0 +1,50 @@
+"""What the entries of a run's checkpoint folder are called.
+
+step-0000000460.a3    the checkpoint after 460 steps, written by the third attempt
+step-0000000460       of an older version, which did not know attempts: counts as attempt 0
+attempt-0000000003    the third attempt has begun; an earlier one that still lives has to end
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_CHECKPOINT = re.compile(r"step-(\d{10,})(?:\.a([1-9]\d*))?")
+_MARKER = re.compile(r"attempt-(\d{10,})")
+
+
+class Key(NamedTuple):
+    """Which checkpoint it is. The greater is the newer one: a later attempt went on from what was
+    sound then, so what it wrote counts before all that earlier ones left, whatever their steps.
+    """
+
+    attempt: int
+    step: int
+
+
+def checkpoint_name(key: Key) -> str:
+    """Name of a checkpoint's folder."""
+    return f"step-{key.step:010d}" + (f".a{key.attempt}" if key.attempt else "")
+
+
+def marker_name(attempt: int) -> str:
+    """Name of the file that an attempt claims its number with."""
+    return f"attempt-{attempt:010d}"
+
+
+def key_of(name: str) -> Key | None:
+    """Which checkpoint a folder is, by its name; none if it is something else."""
+    found = _CHECKPOINT.fullmatch(name)
+    return Key(int(found[2] or 0), int(found[1])) if found else None
+
+
+def highest_attempt(names: Iterable[str]) -> int:
+    """The latest attempt that left a trace; 0 if there is none."""
+    attempts = [0]
+    for name in names:
+        key, marker = key_of(name), _MARKER.fullmatch(name)
+        if key:
+            attempts.append(key.attempt)
+        if marker:
+            attempts.append(int(marker[1]))
+    return max(attempts)
