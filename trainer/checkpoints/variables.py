@@ -31,8 +31,10 @@ def refill(buffers: Tensors, variables: Mapping[str, tf.Variable]) -> None:
 
 
 def _look_at(variable: tf.Variable) -> Array:
-    """A variable's values: of a CPU its own memory, which the next step overwrites; of a GPU a
-    copy. Not to be kept: TensorFlow gives a variable that is looked at new memory when it changes.
+    """A variable's values: on a CPU its own memory, which no copy is made of; of a GPU a copy.
+
+    Not to be kept: that it does not change is promised nowhere, and the next step has to give a
+    variable new memory as long as its old one is looked at.
     """
     return np.asarray(variable.value())
 

@@ -1,0 +1,212 @@
+"""Saving while it trains: the training waits for a copy in host memory, not for the disk."""
+
+import errno
+import threading
+import time
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tensorflow as tf
+
+from trainer.checkpoints.files import warn
+from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.tensors import Tensors, nbytes
+from trainer.checkpoints.variables import refill, snapshot
+from trainer.errors import CheckpointError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What stays, and what happens to a save that comes while another is being written."""
+
+    keep: int = 3
+    """Newest checkpoints that stay."""
+
+    keep_best: bool = True
+    """Keep the one with the best top-1 as well."""
+
+    keep_every: int | None = None
+    """Keep those whose step is a multiple of this as well."""
+
+    when_busy: Literal["wait", "skip"] = "wait"
+    """wait: until the other is on disk; skip: not at all, and of several that wait to be written
+    keep the newest only, which takes the memory of a second copy."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that has reached the disk."""
+
+    step: int
+    path: Path
+    bytes: int
+    seconds: float
+    """From the begin of writing until it was on disk, in the background."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    step: int
+    tensors: Tensors
+    meta: dict[str, Any]
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one attempt, one at a time, on a thread of its own.
+
+    The thread lives as long as there is something to write, and Python does not end before it. A
+    disk that is full does not end the run: it goes on with the checkpoints that it has, none of
+    which is deleted to make room. Whatever else goes wrong is raised by the next call.
+
+    Args:
+        folder: of the run.
+        attempt: what `CheckpointFolder.claim` gave.
+        policy: what stays, and what happens while it writes.
+    """
+
+    def __init__(self, folder: CheckpointFolder, attempt: int, policy: Policy) -> None:
+        self._folder, self._attempt, self._policy = folder, attempt, policy
+        self._asked: int | None = None
+        self._changed = threading.Condition()
+        # All that follows is shared with the thread.
+        self._writing = False
+        self._pending: _Request | None = None
+        self._free: list[Tensors] = []
+        self._saved: list[Saved] = []
+        self._error: BaseException | None = None
+        self._newest: int | None = None
+
+    def reserve(self, variables: Mapping[str, tf.Variable]) -> None:
+        """Take the memory now that the first save would take, which makes it slower."""
+        copies = 1 if self._policy.when_busy == "wait" else 2
+        self._free = [snapshot(variables) for _ in range(copies)]
+
+    def save(
+        self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
+    ) -> None:
+        """Save a step; returns when its state is copied.
+
+        Args:
+            step: steps done.
+            variables: every one that decides the future, by name.
+            meta: plain data to be stored with them; `evaluation` says how good it is.
+
+        Raises:
+            CheckpointError: an earlier save has failed for another reason than a full disk.
+            SupersededError: a later attempt has begun.
+        """
+        self._raise()
+        tensors = self._room()
+        refill(tensors, variables)
+        request = _Request(step, tensors, deepcopy(dict(meta)))
+        self._asked = step
+        with self._changed:
+            self._pending = request
+            if not self._writing:
+                self._writing = True
+                threading.Thread(target=self._write_all, name="checkpoint").start()
+
+    def save_now(
+        self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
+    ) -> bool:
+        """Save a step and wait until it is on disk, unless it is there already.
+
+        Returns:
+            Whether it is; if not, the disk is full, and a warning has said so.
+        """
+        if self._asked == step:
+            self.wait()
+        if self._newest != step:
+            self.save(step, variables, meta)
+            self.wait()
+        return self._newest == step
+
+    def check(self) -> list[Saved]:
+        """What has reached the disk since the last call; also tells of errors, see `save`."""
+        self._raise()
+        with self._changed:
+            saved, self._saved = self._saved, []
+        return saved
+
+    def wait(self) -> None:
+        """Return when nothing is left to be written; raises as `save` does."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._writing)
+        self._raise()
+
+    def close(self) -> None:
+        """Write what is left to be written, and give the memory back."""
+        try:
+            self.wait()
+        finally:
+            self._free.clear()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _room(self) -> Tensors:
+        """Memory for a copy; it is empty if there is none to be used again."""
+        with self._changed:
+            if self._policy.when_busy == "wait":
+                self._changed.wait_for(lambda: not self._writing)
+                self._raise()
+            elif self._pending:
+                # It is not written any more, so nothing reads it.
+                tensors, self._pending = self._pending.tensors, None
+                return tensors
+            return self._free.pop() if self._free else {}
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                request, self._pending = self._pending, None
+                if request is None or self._error is not None:
+                    self._writing = False
+                    self._changed.notify_all()
+                    return
+            try:
+                self._write(request)
+            except BaseException as error:  # noqa: BLE001 raised again where it is noticed
+                self._error = error
+            with self._changed:
+                self._free.append(request.tensors)
+
+    def _write(self, request: _Request) -> None:
+        begin = time.perf_counter()
+        try:
+            saved = self._folder.save(request.step, request.tensors, request.meta, self._attempt)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise CheckpointError(
+                    f"{self._folder.folder}: step {request.step:,} cannot be saved ({error})"
+                ) from error
+            free = self._folder.free_bytes()
+            warn(
+                f"{self._folder.folder}: step {request.step:,} is not saved ({error.strerror}): it"
+                f" needs {nbytes(request.tensors):,} bytes,"
+                f" {'an unknown number' if free is None else f'{free:,}'} are free; training goes"
+                " on, and what was saved before stays; make room for the next save"
+            )
+            return
+        seconds = time.perf_counter() - begin
+        with self._changed:
+            self._saved.append(Saved(saved.step, saved.path, saved.bytes, seconds))
+            self._newest = saved.step
+        policy = self._policy
+        try:
+            self._folder.retain(
+                policy.keep,
+                keep_best=policy.keep_best,
+                keep_every=policy.keep_every,
+                attempt=self._attempt,
+            )
+        except OSError as error:
+            raise CheckpointError(
+                f"{self._folder.folder}: older checkpoints cannot be deleted ({error})"
+            ) from error
