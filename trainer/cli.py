@@ -39,7 +39,8 @@ usage: python -m trainer COMMAND [options]
              prepare {imagenet, folder, tfrecords, digits, synthetic}
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    a page that shows a data set: python -m trainer inspect DIR
-  benchmark  what the trainer costs, beside others: benchmark {loop, exchange, train, input}
+  benchmark  what the trainer costs, beside others:
+             benchmark {loop, exchange, train, input, checkpoint}
 
 python -m trainer COMMAND --help lists the options of a command.
 
@@ -96,7 +97,11 @@ def _run(args: list[str]) -> int:
 
             folders = [Path(run) for run in runs or ["runs/latest"]]
             print(write_report(folders, Path(page.output) if page.output else None))
-        case ["benchmark", "loop" | "exchange" | "train" | "input" as what, *rest]:
+        case [
+            "benchmark",
+            "loop" | "exchange" | "train" | "input" | "checkpoint" as what,
+            *rest,
+        ]:
             _benchmark(what, rest)
         case [
             "prepare",
@@ -176,6 +181,8 @@ def _benchmark(what: str, args: list[str]) -> None:
             command.train(parse(options.TrainBenchmark(), "benchmark train", args))
         case "input":
             command.input_(parse(options.InputBenchmark(), "benchmark input", args))
+        case "checkpoint":
+            command.checkpoint(parse(options.CheckpointBenchmark(), "benchmark checkpoint", args))
 
 
 def _train(args: list[str]) -> int:

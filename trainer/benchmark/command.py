@@ -8,12 +8,14 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trainer.benchmark import tables
 from trainer.benchmark.measure import Samples, ratio, take_turns, to_json, write_json
 from trainer.benchmark.options import (
+    CheckpointBenchmark,
     ExchangeBenchmark,
     InputBenchmark,
     LoopBenchmark,
@@ -98,6 +100,37 @@ def train(options: TrainBenchmark) -> None:
                 _say(f"{size} pixels, round {number + 1} of {options.rounds}: {sizes[size][-1]}")
     print("\n" + tables.train(sizes))
     write_json(options.json, "train", started_on, options=options, rounds=sizes)
+
+
+def checkpoint(options: CheckpointBenchmark) -> None:
+    """Measure what saving costs a training."""
+    from trainer.benchmark.checkpoint import Contenders
+
+    started_on = environment()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        contenders = Contenders(Path(folder), options.steps)
+        rounds: dict[str, list[dict[str, float | None]]] = {name: [] for name in contenders.all}
+        for number in range(options.rounds + 1):
+            turns = {name: asdict(save()) for name, save in contenders.all.items()}
+            if number == 0:
+                _say("warmed up")
+                continue
+            for name, turn in turns.items():
+                rounds[name].append(turn)
+            _say(f"round {number} of {options.rounds}")
+        contenders.close()
+    print("\n" + tables.checkpoint(rounds, contenders.bytes))
+    for what, field in (("standing still", "stall_ms"), ("the step", "step_with_save_ms")):
+        part = tables.saving_ratio(rounds, tables.IN_BACKGROUND, field)
+        print(f"in the background / synchronous, {what}: {part.text()}; the goal is at most 0.10")
+    write_json(
+        options.json,
+        "checkpoint",
+        started_on,
+        options=options,
+        rounds=rounds,
+        bytes=contenders.bytes,
+    )
 
 
 def input_(options: InputBenchmark) -> None:

@@ -7,7 +7,7 @@ benchmarks/results/*.json (a test holds them together).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer.benchmark.measure import Sample, Samples, columns, ratio, spread, table
+from trainer.benchmark.measure import Sample, Samples, Spread, columns, ratio, spread, table
 from trainer.presets import PRESETS
 
 OURS, BARE_LOOP, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"
@@ -16,6 +16,8 @@ UNSCALE = "loss scale: check and divide"
 ALONE, APART = "1 rank alone", "2 apart"
 SHIPPED_CYCLE_MS = PRESETS["synthetic"].exchange.cycle_time_ms
 PIPELINE, FLOOR = "our pipeline", "decode and resize alone"
+IN_BACKGROUND, SYNCHRONOUS = "in the background", "synchronous"
+FIRST_SAVE, RESERVED = "first save", "first save, memory reserved"
 TEXTBOOK, REENCODED = "textbook pipeline", "ours, re-encoded"
 
 
@@ -71,6 +73,44 @@ def input_(samples: Mapping[str, Any], bytes_per_image: int, peak_mib: float, th
     )
 
 
+def checkpoint(rounds: Mapping[str, Sequence[Mapping[str, float | None]]], bytes_saved: int) -> str:
+    """Table and facts of `benchmark checkpoint`."""
+    rows = [
+        [
+            *("", "training stands still, ms", "/ synchronous", "step with the save, ms longer"),
+            *("/ synchronous", "all steps until on disk, ms longer", "a step meanwhile / before"),
+        ]
+    ]
+    for name, turns in rounds.items():
+        cells = [name]
+        for field in ("stall_ms", "step_with_save_ms"):
+            cells += [
+                spread(_values(turns, field)).text(".0f"),
+                saving_ratio(rounds, name, field).text(),
+            ]
+        slow = _values(turns, "slow_down")
+        lost = spread(_values(turns, "lost_ms")).text(".0f")
+        rows.append([*cells, lost, spread(slow).text() if slow else ""])
+    written = spread(_values(rounds[IN_BACKGROUND], "background_s"))
+    before = spread([step for turns in rounds.values() for step in _values(turns, "step_ms")])
+    return (
+        f"{columns(rows)}\n\n{bytes_saved:,} bytes are written and synced in {written.text()} s. An"
+        f" undisturbed step takes {before.text('.0f')} ms."
+    )
+
+
+def saving_ratio(
+    rounds: Mapping[str, Sequence[Mapping[str, float | None]]], name: str, field: str
+) -> Spread:
+    """A figure of a way to save over that of a synchronous save, formed inside each round."""
+    pairs = zip(_values(rounds[name], field), _values(rounds[SYNCHRONOUS], field), strict=True)
+    return spread([ours / synchronous for ours, synchronous in pairs])
+
+
+def _values(turns: Sequence[Mapping[str, float | None]], field: str) -> list[float]:
+    return [value for turn in turns if (value := turn[field]) is not None]
+
+
 def read(samples: Mapping[str, Any]) -> Samples:
     """Samples as they are, or as JSON has them."""
     return {
@@ -83,6 +123,7 @@ RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "loop": lambda data: loop(data["worlds"]),
     "exchange": lambda data: exchange(data["samples"], data["sent"]),
     "train": lambda data: train(data["rounds"]),
+    "checkpoint": lambda data: checkpoint(data["rounds"], data["bytes"]),
     "input": lambda data: input_(
         data["samples"], data["bytes_per_image"], data["peak_mib"], data["threads"]
     ),
