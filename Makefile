@@ -62,8 +62,8 @@ benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, tr
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-test: $(TRAINER) ## Run all tests (about 20 minutes on 2 cores)
-	$(TRAINER_PYTHON) -m pytest $(ARGS)
+test: $(TRAINER) ## Run all tests, two at a time (about 20 minutes on 2 cores)
+	$(TRAINER_PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
 	$(TRAINER_PYTHON) -m pytest -m "not slow" $(ARGS)

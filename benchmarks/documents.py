@@ -3,21 +3,36 @@
     .venv-trainer/bin/python -m benchmarks.documents
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`. NAME.json is what
-`python -m trainer benchmark NAME --json benchmarks/results/NAME.json` wrote; the table `summary` is
-made of all four.
+`python -m trainer benchmark NAME --json benchmarks/results/NAME.json`, or `python -m
+benchmarks.NAME` with the same option, wrote; the table `summary` is made of several.
 """
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import prepare, resume, slow_storage
 from trainer.benchmark import tables
 from trainer.benchmark.measure import columns, ratio, spread
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 RESULTS = ROOT / "benchmarks" / "results"
+RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    **tables.RENDER,
+    "prepare": lambda data: prepare.show(
+        tables.read(data["samples"]),
+        {name: [_counts(each) for each in found] for name, found in data["seconds"].items()},
+        _counts(data["peaks_mb"]),
+    ),
+    "slow_storage": lambda data: slow_storage.table(
+        {int(delay): found for delay, found in data["rounds"].items()}
+    ),
+    "resume": lambda data: resume.table(data["rounds"]),
+}
+"""From raw rounds to tables, by name."""
 TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -26,7 +41,7 @@ def filled(text: str) -> str:
 
     def table(found: re.Match[str]) -> str:
         name = found[1]
-        made = summary() if name == "summary" else tables.RENDER[name](result(name))
+        made = summary() if name == "summary" else RENDER[name](result(name))
         return f"<!-- {name} -->\n{made}\n<!-- end -->"
 
     return TABLE.sub(table, text)
@@ -38,11 +53,17 @@ def result(name: str) -> dict[str, Any]:
     return data
 
 
+def _counts(found: Mapping[str, float]) -> dict[int, float]:
+    """Values by number of images, which JSON keeps as text."""
+    return {int(count): value for count, value in found.items()}
+
+
 def summary() -> str:
     """One line for each question."""
     one, two = (tables.read(result("loop")["worlds"][ranks]) for ranks in ("1", "2"))
     exchanged = tables.read(result("exchange")["samples"])
     read = tables.read(result("input")["samples"])
+    prepared = tables.read(result("prepare")["samples"])
     ours = tables.OURS
 
     rows = [
@@ -75,6 +96,18 @@ def summary() -> str:
             "CPU time of an image from shard to batch, 224 pixels",
             "decoding and resizing alone",
             ratio(read, tables.PIPELINE, tables.FLOOR).text(),
+            "",
+        ],
+        [
+            "the same",
+            "a textbook pipeline: decode all, resize, crop, float32",
+            ratio(read, tables.PIPELINE, tables.TEXTBOOK).text(),
+            "",
+        ],
+        [
+            "CPU time of an image from file to shard, all processes",
+            "the usual converter, which decodes it",
+            ratio(prepared, prepare.OURS, prepare.USUAL).text(),
             "",
         ],
     ]

@@ -4,6 +4,7 @@ import os
 
 from trainer import fields
 from trainer.config import TrainConfig
+from trainer.data.memory import input_memory
 from trainer.errors import DataError
 from trainer.place import launched_as
 from trainer.plan import make_plan
@@ -23,8 +24,10 @@ def print_dry_run(config: TrainConfig) -> None:
     for leaf in fields.leaves(TrainConfig):
         print(f"{leaf.key:<{width}}  {fields.get(config, leaf.key)}")
     print()
+    prepared = None
     try:
-        plan = prepare(config, ranks).plan
+        prepared = prepare(config, ranks)
+        plan = prepared.plan
     except DataError as error:
         if config.data.source != "digits":
             print(f"The derived numbers need the data set's manifest: {error}")
@@ -51,6 +54,12 @@ def print_dry_run(config: TrainConfig) -> None:
     }
     for name, value in derived.items():
         print(f"{name:<{width}}  {value}")
+    if prepared is not None and prepared.manifest is not None:
+        held = input_memory(
+            prepared.manifest.splits["train"], config.data, ranks, config.batch_size,
+            config.model.image_size,
+        )  # fmt: skip
+        print(f"{'input memory':<{width}}  at most {held / 1e9:.1f} GB a rank")
     expectation = EXPECTATIONS.get(config.preset)
     if expectation:
         print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")

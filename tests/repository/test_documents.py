@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.documents import DOCUMENTS, RESULTS, TABLE, filled
-from trainer.benchmark.tables import RENDER
+from benchmarks.documents import DOCUMENTS, RENDER, RESULTS, TABLE, filled
 
 
 def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():

@@ -123,7 +123,6 @@ RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "loop": lambda data: loop(data["worlds"]),
     "exchange": lambda data: exchange(data["samples"], data["sent"]),
     "train": lambda data: train(data["rounds"]),
-    "checkpoint": lambda data: checkpoint(data["rounds"], data["bytes"]),
     "input": lambda data: input_(
         data["samples"], data["bytes_per_image"], data["peak_mib"], data["threads"]
     ),
