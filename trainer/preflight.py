@@ -81,6 +81,7 @@ def prepare(config: TrainConfig, ranks: int) -> Prepared:
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:
             raise DataError(f"{folder}: has no images in the split {split!r}")
+    _check_classes(manifest, folder)
     classes = len(manifest.classes)
     if config.model.classes not in (None, classes):
         raise ConfigError(
@@ -88,6 +89,16 @@ def prepare(config: TrainConfig, ranks: int) -> Prepared:
         )
     plan = make_plan(config, ranks, manifest.splits["train"].examples)
     return Prepared(plan, classes, folder, manifest)
+
+
+def _check_classes(manifest: Manifest, folder: Path) -> None:
+    counts = manifest.splits["train"].class_counts
+    present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
+    if len(present) < 2:
+        raise DataError(
+            f"{folder}: all training images are of the class {present[0]!r}, so there is nothing to"
+            " learn; prepare a data set with images of at least two classes"
+        )
 
 
 def check(config: TrainConfig) -> str:

@@ -301,11 +301,13 @@ def pretend_mpi(folder: str) -> str:
     return f"not refused in {Path(folder)}"
 
 
-def bytes_of_an_epoch(source: Source, ranks: int) -> int:
-    """Bytes that rank 0 reads from files for its part of one epoch."""
+def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
+    """Bytes that rank 0 reads from files for its part of one epoch, a buffer's length at once."""
+    from trainer.data import reading
     from trainer.data.pipeline import make_order
     from trainer.data.reading import training_records
 
+    reading.READ_BUFFER = buffer
     order = make_order(source, ranks)
     share = source.split.examples // ranks
 

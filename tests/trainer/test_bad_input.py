@@ -77,6 +77,37 @@ def test_manifest_that_does_not_fit_its_shards(tmp_path, data):
     refused(tmp_path, *data, status=3, words=["train-00000", "missing", "train-00001", "bytes"])
 
 
+def only(records, classes, folder):
+    """A data set of these records, though its manifest may know more classes."""
+    folder.mkdir()
+    splits = {
+        name: write_split(folder, name, part, 1, len(classes))
+        for name, part in (("train", records), ("validation", records[:20]))
+    }
+    Manifest(classes, (100.0,) * 3, (50.0,) * 3, splits, Origin("test")).save(folder)
+
+
+@pytest.mark.parametrize("classes", [("a",), ("a", "b", "c")])
+def test_a_single_class_is_refused_as_there_is_nothing_to_learn(tmp_path, classes):
+    only([picture(n % 256, 0) for n in range(200)], classes, tmp_path / "set")
+    args = ["--data.source", "tfrecords", "--data.dir", "set"]
+    words = ["set: all training images are of the class 'a'", "nothing to learn"]
+    refused(tmp_path, *args, status=3, words=words)
+
+
+@pytest.mark.slow
+def test_two_classes_of_very_unequal_size_in_one_shard_are_trained_by_two_ranks(tmp_path):
+    records = [picture(n % 256, int(n == 7)) for n in range(65)]
+    only(records, ("many", "one"), tmp_path / "set")
+    # One epoch is a little more than a step, and a window is longer than all of it.
+    args = [*TINY, "--data.source", "tfrecords", "--data.dir", "set", "--name", "run"]
+    args += ["--data.shuffle-window", "512", "--batch-size", "32"]
+    done = run_trainer("train", *args, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = result(tmp_path / "runs" / "run")
+    assert (found["examples"], found["steps"], found["top5"]) == (20, 3, 1.0)
+
+
 def test_fewer_images_than_one_global_batch(tmp_path, data):
     words = ["2 ranks x 200 make a global batch of 400", "200 training images"]
     refused(tmp_path, *data, "--batch-size", "200", status=2, words=words)
