@@ -19,8 +19,8 @@ from trainer.benchmark.measure import columns, spread, write_json
 from trainer.config import DataConfig
 from trainer.environment import environment
 
-LENGTHS = (4000, 16_000)
-STREAMS, WINDOW, BATCH, SIZE = 16, 64, 32, 224
+LENGTHS = (8000, 32_000)
+STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224
 DIFFERENT = 64
 """Images that differ; the data set repeats them."""
 
