@@ -61,7 +61,8 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
     """Train one seed and return its result.json."""
     name = f"seed-{seed}"
     command = [sys.executable, "-m", "trainer", "train", "--seed", str(seed), "--name", name]
-    command += ["--runs-dir", str(runs), *options]
+    # A figure is of one attempt.
+    command += ["--runs-dir", str(runs), "--restarts", "0", *options]
     print("$", " ".join(command[1:]), flush=True)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     result: dict[str, Any] = json.loads((runs / name / "result.json").read_text())

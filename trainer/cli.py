@@ -45,8 +45,8 @@ usage: python -m trainer COMMAND [options]
 python -m trainer COMMAND --help lists the options of a command.
 
 exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
-5 non-finite loss; 6 another rank failed; 130 or 143 stopped by SIGINT or SIGTERM, with the state
-saved unless it was asked twice
+5 non-finite loss; 6 another rank failed; 7 hung, and ended by its watchdog; 130, 138 or 143 stopped
+by SIGINT, SIGUSR1 or SIGTERM, with the state saved unless it was asked twice
 """
 
 
@@ -193,12 +193,18 @@ def _train(args: list[str]) -> int:
 
         print_dry_run(config)
         return 0
-    from trainer.launch import is_rank, launch
+    from trainer.launch import is_rank
 
-    if config.ranks > 1 and not is_rank(os.environ):
+    # A job of Azure ML is started again by its service.
+    restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts
+    if (config.ranks > 1 or restarts) and not is_rank(os.environ):
         from trainer.preflight import check
+        from trainer.run import RunFolder
+        from trainer.supervise import supervise
 
-        return launch(["train", *args, "--name", check(config)], config.ranks)
+        name = check(config)
+        run = RunFolder(Path(config.runs_dir) / name)
+        return supervise(["train", *args, "--name", name], config.ranks, run, restarts)
     from trainer.train import train
 
     return train(config)

@@ -176,6 +176,20 @@ class ExchangeConfig:
 
 
 @dataclass(frozen=True)
+class WatchdogConfig:
+    """When a rank that hangs ends itself, with exit status 7, so that the run can go on."""
+
+    step_seconds: Annotated[int, NotNegative] = 600
+    """Longest time without a step done; 0 switches the watchdog off. Must cover a step, and what
+    rank 0 does while others wait. Longer than `exchange.timeout_seconds`, so that Gloo's own error
+    comes first: the watchdog is for MPI and NCCL, which wait for ever, and for all else."""
+
+    startup_seconds: Annotated[int, Positive] = 1800
+    """Longest time without any progress where there are no steps: start-up, the first step with its
+    compilation, a batch of an evaluation, a checkpoint, the export."""
+
+
+@dataclass(frozen=True)
 class EvaluationConfig:
     """Top-1 and top-5 over the whole validation split, each image exactly once."""
 
@@ -237,6 +251,10 @@ class TrainConfig:
     """Processes to start on this machine. Ignored when a launcher (mpirun, horovodrun) has started
     them: then the launcher's world counts."""
 
+    restarts: Annotated[int, NotNegative] = 3
+    """How often in a row a crashed run is started again without a newer checkpoint; never under
+    mpirun, horovodrun or Azure ML. With 0 a single rank has no launcher at all."""
+
     batch_size: Annotated[int, Positive] = 256
     """Images a rank takes a step; the global batch is this times the ranks."""
 
@@ -261,6 +279,7 @@ class TrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     exchange: ExchangeConfig = field(default_factory=ExchangeConfig)
+    watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)

@@ -49,3 +49,7 @@ class PeerError(TrainerError):
     """Another rank ended, so this one cannot go on; the cause is in that rank's log."""
 
     exit_code = 6
+
+
+WATCHDOG_EXIT_CODE = 7
+"""Of a rank that its watchdog has ended; no error is raised, as what hangs can catch none."""

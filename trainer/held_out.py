@@ -1,5 +1,6 @@
 """The evaluations of a run: when there was one, what it gave, and what it says of each image."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -31,9 +32,11 @@ class HeldOut:
         prepared: Prepared,
         communicator: Communicator,
         reporter: Reporter,
+        alive: Callable[[], None],
     ) -> None:
+        """`alive` is called with each batch."""
         self._evaluator, self._feed, self._prepared = evaluator, feed, prepared
-        self._world, self._reporter = communicator, reporter
+        self._world, self._reporter, self._alive = communicator, reporter, alive
         self._step = -1
         self.latest: Evaluation | None = None
         self.seconds = 0.0
@@ -72,7 +75,12 @@ class HeldOut:
 
     def _run(self) -> Evaluation:
         try:
-            return self._evaluator.run(self._feed.validation())
+            return self._evaluator.run(self._batches())
         except DATA_ERRORS as error:
             self._feed.explain_validation(error)
             raise
+
+    def _batches(self) -> Iterator[dict[str, Any]]:
+        for batch in self._feed.validation():
+            self._alive()
+            yield batch

@@ -2,7 +2,8 @@
 
 Each rank is the same command in a session of its own, so that only this process gets the terminal's
 Ctrl-C. The first one asks the ranks to finish their step and save; the second ends them at once.
-Rank 0 writes to the terminal directly; the lines of the others carry their rank.
+SIGUSR2 makes all of them print where they are. Rank 0 writes to the terminal directly; the lines of
+the others carry their rank.
 """
 
 import ctypes
@@ -13,12 +14,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import FrameType
-from typing import IO
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import IO, Any, Self, TextIO
 
 from trainer.distributed import rendezvous
 from trainer.errors import PeerError
+from trainer.failures import PIPE, Failure, read_failures
 from trainer.place import launched_as
+from trainer.restart import describe
+from trainer.stop import STOP_SIGNALS
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0
@@ -63,55 +69,115 @@ def end_with_launcher() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+class Signals:
+    """Passes what a person sends to the launcher on to its ranks, as long as it is entered."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        """Requests to stop."""
+        self.processes: list[subprocess.Popen[str]] = []
+        self._previous: dict[int, Any] = {}
+
+    @property
+    def at_once(self) -> bool:
+        """Whether Ctrl-C came twice."""
+        return self.received.count(signal.SIGINT) > 1
+
+    def __enter__(self) -> Self:
+        for number in (*STOP_SIGNALS, signal.SIGUSR2):
+            self._previous[number] = signal.signal(number, self._forward)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def add(self, process: "subprocess.Popen[str]") -> None:
+        """Let a rank have the signals, and the request to stop that came before it started."""
+        self.processes.append(process)
+        if self.received:
+            process.send_signal(self.received[-1])
+
+    def send(self, number: int) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    def _forward(self, number: int, _: FrameType | None) -> None:
+        if number != signal.SIGUSR2:
+            self.received.append(number)
+        self.send(signal.SIGKILL if self.at_once else number)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the ranks of an attempt ended."""
+
+    status: int
+    """0 if all succeeded; else the exit status of the rank that failed first."""
+    statuses: tuple[int, ...]
+    """As `subprocess` has them, in the order of ending; without ranks that the launcher killed."""
+    failures: tuple[Failure, ...]
+    """What ranks have told."""
+
+
 def launch(args: Sequence[str], ranks: int) -> int:
-    """Run `python -m trainer ARGS` as several ranks.
+    """Run `python -m trainer ARGS` as several ranks, once.
 
     Returns:
         0 if all succeeded; else the status of the rank that failed first.
     """
-    received: list[int] = []
-    processes: list[subprocess.Popen[str]] = []
+    with Signals() as signals:
+        return attempt(args, ranks, signals).status
 
-    def forward(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        at_once = received.count(signal.SIGINT) > 1
-        _send(processes, signal.SIGKILL if at_once else number)
 
-    previous = {
-        number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+def attempt(args: Sequence[str], ranks: int, signals: Signals) -> Ended:
+    """Start the ranks and wait for all of them; when it returns or raises, none is left."""
     world = "1 rank" if ranks == 1 else f"{ranks} ranks"
-    print(f"starting {world}; loading TensorFlow takes some seconds", flush=True)
+    say(f"starting {world}; loading TensorFlow takes some seconds", sys.stdout)
+    signals.processes = []
+    pipe, pipe_of_ranks = os.pipe()
     try:
-        with rendezvous() as port:
+        # A world of one needs no Horovod.
+        with rendezvous() if ranks > 1 else nullcontext(0) as port:
             for rank in range(ranks):
-                processes.append(_start(args, rank, ranks, port))
-                if received:
-                    processes[rank].send_signal(received[-1])
+                signals.add(_start(args, rank, ranks, port, pipe_of_ranks))
+            processes = signals.processes
             relays = [_start_relay(process.stdout, rank) for rank, process in enumerate(processes)]
-            statuses = _wait(processes, received)
+            statuses = _wait(processes, signals.received)
             for relay in relays:
                 relay.join(timeout=2)
+        failures = read_failures(pipe)
     finally:
-        _send(processes, signal.SIGKILL)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    if received.count(signal.SIGINT) > 1:
-        print("stopped at once; steps since the last checkpoint are lost", file=sys.stderr)
-        return 128 + signal.SIGINT
-    return _status(statuses)
+        signals.send(signal.SIGKILL)
+        for process in signals.processes:
+            process.wait()
+        os.close(pipe)
+        os.close(pipe_of_ranks)
+    if signals.at_once:
+        say("stopped at once; steps since the last checkpoint are lost")
+        return Ended(128 + signal.SIGINT, tuple(statuses), failures)
+    return Ended(_status(statuses), tuple(statuses), failures)
 
 
-def _send(processes: "Sequence[subprocess.Popen[str]]", number: int) -> None:
-    for process in processes:
-        if process.poll() is None:
-            process.send_signal(number)
+def say(text: str, file: TextIO | None = None) -> None:
+    """Tell a person; the ranks go on, and save, when the terminal has gone."""
+    with suppress(OSError):
+        print(text, file=file or sys.stderr, flush=True)
 
 
-def _start(args: Sequence[str], rank: int, ranks: int, port: int) -> "subprocess.Popen[str]":
+def _start(
+    args: Sequence[str], rank: int, ranks: int, port: int, pipe: int
+) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "trainer", *args],
-        env=rank_environment(os.environ, rank, ranks, port),
+        env={**rank_environment(os.environ, rank, ranks, port), PIPE: str(pipe)},
+        pass_fds=[pipe],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if rank else None,
         stderr=subprocess.STDOUT if rank else None,
@@ -133,7 +199,9 @@ def _relay(lines: Iterable[str], rank: int) -> None:
 
 
 def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:
-    """Wait for all; once one has failed, not for long. Statuses in the order of ending."""
+    """Wait for all; once one has failed, not for long. Statuses in the order of ending, without
+    those of ranks that had to be killed.
+    """
     deadline = None
     ended: dict[int, int] = {}
     while len(ended) < len(processes):
@@ -143,16 +211,18 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int])
             if status is None or rank in ended:
                 continue
             ended[rank] = status
-            if status < 0 and -status not in received:
-                print(f"rank {rank} was killed by {signal.Signals(-status).name}", file=sys.stderr)
+            asked = -status in received or status - 128 in STOP_SIGNALS
+            # The error of a single rank stands right above.
+            if not asked and (status < 0 or (status and len(processes) > 1)):
+                say(describe(rank, status))
             if status and deadline is None:
                 deadline = time.monotonic() + GRACE_SECONDS
         if deadline and time.monotonic() > deadline:
             for rank, process in enumerate(processes):
                 if rank not in ended:
-                    print(f"rank {rank} did not end after the failure: killed", file=sys.stderr)
+                    say(f"rank {rank} did not end after the failure: killed")
                     process.kill()
-            deadline = None
+            break
     return list(ended.values())
 
 

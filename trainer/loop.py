@@ -85,6 +85,7 @@ class Loop:
             )
             self.finite_steps = tf.Variable(0, dtype=tf.int32, name="finite_steps")
             self._stop = tf.Variable(0.0, name="stop")
+            self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
         local = LocalGradients(model, statistics, config, self.global_batch)
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
@@ -104,6 +105,13 @@ class Loop:
     @property
     def global_batch(self) -> int:
         return self._config.batch_size * self._communicator.size
+
+    @property
+    def arrived(self) -> bool:
+        """Whether this rank's gradients of the running step are computed, and it waits for the
+        others'.
+        """
+        return int(self._computed.numpy()) > int(self.step.numpy())
 
     def request_stop(self) -> None:
         """Ask all ranks to leave after the step that is running; safe in a signal handler."""
@@ -194,6 +202,8 @@ class Loop:
         before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
         scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
         gradients, local = self._local(batch, scale)
+        with tf.control_dependencies(gradients):
+            self._computed.assign(self.step + 1)
         mine = [*local, self._stop.read_value()]
         reduced = self._exchange.reduce(gradients, mine, scale, last)
         bad = ~tf.math.is_finite(reduced.sums["loss"] + reduced.norm)
@@ -210,7 +220,9 @@ class Loop:
             skipped = 1.0 - tf.cast(reduced.finite, tf.float32)
         else:
             self._update(reduced.gradients, reduced.moving, learning_rate)
-        self.step.assign_add(1)
+        # Nothing else would keep a rank that waits for the others from counting the step before.
+        with tf.control_dependencies([reduced.norm]):
+            self.step.assign_add(1)
         row = [*reduced.sums.values(), wait, skipped, tf.cast(bad, tf.float32), local[0]]
         # float32 would lose count of the images of a long call.
         totals = tf.cast(tf.stack(row), tf.float64)

@@ -9,7 +9,7 @@ bottleneck.
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,8 +27,10 @@ class Chrono:
         self,
         clock: Callable[[], float] = time.perf_counter,
         totals: Mapping[str, float] | None = None,
+        watch: Callable[[Phase], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        self._clock = clock
+        """`watch` is entered with each phase."""
+        self._clock, self._watch = clock, watch
         self.totals: dict[str, float] = dict(totals or {})
 
     @contextmanager
@@ -36,7 +38,8 @@ class Chrono:
         """Count the time of a block for a phase."""
         start = self._clock()
         try:
-            yield
+            with self._watch(name):
+                yield
         finally:
             self.totals[name] = self.seconds(name) + self._clock() - start
 

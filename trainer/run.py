@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import __version__, fields
-from trainer.checkpoint import CheckpointFolder
+from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError, ConfigError
 from trainer.metrics import MetricsFile
@@ -20,6 +20,7 @@ _MAY_CHANGE = (
     "runs_dir",
     "resume",
     "ranks",
+    "restarts",
     "batch_size",
     "max_steps",
     "export",
@@ -31,6 +32,7 @@ _MAY_CHANGE = (
     "compute.steps_per_loop",
     "compute.threads",
     "exchange",
+    "watchdog",
     "evaluation",
     "checkpoint",
     "log",

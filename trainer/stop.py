@@ -7,9 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+"""SIGUSR1 because mpirun passes it on at once and leaves time to save; with SIGTERM it does
+neither."""
+
 
 class StopRequest:
-    """SIGINT and SIGTERM: the first asks to stop after the running step, a second SIGINT ends the
+    """The first of the signals asks to stop after the running step, a second SIGINT ends the
     process at once.
     """
 
@@ -20,7 +24,7 @@ class StopRequest:
 
     def install(self) -> None:
         """Handle the signals from now on; only the main thread may call it."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in STOP_SIGNALS:
             signal.signal(number, self._handle)
 
     def attach(self, tell: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
 """One training run, from top to bottom."""
 
 import gc
+import os
 import signal
 from dataclasses import replace
 from datetime import datetime
@@ -16,18 +17,21 @@ from trainer.distributed import Communicator, connect
 from trainer.errors import NonFiniteError, PeerError
 from trainer.evaluate import Evaluator
 from trainer.export import export_model, exported_step
+from trainer.failures import tell_failure
 from trainer.held_out import DATA_ERRORS, HeldOut
 from trainer.launch import end_with_launcher
 from trainer.loop import Loop, LoopReport
 from trainer.metrics import Chrono, Interval, Phase
 from trainer.model.resnet import build_resnet, training_flops_per_image
 from trainer.optimizer import Momentum
+from trainer.place import launched_as
 from trainer.preflight import ensure_data, prepare, warn
 from trainer.profiling import Profiler
 from trainer.reporter import Reporter
 from trainer.run import RunFolder, check_continues, new_name
 from trainer.schedule import learning_rate
-from trainer.stop import StopRequest
+from trainer.stop import STOP_SIGNALS, StopRequest
+from trainer.watchdog import Watchdog
 
 
 def train(config: TrainConfig) -> int:
@@ -40,15 +44,24 @@ def train(config: TrainConfig) -> int:
         TrainerError: with what went wrong and what to do.
     """
     end_with_launcher()
+    with Watchdog(config.watchdog, launched_as(os.environ)) as watchdog:
+        try:
+            return _train(config, watchdog)
+        except Exception as error:
+            tell_failure(error, watchdog.step)
+            raise
+
+
+def _train(config: TrainConfig, watchdog: Watchdog) -> int:
     # Horovod's start waits for the other ranks where no handler of Python's would run.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     communicator = connect(config.exchange)
     stop = StopRequest()
     stop.install()
     set_up_device(config, communicator)
     try:
-        status = Training(config, communicator).run(stop)
+        status = Training(config, communicator, watchdog).run(stop)
     except tf.errors.OpError as error:
         if lost_peer(error):
             first_line = error.message.splitlines()[0]
@@ -73,8 +86,8 @@ def lost_peer(error: tf.errors.OpError) -> bool:
 class Training:
     """One attempt of a run."""
 
-    def __init__(self, config: TrainConfig, communicator: Communicator) -> None:
-        self._world = communicator
+    def __init__(self, config: TrainConfig, communicator: Communicator, watchdog: Watchdog) -> None:
+        self._world, self._watchdog = communicator, watchdog
         self._chief = communicator.rank == 0
 
         # What can be refused is refused first, before a network is built or a file written.
@@ -87,6 +100,7 @@ class Training:
         name = communicator.broadcast(config.name or new_name(config, now))
         self._config = config = replace(config, name=name)
         self._folder = RunFolder(Path(config.runs_dir) / name)
+        watchdog.share(self._folder.path)
         data_version = self._prepared.data_version
         check_continues(self._folder, config, self._plan.global_batch, data_version)
         if self._chief:
@@ -111,6 +125,7 @@ class Training:
             self._prepared,
             communicator,
             self._reporter,
+            watchdog.alive,
         )
         self._interval = Interval(communicator.size)
         self._profiler = Profiler(
@@ -118,7 +133,7 @@ class Training:
         )
 
         # What a checkpoint carries over beside the variables.
-        self._chrono = Chrono()
+        self._chrono = Chrono(watch=watchdog.phase)
         self._timed_images = 0
         self._saved_at = -1
 
@@ -199,7 +214,7 @@ class Training:
         self._world.broadcast_variables(list(self._state().values()))
         if meta is None:
             return 0
-        self._chrono = Chrono(totals=meta["seconds"])
+        self._chrono = Chrono(totals=meta["seconds"], watch=self._watchdog.phase)
         self._timed_images = meta["timed_images"]
         self._saved_at = meta["step"]
         self._held_out.restore(meta["step"], meta["evaluation"], self._chrono.total)
@@ -226,10 +241,12 @@ class Training:
         before = self._chrono.seconds(phase)
         try:
             with self._chrono.phase(phase):
-                report = self._loop.run(rates, self._reporter.console.progress, step)
+                report = self._loop.run(rates, self._tick, step)
         except DATA_ERRORS as error:
             self._feed.explain_training(error, int(self._loop.step.numpy()))
             raise
+        finally:
+            self._watchdog.beat(int(self._loop.step.numpy()), arrived=False)
         seconds = self._chrono.seconds(phase) - before
         images = report.steps * self._plan.global_batch
         if phase == "train":
@@ -241,6 +258,10 @@ class Training:
         if report.bad_step is not None:
             self._give_up(report.bad_step)
         return report
+
+    def _tick(self, step: int) -> None:
+        self._watchdog.beat(step, arrived=self._loop.arrived)
+        self._reporter.console.progress(step)
 
     def _give_up(self, bad_step: int) -> None:
         ranks = self._loop.bad_ranks()

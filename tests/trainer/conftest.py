@@ -1,6 +1,12 @@
-"""Data sets that several tests read and none changes."""
+"""Data sets that several tests read and none changes, and trainings that several disturb."""
 
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,3 +19,23 @@ def digits_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "digits"
     prepare_digits(str(folder))
     return folder
+
+
+@pytest.fixture
+def start() -> "Iterator[Callable[..., subprocess.Popen[str]]]":
+    """Start the trainer; whatever a failed test leaves running is killed."""
+    from tests.trainer.command import start_trainer
+    from tests.trainer.launched import ranks_of
+
+    started = []
+
+    def start_one(*args: str, **options: Any) -> "subprocess.Popen[str]":
+        started.append(start_trainer(*args, **options))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        for pid in [process.pid, *ranks_of(process).values()]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()

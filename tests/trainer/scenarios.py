@@ -1,5 +1,6 @@
 """What the ranks of a test do; each function runs in every rank of a real world."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +137,15 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     return result.top1, gather(evaluator.predictions, feed.validation_share.start, world)
 
 
+_BATCH = {
+    "image": tf.TensorSpec([8, 8, 8, 3], tf.uint8),
+    "label": tf.TensorSpec([8], tf.int32),
+    "weight": tf.TensorSpec([8], tf.float32),
+    "flip": tf.TensorSpec([8], tf.bool),
+}
+"""What `_batches` yields."""
+
+
 def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[str, Any]]:
     """One batch of noise a step; `weights[step][rank]` is the weight of its images."""
     for number, step in enumerate(weights):
@@ -171,12 +181,7 @@ def weighted_steps(
     world = start(config)
     dataset = tf.data.Dataset.from_generator(
         lambda: _batches(world, weights),
-        output_signature={
-            "image": tf.TensorSpec([8, 8, 8, 3], tf.uint8),
-            "label": tf.TensorSpec([8], tf.int32),
-            "weight": tf.TensorSpec([8], tf.float32),
-            "flip": tf.TensorSpec([8], tf.bool),
-        },
+        output_signature=_BATCH,
     )
     iterator = iter(dataset)
     model = build_resnet(config.model, 10, precision)
@@ -356,3 +361,29 @@ def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
                 found.append((shard.name, str(explained)))
         shard.write_bytes(sound)
     return found
+
+
+def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
+    """Have one rank's fourth and last batch come late; what each tick of the loop saw."""
+    config = TrainConfig(
+        batch_size=8,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+    )
+    world = start(config)
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for number, batch in enumerate(_batches(world, [[1.0] * world.size] * 4)):
+            if number == 3 and world.rank == late:
+                time.sleep(seconds)
+            yield batch
+
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=_BATCH)
+    iterator = iter(dataset)
+    model = build_resnet(config.model, 10)
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    statistics = Statistics((127.5,) * 3, (73.9,) * 3)
+    loop = Loop(model, optimizer, world, statistics, config, lambda: next(iterator))
+    seen: list[tuple[int, bool]] = []
+    loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
+    return seen

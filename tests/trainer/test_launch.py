@@ -5,9 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,63 +17,11 @@ from tests.trainer.command import (
     metrics,
     result,
     run_trainer,
-    start_trainer,
 )
+from tests.trainer.launched import ranks_of, wait_for_line, wait_until_gone
 from trainer.launch import _status
 
 pytestmark = pytest.mark.slow
-
-
-def wait_for_line(process, pattern, seconds=120):
-    """Read the trainer's output up to a line; the process is killed if it does not come."""
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    try:
-        for line in process.stdout:
-            if re.search(pattern, line):
-                return line
-        raise AssertionError(f"no line like {pattern!r}: {process.stderr.read()}")
-    finally:
-        timer.cancel()
-
-
-def ranks_of(launcher):
-    """Processes of the ranks that a launcher has started, by rank."""
-    ranks = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes()
-        except OSError:
-            continue
-        if b"TRAINER_LAUNCHER_PID=%d\0" % launcher.pid in environment:
-            rank = re.search(rb"HOROVOD_RANK=(\d+)", environment)
-            ranks[int(rank[1])] = int(folder.name)
-    return ranks
-
-
-def wait_until_gone(ranks, seconds=30):
-    """Wait for ranks to end by themselves."""
-    deadline = time.monotonic() + seconds
-    while any(Path(f"/proc/{pid}").exists() for pid in ranks.values()):
-        assert time.monotonic() < deadline, f"still running: {ranks}"
-        time.sleep(0.1)
-
-
-@pytest.fixture
-def start():
-    """Start the trainer; whatever a failed test leaves running is killed."""
-    started = []
-
-    def start_one(*args, **options):
-        started.append(start_trainer(*args, **options))
-        return started[-1]
-
-    yield start_one
-    for process in started:
-        for pid in [process.pid, *ranks_of(process).values()]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.communicate()
 
 
 def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path, start):
@@ -111,10 +57,15 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path, start):
     args = ["train", *TINY, "--name", "run", "--epochs", "400", "--log.report", "True"]
     process = start(*args, cwd=tmp_path)
     wait_for_line(process, "step +5 ")
-    os.kill(ranks_of(process)[1], signal.SIGTERM)
+    # Tells where rank 1 is, and changes nothing.
+    os.kill(ranks_of(process)[1], signal.SIGUSR2)
+    wait_for_line(process, "step +10 ")
+    os.kill(ranks_of(process)[1], signal.SIGUSR1)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 143, err
+    assert process.returncode == 128 + signal.SIGUSR1, err
+    assert re.search(r"\[rank 1\] .*trainer/loop.py", err)
     assert "the state is saved" in out
+    assert "ended with status" not in err
     run = tmp_path / "runs" / "run"
     assert final_state(run)
     assert (
@@ -199,16 +150,6 @@ def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path
     assert done.returncode == 3, done.stderr
     assert re.search(r"train-00003-of-00008.tfrecord, record \d+: cannot be read", done.stderr)
     assert "another rank ended" in done.stderr
-
-
-def test_a_killed_rank_ends_the_others_and_is_named(tmp_path, start):
-    process = start("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
-    wait_for_line(process, "step +5 ")
-    os.kill(ranks_of(process)[1], signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGKILL
-    assert "rank 1 was killed by SIGKILL" in err
-    assert "another rank ended" in err
 
 
 def test_ranks_end_when_their_launcher_is_killed(tmp_path, start):

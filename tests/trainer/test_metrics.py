@@ -1,6 +1,7 @@
 """Timing and figures of a run, under a clock that stands still unless told otherwise."""
 
 import json
+from contextlib import contextmanager
 
 import pytest
 
@@ -61,6 +62,29 @@ def test_each_phase_counts_its_own_seconds():
 
 def test_a_phase_that_was_never_entered_took_no_time():
     assert Chrono(Clock()).seconds("checkpoint") == 0.0
+
+
+def test_who_watches_learns_of_each_phase_and_of_its_end_even_if_it_fails():
+    seen = []
+
+    @contextmanager
+    def watch(name):
+        seen.append(f"{name} begins")
+        try:
+            yield
+        finally:
+            seen.append(f"{name} ends")
+
+    chrono = Chrono(Clock(), watch=watch)
+
+    def fail():
+        with chrono.phase("checkpoint"):
+            seen.append("writes")
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
+    assert seen == ["checkpoint begins", "writes", "checkpoint ends"]
 
 
 def test_a_phase_that_fails_counts_its_seconds():

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from trainer.stop import StopRequest
+from trainer.stop import STOP_SIGNALS, StopRequest
 
 
 class DeadTerminal(io.StringIO):
@@ -50,13 +50,14 @@ def test_a_second_interrupt_ends_the_process(monkeypatch):
     assert ended == [130]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_the_signals_are_handled_once_installed(number):
-    before = signal.getsignal(number)
+    before = {other: signal.getsignal(other) for other in STOP_SIGNALS}
     try:
         stop = StopRequest()
         stop.install()
         signal.raise_signal(number)
         assert stop.signal == number
     finally:
-        signal.signal(number, before)
+        for other in STOP_SIGNALS:
+            signal.signal(other, before[other])

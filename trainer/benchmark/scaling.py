@@ -67,6 +67,8 @@ class Contenders:
         run = self._folder / f"run-{self._runs}"
         command = [sys.executable, "-m", "trainer", "train", "--preset", "synthetic"]
         command += ["--runs-dir", str(self._folder), "--name", run.name, "--log.report", "False"]
+        # A figure is of one attempt, and a single rank has the core to itself.
+        command += ["--restarts", "0"]
         with _only_on(cores):
             process = subprocess.Popen(
                 [*command, *self._options, *options],

@@ -21,7 +21,7 @@ Chunk = bytes | memoryview
 
 
 class Files(Protocol):
-    """A file system. Every method may raise OSError, and does nothing that it is not told to."""
+    """A file system; every method may raise OSError."""
 
     def make_folder(self, path: Path) -> None:
         """Make a folder and those above it; it may exist."""
