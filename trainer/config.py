@@ -202,16 +202,41 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """When the state is saved, and how many of the saves stay."""
+    """When the state is saved beside the end and a stop request, how many of the saves stay, and
+    when it is gone back to.
+    """
+
+    every_minutes: Annotated[float, NotNegative] = 10.0
+    """Minutes between two checkpoints, by the clock of rank 0; 0 does not save by the clock. What a
+    run loses when it is killed is at most this, the time of writing, and its start-up."""
+
+    every_steps: Annotated[int, NotNegative] = 0
+    """Steps between two checkpoints; 0 does not save by steps."""
 
     every_epochs: Annotated[int, NotNegative] = 1
-    """Epochs between two checkpoints; 0 saves at the end and on a stop request only."""
+    """Epochs between two checkpoints, each after the epoch's evaluation; 0 does not save by epochs,
+    and then no checkpoint but the last knows how good it is."""
 
     keep: Annotated[int, Positive] = 3
     """Newest checkpoints that stay."""
 
     keep_best: bool = True
     """Keep the one with the best top-1 as well. The result is always of the final weights."""
+
+    keep_every_steps: Annotated[int, NotNegative] = 0
+    """Keep the first one in each stretch of so many steps as well, as history; 0 keeps none."""
+
+    when_busy: Literal["wait", "skip"] = "wait"
+    """When a save comes while the one before is still being written: wait for that, or skip: go on
+    training, and of several that wait to be written keep the newest only, which takes the memory of
+    a second copy."""
+
+    on_non_finite: Literal["stop", "roll-back"] = "stop"
+    """When a loss or gradient is not finite: stop with status 5, or go back to the newest
+    checkpoint and leave out the images of all steps since."""
+
+    roll_backs: Annotated[int, Positive] = 3
+    """How often `roll-back` may happen in a run; then it stops all the same."""
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,22 @@
 """TensorBoard's curves, written without TensorFlow's operations: a millisecond less a report."""
 
+import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 
 class Curves:
     """One file of scalars for TensorBoard."""
 
-    def __init__(self, folder: str) -> None:
-        self._writer = EventFileWriter(folder)
+    def __init__(self, folder: Path) -> None:
+        self._writer = EventFileWriter(str(folder))
 
     def add(self, group: str, step: int, values: Mapping[str, float]) -> None:
         """Add a point to the curve `group/name` of each value; it is on disk when this returns."""
@@ -28,3 +32,24 @@ class Curves:
     def close(self) -> None:
         """End the file."""
         self._writer.close()
+
+
+def rewind_curves(folder: Path, step: int) -> None:
+    """Drop the points after a step, which training goes back to, from all curves below a folder.
+
+    A file of which nothing is to be dropped stays as it is.
+    """
+    for path in folder.glob("attempt-*/events.out.tfevents.*"):
+        kept, dropped = [], False
+        for raw in RawEventFileLoader(str(path)).Load():
+            event = Event.FromString(raw)
+            dropped |= event.step > step
+            if event.step <= step:
+                kept.append(raw)
+        if dropped:
+            scratch = path.with_name(f".{path.name}.{os.getpid()}")
+            with scratch.open("wb") as file:
+                writer = RecordWriter(file)
+                for raw in kept:
+                    writer.write(raw)
+            scratch.replace(path)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer.distributed import Communicator
 
-SUMS = ("loss", "correct", "weight", "overflow", "stop")
+SUMS = ("loss", "correct", "weight", "overflow", "stop", "pause")
 """Scalars that every rank adds to the exchange, after the batch-norm statistics."""
 
 
@@ -25,12 +25,12 @@ class Reduced:
     """Of all gradients where all were looked at; else of no meaning, but finite or not."""
     finite: tf.Tensor
     """False if a gradient of any rank overflowed, so that this step is to be left out."""
-    stop: tf.Tensor
-    """True if any rank asked for a stop."""
+    leave: tf.Tensor
+    """True if any rank asked for a stop or a pause."""
 
 
 class Exchange:
-    """Sums gradients, batch-norm statistics, counts and the stop flag over ranks.
+    """Sums gradients, batch-norm statistics, counts and requests to leave over ranks.
 
     Each rank's loss is already divided by the global batch, so the sum of gradients is their mean
     over all images. The moving statistics are averaged: every rank starts a step from the same
@@ -62,8 +62,8 @@ class Exchange:
             gradients: of this rank's part of the loss; times the scale if `late`.
             sums: float32 scalars, this rank's part of `SUMS`.
             scale: the loss scale, a float32 scalar.
-            check_all: bool scalar, whether to look at all gradients in any case; a stop makes it
-                so, as a stop is followed by a save.
+            check_all: bool scalar, whether to look at all gradients in any case; a request to
+                leave makes it so, as it is followed by a save.
         """
         moving: list[tf.Tensor] = []
         if self._communicator.size > 1:
@@ -79,18 +79,18 @@ class Exchange:
                 for mean, variable in zip(means, self._moving, strict=True)
             ]
         named = dict(zip(SUMS, sums, strict=True))
-        stop = named["stop"] > 0
+        leave = named["stop"] + named["pause"] > 0
         if self._late:
             norm = tf.linalg.global_norm(gradients) / scale
             gradients = [gradient / scale for gradient in gradients]
-            return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), stop)
+            return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), leave)
         norm = tf.cond(
-            check_all | stop,
+            check_all | leave,
             lambda: tf.linalg.global_norm(gradients),
             # One operation, where a norm takes four; it is as finite.
             lambda: tf.nn.l2_loss(gradients[0]),
         )
-        return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, stop)
+        return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, leave)
 
     def keep(self, moving: Sequence[tf.Tensor]) -> None:
         """Set batch norm's moving statistics, if there is something to set."""

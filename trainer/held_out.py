@@ -39,13 +39,17 @@ class HeldOut:
         self._world, self._reporter, self._alive = communicator, reporter, alive
         self._step = -1
         self.latest: Evaluation | None = None
+        self.best: dict[str, float] | None = None
+        """Step and top-1 of the best evaluation of the run."""
         self.seconds = 0.0
         """Seconds of the run up to the end of the latest evaluation."""
 
-    def restore(self, step: int, evaluation: dict[str, Any] | None, seconds: float) -> None:
-        """Take over what a checkpoint knows, if it was evaluated."""
-        if evaluation:
-            self.latest, self._step, self.seconds = Evaluation(**evaluation), step, seconds
+    def restore(self, meta: dict[str, Any], seconds: float) -> None:
+        """Take over what a checkpoint knows."""
+        self.best = meta["best"]
+        if meta["evaluation"]:
+            self.latest, self._step = Evaluation(**meta["evaluation"]), meta["step"]
+            self.seconds = seconds
 
     def at(self, step: int) -> Evaluation | None:
         """The evaluation of these very weights, if there was one."""
@@ -58,6 +62,8 @@ class HeldOut:
         with chrono.phase("evaluation"):
             self.latest = self._run()
         self._step, self.seconds = step, chrono.total
+        if self.best is None or self.latest.top1 >= self.best["top1"]:
+            self.best = {"step": step, "top1": self.latest.top1}
         self._reporter.evaluation(step, self.latest)
 
     def write_predictions(self, step: int) -> None:

@@ -7,10 +7,10 @@
         check that it is finite             with the same answer on every rank
         update the weights                  or, on every rank, skip and halve the loss scale
         count the step                      the heartbeat
-        leave if a stop was agreed on       so every rank leaves after the same step
+        leave if any rank asked for it      so every rank leaves after the same step
 
-The state that Python watches while the graph runs (step, stop flag) lives in variables that every
-step reads and writes, so neither a stop request nor the heartbeat waits for the end of a call.
+The state that Python watches while the graph runs (step, requests to leave) lives in variables that
+every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,8 +56,11 @@ class LoopReport:
     """Steps left out because gradients overflowed float16."""
     stopped: bool
     """Whether the ranks agreed to stop."""
+    paused: bool
+    """Whether they agreed to let Python do something."""
     bad_step: int | None
-    """The step whose loss or gradient was not finite, if that ended the loop."""
+    """The step, from 0, whose loss or gradient was not finite, if that ended the loop; it counts
+    as done."""
 
 
 class Loop:
@@ -85,6 +88,7 @@ class Loop:
             )
             self.finite_steps = tf.Variable(0, dtype=tf.int32, name="finite_steps")
             self._stop = tf.Variable(0.0, name="stop")
+            self._pause = tf.Variable(0.0, name="pause")
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
         local = LocalGradients(model, statistics, config, self.global_batch)
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
@@ -119,6 +123,15 @@ class Loop:
         with tf.init_scope():
             self._stop.assign(1.0)
 
+    def request_pause(self) -> None:
+        """Have the running call end on all ranks after the step that is running."""
+        with tf.init_scope():
+            self._pause.assign(1.0)
+
+    def rewind(self, step: int) -> None:
+        """Count from another step on, whose variables have been restored."""
+        self._computed.assign(step)
+
     def run(
         self, learning_rates: Sequence[float], tick: Callable[[int], None], first_step: int = 0
     ) -> LoopReport:
@@ -142,6 +155,7 @@ class Loop:
                 break
             except NotDone:
                 tick(int(self.step.numpy()))
+        self._pause.assign(0.0)
         values = dict(zip(_TOTALS, totals.numpy().tolist(), strict=True))
         weight = values["weight"]
         self._local_bad = not isfinite(values["local_loss"])
@@ -154,6 +168,7 @@ class Loop:
             wait_seconds=values["wait"],
             skipped_steps=int(values["skipped"]),
             stopped=values["stop"] > 0,
+            paused=values["pause"] > 0,
             bad_step=int(self.step.numpy()) - 1 if values["bad"] else None,
         )
 
@@ -204,7 +219,7 @@ class Loop:
         gradients, local = self._local(batch, scale)
         with tf.control_dependencies(gradients):
             self._computed.assign(self.step + 1)
-        mine = [*local, self._stop.read_value()]
+        mine = [*local, self._stop.read_value(), self._pause.read_value()]
         reduced = self._exchange.reduce(gradients, mine, scale, last)
         bad = ~tf.math.is_finite(reduced.sums["loss"] + reduced.norm)
         skipped = tf.constant(0.0)
@@ -226,7 +241,7 @@ class Loop:
         row = [*reduced.sums.values(), wait, skipped, tf.cast(bad, tf.float32), local[0]]
         # float32 would lose count of the images of a long call.
         totals = tf.cast(tf.stack(row), tf.float64)
-        return totals, reduced.norm, ~(bad | reduced.stop)
+        return totals, reduced.norm, ~(bad | reduced.leave)
 
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
         """The next batch, and the seconds that it took to come."""

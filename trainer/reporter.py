@@ -6,11 +6,13 @@ Only rank 0 reports; on the other ranks every method does nothing.
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from trainer.checkpoints.writer import Saved
 from trainer.config import TrainConfig
 from trainer.console import Console
-from trainer.curves import Curves
+from trainer.curves import Curves, rewind_curves
 from trainer.data.meaning import Meaning
 from trainer.environment import environment
 from trainer.evaluate import Evaluation
@@ -30,9 +32,11 @@ class Reporter:
         *,
         chief: bool,
         gpus: Sequence[str] = (),
+        changes: Sequence[str] = (),
     ) -> None:
+        """`changes` are the options that differ from those that the run had before."""
         self._config, self._plan, self._folder, self._chief = config, plan, folder, chief
-        self._gpus = gpus
+        self._gpus, self._changes = gpus, changes
         self.console = Console(plan.last_step, silent=not chief)
         self._curves: Curves | None = None
         self.attempt = 1
@@ -46,6 +50,8 @@ class Reporter:
             f" {model.image_size} px, {classes} classes; {plan.examples:,} images, {plan.epochs}"
             f" epochs, {plan.last_step:,} steps of {plan.global_batch} images, {ranks(plan.ranks)}"
         )
+        for change in self._changes:
+            self.console.say(f"  changed: {change}")
 
     def open(self, step: int, data_version: str, meaning: Meaning | None = None) -> None:
         """Write the first files; called when the first step has shown that the run works."""
@@ -59,18 +65,14 @@ class Reporter:
         }
         if folder.exists:
             folder.metrics.rewind(step)
-            folder.point_latest()
-        else:
-            kept = {"meaning": meaning.to_dict()} if meaning else {}
-            folder.create(self._config, {**facts, **kept})
+            rewind_curves(self._tensorboard, step)
+        # Also of a run that is continued: its options may have changed.
+        kept = {"meaning": meaning.to_dict()} if meaning else {}
+        folder.create(self._config, {**facts, **kept})
         self.attempt = folder.metrics.attempts() + 1
         values = {"attempt": self.attempt, **facts, "environment": environment(self._gpus)}
         folder.metrics.append("start", step, values)
-        place = self._config.log.tensorboard_dir
-        if place is None:
-            inside_job = "AZUREML_RUN_ID" in os.environ
-            place = "outputs/tblogs" if inside_job else str(folder.path / "tblogs")
-        self._curves = Curves(f"{place}/attempt-{self.attempt}")
+        self._curves = Curves(self._tensorboard / f"attempt-{self.attempt}")
 
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
@@ -89,10 +91,49 @@ class Reporter:
         values = {"top1": result.top1, "top5": result.top5, "validation_loss": result.loss}
         self._write("evaluation", step, {"epoch": epoch, **values})
 
-    def checkpoint(self, step: int, seconds: Mapping[str, float]) -> None:
-        """Note that the state is saved, and what each phase has taken until then."""
+    def checkpoint(self, saved: Saved, seconds: Mapping[str, float]) -> None:
+        """Note that a state is on disk, and what each phase has taken until now."""
         if self._chief:
-            self._folder.metrics.append("checkpoint", step, {"seconds": dict(seconds)})
+            values = {
+                "bytes": saved.bytes,
+                "write_seconds": saved.seconds,
+                "seconds": dict(seconds),
+            }
+            self._folder.metrics.append("checkpoint", saved.step, values)
+
+    def rolled_back(self, step: int, back: int, images: int, number: int) -> None:
+        """Say that training went back, and forget what it reported since.
+
+        Args:
+            step: steps done, the last of which was bad.
+            back: the step that it goes on from.
+            images: how many are left out.
+            number: of times in this run.
+        """
+        if not self._chief:
+            return
+        self.console.say(
+            f"step {step:,}: the loss or a gradient is not finite; rolled back to the checkpoint of"
+            f" step {back:,}, leaving out {images:,} images ({number} of"
+            f" {self._config.checkpoint.roll_backs} times)"
+        )
+        self._folder.metrics.rewind(back)
+        self.close()
+        rewind_curves(self._tensorboard, back)
+        self._folder.metrics.append("roll_back", back, {"bad_step": step, "images": images})
+        self._curves = Curves(self._tensorboard / f"attempt-{self.attempt}")
+
+    @property
+    def _tensorboard(self) -> Path:
+        """The folder with one for each attempt's curves."""
+        place = self._config.log.tensorboard_dir
+        if place is not None:
+            return Path(place)
+        return (
+            Path("outputs/tblogs")
+            if "AZUREML_RUN_ID" in os.environ
+            else self._folder.path / "tblogs"
+        )
 
     def predictions(
         self,

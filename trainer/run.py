@@ -2,8 +2,10 @@
 result.json.
 """
 
+import hashlib
 import json
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,23 @@ _MAY_CHANGE = (
     "log",
 )
 """Keys and groups that may differ when a run is continued; the global batch must stay."""
+
+_RESHAPES_THE_REST = (
+    "epochs",
+    "optimizer.learning_rate",
+    "optimizer.warmup_epochs",
+    "optimizer.schedule",
+    "optimizer.decay_epochs",
+    "optimizer.decay_factor",
+    "optimizer.momentum",
+    "optimizer.nesterov",
+    "optimizer.weight_decay",
+    "optimizer.label_smoothing",
+)
+"""Those that make sense for the rest of a run, whose result is another one then."""
+
+_SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "profile_steps")
+"""Those whose change is not worth a word."""
 
 
 class RunFolder:
@@ -91,7 +110,12 @@ class RunFolder:
     def create(self, config: TrainConfig, facts: dict[str, Any]) -> None:
         """Make the folder, and let `latest` beside it point to it."""
         self.path.mkdir(parents=True, exist_ok=True)
-        data = {"config": fields.to_dict(config), "code_version": __version__, **facts}
+        data = {
+            "config": fields.to_dict(config),
+            "config_hash": config_hash(config),
+            "code_version": __version__,
+            **facts,
+        }
         self._write("config.json", data)
         self.point_latest()
 
@@ -119,7 +143,7 @@ def without(config: TrainConfig, *groups: str) -> dict[str, object]:
     return {
         leaf.key: fields.get(config, leaf.key)
         for leaf in fields.leaves(TrainConfig)
-        if not any(leaf.key == group or leaf.key.startswith(group + ".") for group in groups)
+        if not _in(leaf.key, groups)
     }
 
 
@@ -128,10 +152,19 @@ def new_name(config: TrainConfig, now: datetime) -> str:
     return f"{config.preset}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
 
 
+def config_hash(config: TrainConfig) -> str:
+    """SHA-256 of the options that decide the result."""
+    text = json.dumps(without(config, *_MAY_CHANGE), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def check_continues(
     run: RunFolder, config: TrainConfig, global_batch: int, data_version: str
-) -> None:
+) -> list[str]:
     """Make sure that a run that exists may be continued with this configuration.
+
+    Returns:
+        What of it is changed, in words; not what says where things are.
 
     Raises:
         CheckpointError: `--resume never`, or it belongs to another configuration; every difference
@@ -140,17 +173,20 @@ def check_continues(
     if not run.exists:
         if run.path.exists() and not (run.path.is_dir() and not any(run.path.iterdir())):
             raise CheckpointError(f"{run.path}: exists and is not a run; choose another --name")
-        return
+        return []
     if config.resume == "never":
         raise CheckpointError(
             f"{run.path}: exists; choose another --name, or --resume auto to continue it"
         )
     stored = run.stored()
-    before, now = without(run.config(), *_MAY_CHANGE), without(config, *_MAY_CHANGE)
-    differences = [
-        f"--{key.replace('_', '-')}: {before[key]} then, {value} now"
+    before, now = without(run.config(), *_SAYS_WHERE), without(config, *_SAYS_WHERE)
+    changed = {
+        key: f"--{key.replace('_', '-')}: {before[key]} then, {value} now"
         for key, value in now.items()
         if before[key] != value
+    }
+    differences = [
+        text for key, text in changed.items() if not _in(key, _MAY_CHANGE + _RESHAPES_THE_REST)
     ]
     if stored["global_batch"] != global_batch:
         differences.append(
@@ -165,3 +201,11 @@ def check_continues(
             f"{run.path}: belongs to another configuration; choose another --name, or undo:\n"
             f"{listed}"
         )
+    return [
+        text + " (another result than without the change)" * _in(key, _RESHAPES_THE_REST)
+        for key, text in changed.items()
+    ]
+
+
+def _in(key: str, groups: Sequence[str]) -> bool:
+    return any(key == group or key.startswith(group + ".") for group in groups)

@@ -6,10 +6,10 @@ import signal
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 import tensorflow as tf
 
-from trainer.checkpoint import restore, snapshot
 from trainer.config import TrainConfig
 from trainer.data.feed import Feed
 from trainer.device import device_name, peak_flops, set_up_device, share_of_cores
@@ -29,6 +29,7 @@ from trainer.preflight import ensure_data, prepare, warn
 from trainer.profiling import Profiler
 from trainer.reporter import Reporter
 from trainer.run import RunFolder, check_continues, new_name
+from trainer.saving import Saver
 from trainer.schedule import learning_rate
 from trainer.stop import STOP_SIGNALS, StopRequest
 from trainer.watchdog import Watchdog
@@ -102,9 +103,12 @@ class Training:
         self._folder = RunFolder(Path(config.runs_dir) / name)
         watchdog.share(self._folder.path)
         data_version = self._prepared.data_version
-        check_continues(self._folder, config, self._plan.global_batch, data_version)
+        changes = check_continues(self._folder, config, self._plan.global_batch, data_version)
         if self._chief:
             warn(self._prepared, communicator.local_size)
+        self._saver = Saver(config.checkpoint, self._folder.checkpoints, communicator)
+        if self._folder.exists:
+            self._saver.claim()
 
         threads = config.data.decode_threads or share_of_cores(communicator)
         self._feed = Feed(config, self._prepared, communicator, threads)
@@ -118,7 +122,9 @@ class Training:
         self._flops = training_flops_per_image(self._model)
         self._peak = peak_flops(device_name(), precision)
         gpus = communicator.gather(device_name())
-        self._reporter = Reporter(config, self._plan, self._folder, chief=self._chief, gpus=gpus)
+        self._reporter = Reporter(
+            config, self._plan, self._folder, chief=self._chief, gpus=gpus, changes=changes
+        )
         self._held_out = HeldOut(
             Evaluator(self._model, communicator, statistics, xla=xla),
             self._feed,
@@ -135,7 +141,8 @@ class Training:
         # What a checkpoint carries over beside the variables.
         self._chrono = Chrono(watch=watchdog.phase)
         self._timed_images = 0
-        self._saved_at = -1
+        self._skipped_batches = 0
+        self._roll_backs = 0
 
     def run(self, stop: StopRequest) -> int:
         """Restore, train to the last step, evaluate and save; or stop early and save.
@@ -146,7 +153,8 @@ class Training:
         step, plan = self._restore(), self._plan
         if step >= plan.last_step:
             return self._already_done(step)
-        self._feed.open(step)
+        # The data go on at the position of that step.
+        self._feed.open(step + self._skipped_batches)
         stop.attach(self._loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
         with self._reporter.console:
@@ -154,25 +162,34 @@ class Training:
             # Tracing and compiling happen in the first step, which is taken and timed on its own.
             report = self._take_steps(step, 1, "compile")
             self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
+            self._saver.begin(self._state())
             while True:
                 step += report.steps
+                if report.bad_step is not None:
+                    step = self._roll_back(step)
+                    epoch = int(plan.epoch_of(step))
                 stopped = report.stopped
                 done = step >= plan.last_step or stopped
+                if stopped:
+                    # First of all, as there may be a second left.
+                    self._save(step, at_once=True)
                 if step % self._config.log.every_steps == 0 or done:
                     self._log(step)
                 if done:
                     break
+                ended = None
                 while plan.epoch_end(epoch + 1) <= step:
-                    epoch += 1
+                    ended = epoch = epoch + 1
                     self._end_epoch(epoch, step)
+                self._save_if_due(step, ended)
                 self._profile(step)
                 report = self._take_steps(step, self._steps_ahead(step, epoch), "train")
             self._profile(step, last=True)
             if not stopped:
                 self._held_out.evaluate(step, self._chrono)
-            self._save(step)
-            if not stopped:
+                self._save(step, at_once=True)
                 self._held_out.write_predictions(step)
+        self._saver.close()
         self._loop.close()
         self._feed.close()
         self._reporter.close()
@@ -200,25 +217,42 @@ class Training:
         return 0
 
     def _restore(self) -> int:
-        """Continue from the newest valid checkpoint, if there is one. The order matters:
-
-        1. Every rank has built the same variables, from the seed.
-        2. Rank 0 alone looks at the folder and reads, so that ranks cannot disagree.
-        3. The step and the totals go to all ranks, then the values of all variables.
-        4. The data start at the position of that step (`Feed.open`).
-        """
-        found = self._folder.checkpoints.newest() if self._chief else None
-        if found:
-            restore(self._state(), found.load(), found.path)
-        meta = self._world.broadcast(found.meta if found else None)
-        self._world.broadcast_variables(list(self._state().values()))
+        """Continue from the newest valid checkpoint, if there is one; returns its step."""
+        meta = self._saver.restore(self._state())
         if meta is None:
             return 0
         self._chrono = Chrono(totals=meta["seconds"], watch=self._watchdog.phase)
         self._timed_images = meta["timed_images"]
-        self._saved_at = meta["step"]
-        self._held_out.restore(meta["step"], meta["evaluation"], self._chrono.total)
+        self._skipped_batches = meta["skipped_batches"]
+        self._roll_backs = meta["roll_backs"]
+        self._held_out.restore(meta, self._chrono.total)
         return int(meta["step"])
+
+    def _roll_back(self, step: int) -> int:
+        """Go back to the newest checkpoint, and on with the images after those of the bad step.
+
+        The totals of time stay, as it has been spent.
+
+        Returns:
+            The step of that checkpoint.
+        """
+        policy = self._config.checkpoint
+        # Of the images up to here, wherever in the data they are.
+        used = step + self._skipped_batches
+        meta = None
+        if policy.on_non_finite == "roll-back" and self._roll_backs < policy.roll_backs:
+            meta = self._saver.restore(self._state())
+        if meta is None:
+            self._give_up(step - 1)
+        back = int(meta["step"])
+        self._skipped_batches = used - back
+        self._roll_backs += 1
+        self._loop.rewind(back)
+        self._interval.reset()
+        self._held_out.restore(meta, self._chrono.total)
+        left_out = (step - back) * self._plan.global_batch
+        self._reporter.rolled_back(step, back, left_out, self._roll_backs)
+        return back
 
     def _steps_ahead(self, step: int, epoch: int) -> int:
         """Steps until Python has something to do."""
@@ -226,7 +260,7 @@ class Training:
         to_log = config.log.every_steps - step % config.log.every_steps
         end = min(plan.epoch_end(epoch + 1), plan.last_step)
         wanted = min(config.compute.steps_per_loop, to_log, end - step)
-        return self._profiler.steps_ahead(step, wanted)
+        return self._profiler.steps_ahead(step, self._saver.steps_ahead(step, wanted))
 
     def _profile(self, step: int, *, last: bool = False) -> None:
         """Begin or end the trace that `--profile-steps` asks for, if it is time to."""
@@ -243,7 +277,8 @@ class Training:
             with self._chrono.phase(phase):
                 report = self._loop.run(rates, self._tick, step)
         except DATA_ERRORS as error:
-            self._feed.explain_training(error, int(self._loop.step.numpy()))
+            batches = int(self._loop.step.numpy()) + self._skipped_batches
+            self._feed.explain_training(error, batches)
             raise
         finally:
             self._watchdog.beat(int(self._loop.step.numpy()), arrived=False)
@@ -255,15 +290,15 @@ class Training:
         else:
             self._reporter.console.say(f"compiled, and took the first step, in {seconds:.1f} s")
             self._interval.add(report, None, images)
-        if report.bad_step is not None:
-            self._give_up(report.bad_step)
         return report
 
     def _tick(self, step: int) -> None:
         self._watchdog.beat(step, arrived=self._loop.arrived)
+        if self._saver.late:
+            self._loop.request_pause()
         self._reporter.console.progress(step)
 
-    def _give_up(self, bad_step: int) -> None:
+    def _give_up(self, bad_step: int) -> NoReturn:
         ranks = self._loop.bad_ranks()
         where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
         if len(ranks) == self._world.size > 1:
@@ -286,11 +321,9 @@ class Training:
         self._reporter.training(step, values)
 
     def _end_epoch(self, epoch: int, step: int) -> None:
-        evaluation, checkpoint = self._config.evaluation, self._config.checkpoint
-        if evaluation.every_epochs and epoch % evaluation.every_epochs == 0:
+        every = self._config.evaluation.every_epochs
+        if every and epoch % every == 0:
             self._held_out.evaluate(step, self._chrono)
-        if checkpoint.every_epochs and epoch % checkpoint.every_epochs == 0:
-            self._save(step)
 
     def _export(self, step: int) -> None:
         """Write the model for use elsewhere; the other ranks need not wait for it."""
@@ -305,25 +338,33 @@ class Training:
                 f" --run {self._folder.path}"
             )
 
-    def _save(self, step: int) -> None:
-        """Save, unless this step is saved. All ranks hold the same state; rank 0 writes it."""
-        if not self._chief or self._saved_at == step:
+    def _save_if_due(self, step: int, epoch: int | None) -> None:
+        for saved in self._saver.landed():
+            self._reporter.checkpoint(saved, self._chrono.totals)
+        if self._saver.due(step, epoch):
+            self._save(step)
+
+    def _save(self, step: int, *, at_once: bool = False) -> None:
+        """Save, in the background unless it is to be on disk at once."""
+        if not self._chief:
             return
-        self._saved_at = step
-        fresh = self._held_out.at(step)
+        evaluation = self._held_out.at(step)
         with self._chrono.phase("checkpoint"):
             meta = {
                 **self._folder.stored(),
-                "position": step * self._plan.global_batch,
-                "attempt": self._reporter.attempt,
+                "position": (step + self._skipped_batches) * self._plan.global_batch,
+                "skipped_batches": self._skipped_batches,
+                "roll_backs": self._roll_backs,
                 "seconds": self._chrono.totals,
                 "timed_images": self._timed_images,
-                "evaluation": vars(fresh) if fresh else None,
+                "evaluation": vars(evaluation) if evaluation else None,
+                "best": self._held_out.best,
             }
-            self._folder.checkpoints.save(step, snapshot(self._state()), meta)
-            policy = self._config.checkpoint
-            self._folder.checkpoints.retain(policy.keep, keep_best=policy.keep_best)
-        self._reporter.checkpoint(step, self._chrono.totals)
+            save = self._saver.save_now if at_once else self._saver.save
+            save(step, self._state(), meta)
+        if at_once:
+            for saved in self._saver.landed():
+                self._reporter.checkpoint(saved, self._chrono.totals)
 
     def _state(self) -> dict[str, tf.Variable]:
         """Every variable that decides the future, by name."""

@@ -209,7 +209,7 @@ def test_a_save_at_once_is_on_disk_when_it_returns(folder, gate, variables):
 
 
 def test_what_is_too_old_goes_and_the_index_says_what_is_there(folder, variables):
-    writer = writer_of(folder, keep=1, keep_best=True, keep_every=4)
+    writer = writer_of(folder, keep=1, keep_best=True, keep_every_steps=4)
     for step in range(1, 8):
         take(variables, step)
         writer.save(step, variables, {"evaluation": {"top1": 0.9 if step == 2 else 0.5}})

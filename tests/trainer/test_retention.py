@@ -17,8 +17,8 @@ def entries(*facts):
     ]
 
 
-def gone(checkpoints, keep, *, keep_best=False, keep_every=None):
-    found = to_delete(checkpoints, keep, keep_best=keep_best, keep_every=keep_every)
+def gone(checkpoints, keep, *, keep_best=False, keep_every=0):
+    found = to_delete(checkpoints, keep, keep_best=keep_best, keep_every_steps=keep_every)
     return [entry.key.step for entry in found]
 
 
@@ -30,8 +30,17 @@ def test_the_newest_stays_whatever_is_asked():
     assert gone(entries(1, 2), 0) == [1]
 
 
-def test_every_nth_step_stays_for_history():
-    assert gone(entries(50, 100, 150, 200, 250, 300, 310), 1, keep_every=100) == [50, 150, 250]
+def test_the_first_of_each_stretch_stays_for_history_wherever_the_clock_has_put_it():
+    assert gone(entries(50, 100, 150, 201, 250, 399, 410, 420), 1, keep_every=100) == [50, 150, 250]
+
+
+def test_history_is_the_same_however_often_it_is_asked_for():
+    left = []
+    for step in range(7, 1000, 7):
+        left.append(step)
+        doomed = gone(entries(*left), 1, keep_every=100)
+        left = [step for step in left if step not in doomed]
+    assert left == [105, 203, 301, 406, 504, 602, 700, 805, 903, 994]
 
 
 def test_the_best_stays_and_of_equals_the_newest():
@@ -65,17 +74,20 @@ def test_what_earlier_attempts_did_not_finish_goes_if_there_is_a_newer_one():
     ),
     st.integers(1, 4),
     st.booleans(),
-    st.none() | st.integers(1, 5),
+    st.integers(0, 5),
 )
 def test_what_is_asked_for_stays_and_nothing_else(checkpoints, keep, keep_best, keep_every):
-    doomed = to_delete(checkpoints, keep, keep_best=keep_best, keep_every=keep_every)
+    doomed = to_delete(checkpoints, keep, keep_best=keep_best, keep_every_steps=keep_every)
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)
     left = [entry for entry in valid if entry not in doomed]
     assert left[-keep:] == valid[-keep:]
     best = max((e.top1 for e in valid if keep_best and e.top1 is not None), default=None)
     assert best is None or best in [entry.top1 for entry in left]
+    stretches = [keep_every and entry.key.step // keep_every for entry in valid]
     for entry in left[:-keep]:
-        assert entry.top1 == best is not None or (keep_every and entry.key.step % keep_every == 0)
+        stretch = stretches[valid.index(entry)]
+        first = stretch and valid[stretches.index(stretch)] == entry
+        assert entry.top1 == best is not None or first
     assert not any(entry.state == "damaged" for entry in doomed)
     # Nothing is deleted while what is left would be worse: the newest goes last, if at all.
     order = [entry.key for entry in doomed if entry.state == "valid"]

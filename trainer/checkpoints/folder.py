@@ -128,7 +128,7 @@ class CheckpointFolder:
         keep: int,
         *,
         keep_best: bool,
-        keep_every: int | None = None,
+        keep_every_steps: int = 0,
         attempt: int | None = None,
     ) -> None:
         """Delete what `to_delete` says, and write the index.
@@ -142,7 +142,7 @@ class CheckpointFolder:
         attempt = attempt or self._attempt()
         names = self._names_of(attempt)
         entries = [self._entry(path) for path in self._sorted(names)]
-        doomed = to_delete(entries, keep, keep_best=keep_best, keep_every=keep_every)
+        doomed = to_delete(entries, keep, keep_best=keep_best, keep_every_steps=keep_every_steps)
         for entry in doomed:
             self._names_of(attempt)
             path = self.folder / checkpoint_name(entry.key)

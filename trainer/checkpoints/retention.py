@@ -1,6 +1,6 @@
 """Which checkpoints stay: a pure function."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +21,7 @@ class Entry:
 
 
 def to_delete(
-    checkpoints: Sequence[Entry], keep: int, *, keep_best: bool, keep_every: int | None
+    checkpoints: Sequence[Entry], keep: int, *, keep_best: bool, keep_every_steps: int
 ) -> list[Entry]:
     """What may go, in the order in which it should: at any time the newer of what is left is there.
 
@@ -33,7 +33,7 @@ def to_delete(
         checkpoints: of a run, in any order.
         keep: the newest that stay; the newest one always does.
         keep_best: whether the one with the best top-1 stays.
-        keep_every: those whose step is a multiple of this stay.
+        keep_every_steps: the first one in each stretch of so many steps stays; 0 keeps none.
     """
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)
     if not valid:
@@ -42,14 +42,24 @@ def to_delete(
     found = best(valid) if keep_best else None
     if found:
         staying.add(found)
-    if keep_every:
-        staying.update(entry for entry in valid if entry.key.step % keep_every == 0)
+    if keep_every_steps:
+        staying.update(first_of_stretches(valid, keep_every_steps))
     unfinished = [
         entry
         for entry in checkpoints
         if entry.state == "incomplete" and entry.key.attempt < valid[-1].key.attempt
     ]
     return unfinished + [entry for entry in valid if entry not in staying]
+
+
+def first_of_stretches(valid: Sequence[Entry], steps: int) -> Iterator[Entry]:
+    """The first checkpoint at or after each multiple of so many steps but 0."""
+    seen = {0}
+    for entry in valid:
+        stretch = entry.key.step // steps
+        if stretch not in seen:
+            seen.add(stretch)
+            yield entry
 
 
 def best(valid: Iterable[Entry]) -> Entry | None:

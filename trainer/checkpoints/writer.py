@@ -30,8 +30,8 @@ class Policy:
     keep_best: bool = True
     """Keep the one with the best top-1 as well."""
 
-    keep_every: int | None = None
-    """Keep those whose step is a multiple of this as well."""
+    keep_every_steps: int = 0
+    """Keep the first one in each stretch of so many steps as well; 0 keeps none."""
 
     when_busy: Literal["wait", "skip"] = "wait"
     """wait: until the other is on disk; skip: not at all, and of several that wait to be written
@@ -203,7 +203,7 @@ class CheckpointWriter:
             self._folder.retain(
                 policy.keep,
                 keep_best=policy.keep_best,
-                keep_every=policy.keep_every,
+                keep_every_steps=policy.keep_every_steps,
                 attempt=self._attempt,
             )
         except OSError as error:

@@ -40,14 +40,14 @@ class Feed:
     def has_validation(self) -> bool:
         return self._prepared.manifest is not None
 
-    def open(self, step: int) -> None:
-        """Start reading at the position of a step."""
+    def open(self, batches: int) -> None:
+        """Start reading after so many global batches."""
         config, world = self._config, self._world
         if self._prepared.manifest is None:
             size, classes = config.model.image_size, self._prepared.classes
             self._synthetic = synthetic_batch(config.batch_size, size, classes, config.seed)
             return
-        position = step * self._prepared.plan.global_batch
+        position = batches * self._prepared.plan.global_batch
         dataset = training_batches(
             self._source("train"),
             world.rank,
@@ -85,12 +85,12 @@ class Feed:
         """
         return read_image(self._source("validation"), example)
 
-    def explain_training(self, error: Exception, step: int) -> None:
+    def explain_training(self, error: Exception, batches: int) -> None:
         """Name the record that made a step fail, if one did.
 
         Args:
             error: the failure.
-            step: steps done before it.
+            batches: global batches used before it.
 
         Raises:
             DataError: with the shard, the index and the fault.
@@ -100,7 +100,7 @@ class Feed:
         source, world, config = self._source("train"), self._world, self._config.data
         self._raise_unreadable(source, error)
         order, batch = make_order(source, world.size), self._prepared.plan.global_batch
-        position = step * batch
+        position = batches * batch
         # What the failed batch and those decoded ahead of it have asked for.
         ahead = batch * (config.prefetch_batches + 3) + self._threads * world.size
         first = position + (world.rank - position) % world.size
