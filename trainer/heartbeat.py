@@ -1,6 +1,7 @@
 """What the ranks of a node tell each other about themselves, so that the late one can be named.
 
-Each rank writes where it is into a small file every other second. The files are in the node's
+Each rank writes where it is into a small file every other second, and when its phase changes. The
+files are in the node's
 folder for temporary files and not in the run folder: that may be on a mount, and a mount that hangs
 is one of the reasons to ask who is late. So nothing is known of the ranks of other nodes.
 """
@@ -9,6 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,7 +46,7 @@ class Heartbeats:
 
     def write(self, pulse: Pulse) -> None:
         """Tell where this rank is; it trains on if it cannot be told."""
-        scratch = self.folder / f".rank-{self._rank}"
+        scratch = self.folder / f".rank-{self._rank}-{threading.get_ident()}"
         with suppress(OSError):
             # The name can be foreseen, so the folder may be a trap of another user's.
             if self.folder.stat().st_uid != os.getuid():

@@ -168,6 +168,8 @@ class Training:
                 if report.bad_step is not None:
                     step = self._roll_back(step)
                     epoch = int(plan.epoch_of(step))
+                    report = self._take_steps(step, self._steps_ahead(step, epoch), "train")
+                    continue
                 stopped = report.stopped
                 done = step >= plan.last_step or stopped
                 if stopped:
@@ -307,6 +309,8 @@ class Training:
         found = self._folder.checkpoints.newest() if self._chief else None
         path = self._world.broadcast(str(found.path) if found else None)
         good = f"the last good checkpoint is {path}" if path else "nothing is saved yet"
+        if self._roll_backs:
+            good += f"; rolled back {self._roll_backs} times already"
         raise NonFiniteError(
             f"step {bad_step}: the loss or a gradient of {where} is not finite; {good}. A lower"
             " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"

@@ -112,6 +112,8 @@ class Watchdog:
     def _tell(self, phase: str, step: int, *, arrived: bool) -> None:
         self._signs += 1
         self._pulse = Pulse(phase, step, arrived)
+        if self._heartbeats is not None:
+            self._heartbeats.write(self._pulse)
 
     def _watch(self) -> None:
         seen, idle, unsaid = self._signs, 0.0, HEARTBEAT_SECONDS

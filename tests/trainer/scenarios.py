@@ -240,8 +240,10 @@ def break_a_gradient(steps: int) -> dict[str, Any]:
     return {"steps": report.steps, "bad_step": report.bad_step, "bad_ranks": loop.bad_ranks()}
 
 
-def stop_in_the_middle(steps: int, stop_at: int, rank: int) -> dict[str, Any]:
-    """Ask for many steps in one call; one rank requests a stop when it sees a step done."""
+def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, Any]:
+    """Ask for many steps in one call; one rank requests a stop or a pause when it sees a step done;
+    then take three more steps.
+    """
     config = TrainConfig(
         batch_size=8,
         data=DataConfig(source="synthetic"),
@@ -259,11 +261,20 @@ def stop_in_the_middle(steps: int, stop_at: int, rank: int) -> dict[str, Any]:
 
     def tick(step: int) -> None:
         seen.append(step)
-        if step >= stop_at and world.rank == rank:
-            loop.request_stop()
+        if step >= at and world.rank == rank:
+            (loop.request_stop if what == "stop" else loop.request_pause)()
 
     report = loop.run([0.01] * steps, tick)
-    return {"steps": report.steps, "stopped": report.stopped, "seen": seen, "step": int(loop.step)}
+    left_at = int(loop.step)
+    after = loop.run([0.01] * 3, lambda _: None)
+    return {
+        "steps": report.steps,
+        "stopped": report.stopped,
+        "paused": report.paused,
+        "seen": seen,
+        "step": left_at,
+        "after": (after.steps, after.stopped, after.paused),
+    }
 
 
 def stop_while_tracing() -> dict[str, Any]:
@@ -387,3 +398,43 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
     seen: list[tuple[int, bool]] = []
     loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
     return seen
+
+
+def roll_back(
+    runs: str, name: str, poisoned: list[int], checkpoint: dict[str, Any], steps: int = 30
+) -> dict[str, Any]:
+    """Train digits where some global batches, counted from 0, make the loss not finite.
+
+    Returns:
+        The labels of each batch in the order in which they were used, and how it ended.
+    """
+    from trainer.errors import NonFiniteError
+    from trainer.train import train
+
+    used: list[list[int]] = []
+    original = Feed.next_batch
+
+    def note(labels: np.ndarray[Any, Any]) -> np.float32:
+        used.append(labels.tolist())
+        # So much weight makes a gradient that overflows.
+        return np.float32(1e30 if len(used) - 1 in poisoned else 1.0)
+
+    def next_batch(feed: Feed) -> dict[str, Any]:
+        batch = original(feed)
+        factor = tf.ensure_shape(tf.numpy_function(note, [batch["label"]], tf.float32), [])
+        return {**batch, "weight": batch["weight"] * factor}
+
+    Feed.next_batch = next_batch  # type: ignore[method-assign, assignment]
+    config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, max_steps=steps, ranks=1)
+    config = replace(
+        config,
+        export=False,
+        checkpoint=CheckpointConfig(every_steps=5, every_epochs=0, **checkpoint),
+        evaluation=replace(config.evaluation, every_epochs=0),
+        log=replace(config.log, every_steps=2, report=False),
+    )
+    try:
+        train(config)
+    except NonFiniteError as error:
+        return {"used": used, "error": str(error)}
+    return {"used": used, "error": None}

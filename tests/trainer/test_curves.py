@@ -3,11 +3,11 @@
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trainer.curves import Curves
+from trainer.curves import Curves, rewind_curves
 
 
 def test_tensorboard_finds_each_curve_with_its_steps(tmp_path):
-    curves = Curves(str(tmp_path / "attempt-1"))
+    curves = Curves(tmp_path / "attempt-1")
     curves.add("train", 5, {"loss": 2.5, "images_per_second": 100.0})
     curves.add("train", 10, {"loss": 1.25})
     curves.add("evaluation", 10, {"top1": 0.5})
@@ -25,3 +25,44 @@ def test_tensorboard_finds_each_curve_with_its_steps(tmp_path):
         seen.Scalars("train/loss")[0].wall_time, abs=60
     )
     curves.close()
+
+
+def losses(folder):
+    """Steps and values of a curve, over all files of an attempt, in the order of writing."""
+    seen = EventAccumulator(str(folder), purge_orphaned_data=False)
+    seen.Reload()
+    if "train/loss" not in seen.Tags()["scalars"]:
+        return []
+    return [(point.step, point.value) for point in seen.Scalars("train/loss")]
+
+
+def test_what_is_trained_again_is_in_the_curves_once(tmp_path):
+    for attempt, steps in ((1, (5, 10, 15)), (2, (11, 16)), (3, (20,))):
+        curves = Curves(tmp_path / f"attempt-{attempt}")
+        for step in steps:
+            curves.add("train", step, {"loss": float(step)})
+        curves.close()
+    untouched = next((tmp_path / "attempt-1").iterdir()).stat().st_ino
+    rewind_curves(tmp_path, 15)
+    assert losses(tmp_path / "attempt-1") == [(5, 5.0), (10, 10.0), (15, 15.0)]
+    assert next((tmp_path / "attempt-1").iterdir()).stat().st_ino == untouched
+    assert losses(tmp_path / "attempt-2") == [(11, 11.0)]
+    assert losses(tmp_path / "attempt-3") == []
+
+    # The same attempt goes on in a file of its own, after it went back.
+    curves = Curves(tmp_path / "attempt-2")
+    curves.add("train", 16, {"loss": 0.5})
+    curves.close()
+    assert losses(tmp_path / "attempt-2") == [(11, 11.0), (16, 0.5)]
+    assert len(list((tmp_path / "attempt-2").iterdir())) == 2
+
+
+def test_a_file_that_was_cut_while_it_was_written_is_rewound_as_far_as_it_goes(tmp_path):
+    curves = Curves(tmp_path / "attempt-1")
+    for step in (5, 10, 15):
+        curves.add("train", step, {"loss": float(step)})
+    curves.close()
+    (path,) = (tmp_path / "attempt-1").iterdir()
+    path.write_bytes(path.read_bytes()[:-9])
+    rewind_curves(tmp_path, 5)
+    assert losses(tmp_path / "attempt-1") == [(5, 5.0)]

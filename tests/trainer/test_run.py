@@ -8,7 +8,7 @@ import pytest
 
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
-from trainer.run import RunFolder, check_continues, new_name, without
+from trainer.run import RunFolder, check_continues, config_hash, new_name, without
 
 DIGITS = PRESETS["digits"]
 FACTS = {"ranks": 2, "global_batch": 64, "data_version": "abc"}
@@ -23,8 +23,8 @@ def run(tmp_path):
 
 
 def continues(run, config=DIGITS, global_batch=64, data_version="abc"):
-    check_continues(run, config, global_batch, data_version)
-    return True
+    """Whether it may; refusals are errors."""
+    return check_continues(run, config, global_batch, data_version) is not None
 
 
 def refusal(run, **changes):
@@ -63,16 +63,14 @@ def test_resume_never_starts_a_new_run(tmp_path):
 
 
 def test_another_configuration_is_refused_with_every_difference(run):
-    other = replace(
-        with_group("optimizer", learning_rate=0.9, decay_epochs=(1.0, 2.0)), epochs=30, seed=1
-    )
+    other = replace(with_group("model", image_size=64, classes=9), epochs=30, seed=1)
     message = refusal(run, config=other)
     assert str(run.path) in message
-    assert "--optimizer.learning-rate: 0.4 then, 0.9 now" in message
-    assert "--optimizer.decay-epochs: (30.0, 60.0, 80.0) then, (1.0, 2.0) now" in message
-    assert "--epochs: 20 then, 30 now" in message
+    assert "--model.image-size: 16 then, 64 now" in message
+    assert "--model.classes: None then, 9 now" in message
     assert "--seed: 0 then, 1 now" in message
-    assert message.count(" then, ") == 4
+    # More epochs alone would be no reason.
+    assert message.count(" then, ") == 3
 
 
 def test_another_global_batch_is_refused(run):
@@ -127,6 +125,29 @@ def test_all_kinds_of_differences_are_listed_at_once(run):
 )
 def test_what_does_not_decide_the_result_may_change(run, changed):
     assert continues(run, config=changed)
+
+
+def test_what_is_changed_is_said_but_not_where_things_are(run):
+    changed = replace(with_group("log", every_steps=7), runs_dir="elsewhere", max_steps=3, ranks=4)
+    assert check_continues(run, changed, 64, "abc") == [
+        f"--ranks: {DIGITS.ranks} then, 4 now",
+        f"--log.every-steps: {DIGITS.log.every_steps} then, 7 now",
+    ]
+
+
+def test_what_reshapes_the_rest_of_a_run_is_said_to_make_another_result(run):
+    longer = replace(with_group("optimizer", learning_rate=0.05), epochs=40)
+    assert check_continues(run, longer, 64, "abc") == [
+        "--epochs: 20 then, 40 now (another result than without the change)",
+        "--optimizer.learning-rate: 0.4 then, 0.05 now (another result than without the change)",
+    ]
+
+
+def test_the_hash_of_a_configuration_is_of_what_decides_the_result():
+    moved = replace(with_group("log", every_steps=7), runs_dir="elsewhere", ranks=4)
+    assert config_hash(moved) == config_hash(DIGITS)
+    others = [replace(DIGITS, seed=1), replace(DIGITS, epochs=3), with_group("model", width=8)]
+    assert len({config_hash(config) for config in [DIGITS, *others]}) == 4
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,13 @@ def test_a_gradient_that_only_breaks_its_own_weight_is_found_before_anything_is_
     assert among_others == {"steps": 2, "bad_step": 1, "bad_ranks": [0]}
 
 
-def test_stop_request_of_one_rank_ends_the_call_at_the_same_step_on_all():
-    results = run_world(scenarios.stop_in_the_middle, 2, 100_000, 5, 1)
-    assert all(result["stopped"] for result in results)
+@pytest.mark.parametrize("what", ["stop", "pause"])
+def test_a_request_of_one_rank_ends_the_call_at_the_same_step_on_all(what):
+    results = run_world(scenarios.leave_in_the_middle, 2, 100_000, 5, 1, what)
+    for result in results:
+        assert (result["stopped"], result["paused"]) == (what == "stop", what == "pause")
+        # A stop stays asked for; after a pause it goes on.
+        assert result["after"] == ((1, True, False) if what == "stop" else (3, False, False))
     assert results[0]["steps"] == results[1]["steps"] == results[0]["step"]
     assert 5 < results[0]["steps"] < 100_000
     # The heartbeat moved while the one call ran.
