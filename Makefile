@@ -7,6 +7,8 @@ RUN ?= runs/latest
 WHAT ?= loop
 IMAGES ?=
 INPUT ?=
+SEED ?= 0
+KILLS ?= 20
 DATA ?= data/images
 
 UV := .tools/uv/bin/uv
@@ -24,7 +26,7 @@ COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-ur
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark profile test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile test test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +58,11 @@ verify: $(TRAINER) ## Check a data set against its manifest: DATA=data/images, A
 inspect: $(TRAINER) ## Write a page that shows a data set: DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
 
-benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, train or input
+benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, train, input, checkpoint
 	@$(TRAINER_PYTHON) -m trainer benchmark $(WHAT) $(ARGS)
+
+chaos: $(TRAINER) ## Kill, stop and freeze a training again and again: SEED=0 KILLS=20
+	@$(TRAINER_PYTHON) -m benchmarks.chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
 
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile

@@ -389,5 +389,6 @@ class Training:
             "steps": step,
             "epochs": self._plan.epoch_of(step),
             "attempts": self._reporter.attempt,
+            "best": self._held_out.best,
             "seconds": self._chrono.totals,
         }

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path, start):
-    tiny = [*TINY, "--epochs", "20"]
+    tiny = [*TINY, "--epochs", "20", "--evaluation.every-epochs", "0"]
     undisturbed = run_trainer("train", *tiny, "--name", "whole", cwd=tmp_path)
     assert undisturbed.returncode == 0, undisturbed.stderr
 

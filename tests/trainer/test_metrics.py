@@ -32,6 +32,7 @@ def report(images=0, loss=0.0, accuracy=0.0, wait=0.0, skipped=0, norm=1.0):
         wait_seconds=wait,
         skipped_steps=skipped,
         stopped=False,
+        paused=False,
         bad_step=None,
     )
 

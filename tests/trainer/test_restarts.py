@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.trainer.command import TIMEOUT, TINY, final_state, metrics, result, run_trainer
 from tests.trainer.launched import ranks_of, wait_for_line
+from trainer.report.data import read_run
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +49,24 @@ def test_a_run_whose_ranks_are_killed_and_frozen_completes_by_itself_with_the_sa
     assert result(runs / "run")["attempts"] == 3
     assert [line["attempt"] for line in metrics(runs / "run", "start")] == [1, 2, 3]
     assert final_state(runs / "run") == final_state(runs / "whole")
+    # No step is missing or twice in what was reported.
+    whole = [line["step"] for line in metrics(runs / "whole", "train")]
+    assert [line["step"] for line in metrics(runs / "run", "train")] == whole
+    assert list(read_run(runs / "run").curve("train", "loss").steps) == whole
+    assert points(runs / "run" / "tblogs") == points(runs / "whole" / "tblogs")
+    assert [step for step, _ in points(runs / "run" / "tblogs")] == whole
+    assert result(runs / "run")["best"] == result(runs / "whole")["best"]
+
+
+def points(folder):
+    """Steps and losses that TensorBoard has of all attempts."""
+    found = []
+    for attempt in sorted(folder.iterdir()):
+        seen = EventAccumulator(str(attempt), purge_orphaned_data=False)
+        seen.Reload()
+        if "train/loss" in seen.Tags()["scalars"]:
+            found += [(point.step, point.value) for point in seen.Scalars("train/loss")]
+    return found
 
 
 def test_a_run_that_was_killed_early_and_then_breaks_twice_at_one_step_is_given_up(tmp_path, start):

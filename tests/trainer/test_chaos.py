@@ -1,0 +1,51 @@
+"""A training that is disturbed again and again ends like one that was left alone."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.chaos import PHASES, SIGNALS, TARGETS, Blow, Struck, chaos, plan, table
+from tests.trainer.command import TINY, metrics
+
+
+def test_each_signal_comes_in_each_phase_before_any_comes_again():
+    every = {(signal.name, phase) for signal in SIGNALS for phase in PHASES}
+    for seed in range(20):
+        blows = plan(seed, 20)
+        assert {(blow.signal, blow.phase) for blow in blows[: len(every)]} == every
+        assert len(blows) == 20
+        assert {blow.target for blow in blows} <= set(TARGETS)
+
+
+def test_a_seed_makes_one_plan_and_another_seed_another():
+    assert plan(3, 20) == plan(3, 20)
+    assert plan(3, 20) != plan(4, 20)
+    assert plan(3, 5) == plan(3, 20)[:5]
+    targets = Counter(blow.target for seed in range(20) for blow in plan(seed, 20))
+    assert min(targets.values()) > 100
+
+
+def test_the_table_says_what_was_done_and_how_long_it_took():
+    struck = [
+        Struck(Blow("SIGKILL", "rank 1", "save"), 30, None, 21, 11.25),
+        Struck(Blow("SIGTERM", "launcher", "step"), 44, 143, 45, 9.0),
+    ]
+    lines = table(struck).splitlines()
+    assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == [
+        *("1", "SIGKILL", "rank 1", "save", "30", "went on", "21", "11.2"),
+    ]
+    assert "ended with 143" in lines[3]
+
+
+@pytest.mark.slow
+def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
+    said = []
+    options = [*TINY, "--restarts", "3", "--epochs", "30", "--evaluation.every-epochs", "5"]
+    found = chaos(tmp_path, 17, 3, options, said.append)
+    assert found.whole == found.disturbed
+    assert len(found.struck) == 3
+    assert all(one.seconds > 0 for one in found.struck)
+    steps = [line["step"] for line in metrics(tmp_path / "runs" / "disturbed", "train")]
+    whole = [line["step"] for line in metrics(tmp_path / "runs" / "whole", "train")]
+    assert steps == whole
+    assert len(said) == 5
