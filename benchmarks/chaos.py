@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -342,7 +342,7 @@ def table(struck: Sequence[Struck]) -> str:
     return columns(rows)
 
 
-def show(data: dict[str, Any]) -> str:
+def show(data: Mapping[str, Any]) -> str:
     """The table and the end, from what was written to a file."""
     struck = [Struck(**{**one, "blow": Blow(**one["blow"])}) for one in data["struck"]]
     same = data["whole"] == data["disturbed"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import prepare, resume, slow_storage
+from benchmarks import chaos, input_memory, prepare, resume, slow_storage
 from trainer.benchmark import tables
 from trainer.benchmark.measure import columns, ratio, spread
 
@@ -31,6 +31,10 @@ RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
         {int(delay): found for delay, found in data["rounds"].items()}
     ),
     "resume": lambda data: resume.table(data["rounds"]),
+    "input_memory": lambda data: input_memory.table(
+        {int(images): found for images, found in data["rounds"].items()}
+    ),
+    "chaos": chaos.show,
 }
 """From raw rounds to tables, by name."""
 TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)

@@ -126,5 +126,6 @@ RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "input": lambda data: input_(
         data["samples"], data["bytes_per_image"], data["peak_mib"], data["threads"]
     ),
+    "checkpoint": lambda data: checkpoint(data["rounds"], data["bytes"]),
 }
 """From a file that `--json` wrote to its tables, by the name of the benchmark."""
