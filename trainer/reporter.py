@@ -152,6 +152,16 @@ class Reporter:
         else:
             self._folder.metrics.append("predictions", step, facts)
 
+    def stopping(self, step: int, newest: int | None) -> None:
+        """Say what is being saved, and what counts should there be no time for it.
+
+        Args:
+            step: steps done.
+            newest: the newest that is on disk, if any is.
+        """
+        there = "nothing is saved before it" if newest is None else f"{newest:,} is saved already"
+        self.console.say(f"asked to stop: saving step {step:,}; {there}")
+
     def stopped(self, step: int) -> None:
         """Say how to go on after a stop that was asked for."""
         if not self._chief:

@@ -33,6 +33,8 @@ class Saver:
         self._writer: CheckpointWriter | None = None
         self._since = clock()
         self._step = -1
+        self.newest: int | None = None
+        """The newest step that is known to be on disk, on rank 0."""
 
     def claim(self) -> None:
         """From now on earlier attempts of this run that still live neither write nor delete."""
@@ -56,6 +58,7 @@ class Saver:
             restore(variables, found.load(), found.path)
         meta: dict[str, Any] | None = self._world.broadcast(found.meta if found else None)
         self._world.broadcast_variables(list(variables.values()))
+        self.newest = meta["step"] if meta else None
         self._step = meta["step"] if meta else -1
         return meta
 
@@ -124,11 +127,13 @@ class Saver:
                 " lost; make room, and run the same command again: it continues from the newest"
                 " checkpoint"
             )
-        self._step = step
+        self._step = self.newest = step
 
     def landed(self) -> list[Saved]:
         """What has reached the disk since the last call; raises what went wrong in between."""
-        return self._writer.check() if self._writer else []
+        landed = self._writer.check() if self._writer else []
+        self.newest = landed[-1].step if landed else self.newest
+        return landed
 
     def close(self) -> None:
         """Write what is left to be written, and give the memory back."""

@@ -442,15 +442,16 @@ def roll_back(
 
 def train_without_batch_norm(runs: str, name: str, steps: int, batch_size: int) -> dict[str, Any]:
     """Train digits up to a step, continuing what is there; the state at the end."""
-    from trainer import train as train_module
+    from trainer import training
     from trainer.checkpoints.folder import CheckpointFolder
+    from trainer.train import train
 
-    vars(train_module)["build_resnet"] = lambda *_: plain_model()
+    vars(training)["build_resnet"] = lambda *_: plain_model()
     config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(
         config, max_steps=steps, export=False, evaluation=replace(config.evaluation, every_epochs=0)
     )
-    train_module.train(config)
+    train(config)
     found = CheckpointFolder(Path(runs) / name / "checkpoints").newest()
     assert found is not None
     return {"tensors": found.load(), "meta": found.meta}
