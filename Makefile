@@ -67,8 +67,8 @@ chaos: $(TRAINER) ## Kill, stop and freeze a training again and again: SEED=0 KI
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-test: $(TRAINER) ## Run all tests, two at a time (about 20 minutes on 2 cores)
-	$(TRAINER_PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
+test: $(TRAINER) ## Run all tests, two at a time (about 15 minutes on 2 cores)
+	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
 	$(TRAINER_PYTHON) -m pytest -m "not slow" $(ARGS)
