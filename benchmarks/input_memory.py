@@ -21,6 +21,8 @@ from trainer.environment import environment
 
 LENGTHS = (8000, 32_000)
 STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224
+GOAL = 1.1
+"""What more images may cost."""
 DIFFERENT = 64
 """Images that differ; the data set repeats them."""
 
@@ -55,7 +57,13 @@ def table(rounds: dict[int, list[dict[str, float]]]) -> str:
     for examples, found in rounds.items():
         held = spread([one["mib"] for one in found]).text(".0f")
         rows.append([f"{examples:,}", held, f"{found[0]['bound_mib']:.0f}"])
-    return columns(rows)
+    few, many = (rounds[examples] for examples in sorted(rounds))
+    more = spread([b["mib"] / a["mib"] for a, b in zip(few, many, strict=True)])
+    times = max(rounds) // min(rounds)
+    return (
+        f"{columns(rows)}\n\n{times} times the images hold {more.text()} times the memory; the goal is"
+        f" at most {GOAL}"
+    )
 
 
 def main() -> None:
