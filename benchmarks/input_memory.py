@@ -61,8 +61,8 @@ def table(rounds: dict[int, list[dict[str, float]]]) -> str:
     more = spread([b["mib"] / a["mib"] for a, b in zip(few, many, strict=True)])
     times = max(rounds) // min(rounds)
     return (
-        f"{columns(rows)}\n\n{times} times the images hold {more.text()} times the memory; the goal is"
-        f" at most {GOAL}"
+        f"{columns(rows)}\n\n{times} times the images hold {more.text()} times the memory; the"
+        f" goal is at most {GOAL}"
     )
 
 
