@@ -26,10 +26,12 @@ TINY = [
 def start_trainer(
     *args: str, cwd: Path, env: Mapping[str, str] | None = None
 ) -> "subprocess.Popen[str]":
+    # tf2onnx silences TensorFlow in whatever process imports it, such as that of another test.
+    inherited = {name: os.environ[name] for name in os.environ if name != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.Popen(
         [sys.executable, "-m", "trainer", *args],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
