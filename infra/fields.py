@@ -1,0 +1,243 @@
+"""Typed fields of frozen dataclasses, read strictly from nested plain data.
+
+A leaf is `str`, `int`, `float`, `bool`, a `Literal`, a `Mapping[str, str]`, a homogeneous
+`tuple[T, ...]`, a dataclass, or one of these with `None`. `Annotated` adds `Bounds` to numbers and
+a `Form` to texts. One reader serves the settings that come in and the outputs that go on to
+`jobs/`. Standard library only.
+"""
+
+import dataclasses
+import difflib
+import math
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+T = TypeVar("T")
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """The numbers that a field takes, both ends included."""
+
+    at_least: float
+    at_most: float = math.inf
+
+    def problem(self, value: float) -> str | None:
+        if self.at_least <= value <= self.at_most:
+            return None
+        if self.at_most == math.inf:
+            return f"must be at least {self.at_least:g}"
+        return f"must be from {self.at_least:g} to {self.at_most:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """The texts that a field takes: a pattern that the whole text matches, and it in words."""
+
+    pattern: str
+    wants: str
+
+    def problem(self, value: str) -> str | None:
+        return None if re.fullmatch(self.pattern, value) else f"must be {self.wants}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading(Generic[T]):
+    """What was read, and what was wrong with it."""
+
+    value: T
+    """Built from all that could be read. Where a field was wrong it holds its default, or an empty
+    value of its type, so that other fields can still be checked."""
+    problems: tuple[str, ...]
+    unsound: frozenset[str]
+    """Dotted keys whose value in `value` is not what was given."""
+
+    def is_sound(self, key: str) -> bool:
+        """Whether neither this key, nor a group around it, nor a key inside it was wrong."""
+        return not any(
+            bad == key or bad.startswith(key + ".") or key.startswith(bad + ".")
+            for bad in self.unsound
+        )
+
+
+def read(cls: type[T], data: Mapping[str, object]) -> Reading[T]:
+    """Read a dataclass from nested plain data; keys that are missing take their defaults.
+
+    Never raises for bad data: every unknown key, missing key, wrong type and value outside its
+    bounds or form is in the `problems` of what it returns.
+    """
+    reader = _Reader()
+    value = reader.group(cls, data, "")
+    return Reading(value, tuple(reader.problems), frozenset(reader.unsound))
+
+
+def keys(cls: type, prefix: str = "") -> Iterator[str]:
+    """Every dotted key of a dataclass that holds a value, in the order of declaration."""
+    for field, hint in _hints(cls):
+        nested = _dataclass_of(hint)
+        if nested is None:
+            yield prefix + field.name
+        else:
+            yield from keys(nested, f"{prefix}{field.name}.")
+
+
+def to_dict(instance: object) -> dict[str, Any]:
+    """Nested plain data of a dataclass, as `read` takes it and JSON can hold it."""
+    return {
+        field.name: _plain(getattr(instance, field.name))
+        for field in dataclasses.fields(instance)  # type: ignore[arg-type]
+    }
+
+
+def describe(hint: Any) -> str:
+    """What a field wants, in words."""
+    hint = _bare(hint)
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if _is_optional(hint):
+        return describe(_inner(hint)) + " or nothing"
+    if get_origin(hint) is tuple:
+        return f"a list, each {describe(get_args(hint)[0])}"
+    if _is_mapping(hint):
+        return "a group of names with a text each"
+    return "a group of keys" if dataclasses.is_dataclass(hint) else KINDS[hint]
+
+
+def unknown_key(key: str, known: list[str]) -> str:
+    """The problem of a key that does not exist, with the one that was probably meant."""
+    name = key.rpartition(".")[2]
+    close = difflib.get_close_matches(name, [other.rpartition(".")[2] for other in known], n=1)
+    match = next((other for other in known if close and other.rpartition(".")[2] == close[0]), None)
+    meant = f"did you mean {match}?" if match else f"known here: {', '.join(known)}"
+    return f"{key}: there is no such key; {meant}"
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.unsound: set[str] = set()
+
+    def group(self, cls: type[T], data: Mapping[str, object], prefix: str) -> T:
+        hints = _hints(cls)
+        known = [prefix + field.name for field, _ in hints]
+        self.problems += [
+            unknown_key(f"{prefix}{name}", known) for name in data if f"{prefix}{name}" not in known
+        ]
+        return cls(
+            **{
+                field.name: self._field(field, hint, data, prefix + field.name)
+                for field, hint in hints
+            }
+        )
+
+    def _field(
+        self, field: "dataclasses.Field[Any]", hint: Any, data: Mapping[str, object], key: str
+    ) -> object:
+        if field.name in data:
+            found = len(self.problems)
+            value = self._value(hint, data[field.name], key)
+            if len(self.problems) == found or dataclasses.is_dataclass(value):
+                return value
+            self.unsound.add(key)
+        elif _default(field) is dataclasses.MISSING:
+            self.problems.append(f"{key}: is missing; give {describe(hint)}")
+            self.unsound.add(key)
+        default = _default(field)
+        return _empty(hint) if default is dataclasses.MISSING else default
+
+    def _value(self, hint: Any, value: object, key: str) -> object:
+        bare = _bare(hint)
+        if _is_optional(bare):
+            return None if value is None else self._value(_inner(bare), value, key)
+        if dataclasses.is_dataclass(bare) and isinstance(value, Mapping):
+            return self.group(typing.cast("type", bare), value, key + ".")
+        if get_origin(bare) is tuple and isinstance(value, list | tuple):
+            item = get_args(bare)[0]
+            rules = _rules(hint)
+            items = Annotated[item, *rules] if rules else item
+            return tuple(self._value(items, v, f"{key}[{i}]") for i, v in enumerate(value))
+        if _is_mapping(bare) and isinstance(value, Mapping):
+            return {str(k): self._value(str, v, f"{key}.{k}") for k, v in value.items()}
+        if not _accepts(bare, value):
+            self.problems.append(f"{key}: {value!r} is not {describe(bare)}")
+            return value
+        if bare is float:
+            value = float(typing.cast("float", value))
+        for rule in _rules(hint):
+            wrong = rule.problem(value)
+            if wrong:
+                self.problems.append(f"{key}: {value!r} {wrong}")
+        return value
+
+
+def _hints(cls: type) -> list[tuple["dataclasses.Field[Any]", Any]]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return [(field, hints[field.name]) for field in dataclasses.fields(cls)]
+
+
+def _default(field: "dataclasses.Field[Any]") -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _empty(hint: Any) -> object:
+    bare = _bare(hint)
+    if _is_optional(bare):
+        return None
+    if dataclasses.is_dataclass(bare):
+        nested = typing.cast("type", bare)
+        return nested(**{field.name: _empty(inner) for field, inner in _hints(nested)})
+    if get_origin(bare) is Literal:
+        return get_args(bare)[0]
+    if _is_mapping(bare):
+        return {}
+    return () if get_origin(bare) is tuple else bare()
+
+
+def _accepts(bare: Any, value: object) -> bool:
+    if get_origin(bare) is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in get_args(bare))
+    if bare is float:
+        return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+    return type(value) is bare
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _rules(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _is_optional(bare: Any) -> bool:
+    return get_origin(bare) in (Union, types.UnionType)
+
+
+def _inner(bare: Any) -> Any:
+    return next(part for part in get_args(bare) if part is not type(None))
+
+
+def _is_mapping(bare: Any) -> bool:
+    return get_origin(bare) is Mapping
+
+
+def _dataclass_of(hint: Any) -> type | None:
+    bare = _bare(hint)
+    if _is_optional(bare):
+        bare = _bare(_inner(bare))
+    return typing.cast("type", bare) if dataclasses.is_dataclass(bare) else None
