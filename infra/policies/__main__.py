@@ -4,6 +4,7 @@ The engine starts this file by its path, so the repository is not among the plac
 """
 
 import sys
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -15,4 +16,4 @@ from infra.policies.posture import posture
 from infra.stack_config import from_stack
 
 # Serves the engine from here on; it does not return.
-PolicyPack(NAME, policies(lambda: posture(from_stack())))
+PolicyPack(NAME, policies(cache(lambda: posture(from_stack()))))

@@ -63,6 +63,7 @@ class _Merged(Mapping[str, Any]):
         self._outputs = outputs
 
     def __getitem__(self, key: str) -> Any:
+        # Asking the mapping itself whether it has a key would look at the value.
         return self._inputs[key] if key in iter(self._inputs) else self._outputs[key]
 
     def __iter__(self) -> Any:
