@@ -125,5 +125,5 @@ def _too_small(
     enough = 32 - (total - 1).bit_length()
     return (
         f"{network} has {network.num_addresses} addresses, but the subnets need {total} ({needs}; "
-        f"Azure keeps {RESERVED_BY_AZURE} in each); give a /{enough} or less room for nodes"
+        f"Azure keeps {RESERVED_BY_AZURE} in each); take a /{enough}, or make room for fewer nodes"
     )

@@ -5,25 +5,28 @@ problem is known already.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from infra import addresses, naming
 from infra.catalog import sizes
 from infra.errors import AddressError
 from infra.fields import Reading
-from infra.groups import ClusterSettings
+from infra.naming import ClusterRole
 
 if TYPE_CHECKING:
     from infra.settings import Settings
 
 REQUIRED_TAGS = ("owner", "cost-center")
 MOST_NOTIFICATIONS = 5
-"""Of a budget (Azure's limit)."""
+"""Of a budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
-"""Address rules of a storage account (Azure's limit)."""
+"""Address rules of a storage account (Azure Storage, "Configure firewalls")."""
+WIDEST_ALLOWED = 8
+"""Prefix length of the largest range that may be let in."""
 
 
 @dataclass(frozen=True)
@@ -48,108 +51,114 @@ def _names(settings: "Settings") -> Iterator[str]:
     yield from naming.problems(
         settings.prefix, settings.stack, settings.location, settings.name_seed
     )
-    own = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
-    for role, name in own.items():
-        key = f"clusters.{role.replace('-', '_')}.name"
-        if re.search(r"-\d+$", name):
+
+
+def _cluster_names(settings: "Settings") -> Iterator[str]:
+    given = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
+    for role, name in given.items():
+        key = f"{_key(role)}.name"
+        ends = re.fullmatch(r"(.*)-(\d+)", name)
+        if ends:
             yield (
                 f"{key}: {name!r} ends in a hyphen and digits, which Azure Machine Learning "
-                f"refuses; write {re.sub(r'-(?=[0-9]+$)', 'x', name)!r} or another name"
+                f"refuses; write {ends[1] + ends[2]!r}, for example"
             )
         elif not re.fullmatch(naming.CLUSTER, name):
             yield f"{key}: {name!r} must be 3 to 24 letters, digits and hyphens, a letter first"
-    for name in {name for name in own.values() if list(own.values()).count(name) > 1}:
-        yield f"clusters: two clusters have the name {name!r}; give each its own"
+        first = next(other for other in given if given[other].lower() == name.lower())
+        if first != role:
+            yield f"{key}: {name!r} is the name of {_key(first)} too; give each its own"
 
 
-def _clusters(settings: "Settings") -> Iterator[str]:
-    for role, cluster in settings.clusters.by_role.items():
-        yield from _cluster(settings, role, cluster)
-
-
-def _cluster(
-    settings: "Settings", role: naming.ClusterRole, cluster: ClusterSettings
-) -> Iterator[str]:
-    key = f"clusters.{role.replace('-', '_')}"
-    gpu = role in {"gpu", "gpu-dedicated"}
-    usable = ", ".join(size.name for size in sizes.deployable(gpu=gpu))
+def _size(role: ClusterRole, settings: "Settings") -> Iterator[str]:
+    cluster = settings.clusters.by_role.get(role)
+    if cluster is None:
+        return
+    key, gpu = f"{_key(role)}.size", role in {"gpu", "gpu-dedicated"}
+    choice = ", ".join(size.name for size in sizes.deployable(gpu=gpu))
     size = sizes.find(cluster.size)
-    if size is None:
-        yield f"{key}.size: {cluster.size!r} is not in the catalogue; choose one of {usable}"
-        return
-    if size.status == "retired":
-        yield (
-            f"{key}.size: {size.name} is retired since {size.retired} and cannot be deployed; "
-            f"take {size.replacement}"
-        )
-        return
-    if bool(size.gpus) != gpu:
-        wants = "GPUs" if gpu else "no GPU"
-        yield f"{key}.size: {size.name} is a size for something else; with {wants} are {usable}"
-        return
     offered = {name.lower() for name in settings.subscription.sizes}
-    if (offered and size.name.lower() not in offered) or (
-        size.regions is not None and settings.location not in size.regions
-    ):
+    if size is None:
+        yield f"{key}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
+    elif size.status != "deployable":
+        state = {"retired": "is retired", "restricted": "is closed to new subscriptions"}
         yield (
-            f"{key}.size: {size.name} is not on offer in location {settings.location!r}; choose "
-            "another size or another region"
+            f"{key}: {size.name} {state[size.status]} since {size.since}; take {size.replacement}"
         )
-    yield from _quota(settings, role, cluster, size)
-
-
-def _quota(
-    settings: "Settings", role: naming.ClusterRole, cluster: ClusterSettings, size: sizes.Size
-) -> Iterator[str]:
-    key = f"clusters.{role.replace('-', '_')}.max_nodes"
-    if size.infiniband and cluster.max_nodes > sizes.RDMA_POOL_NODES:
+    elif bool(size.gpus) != gpu:
+        yield f"{key}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}"
+    elif offered and size.name.lower() not in offered:
         yield (
-            f"{key}: {cluster.max_nodes} nodes, but a cluster with InfiniBand has at most "
+            f"{key}: {size.name} is not on offer in location {settings.location!r} by "
+            "subscription.sizes; choose another size or region, or bring that list up to date"
+        )
+
+
+def _nodes(role: ClusterRole, settings: "Settings") -> Iterator[str]:
+    cluster = settings.clusters.by_role.get(role)
+    size = sizes.find(cluster.size) if cluster else None
+    if cluster is None or size is None:
+        return
+    key, nodes = f"{_key(role)}.max_nodes", cluster.max_nodes
+    if size.infiniband and nodes > sizes.RDMA_POOL_NODES:
+        yield (
+            f"{key}: {nodes} nodes, but a cluster with InfiniBand has at most "
             f"{sizes.RDMA_POOL_NODES}"
         )
     known = settings.subscription
-    low = role == "gpu"
-    cores = known.low_priority_cores if low else known.dedicated_cores.get(size.series)
-    if cores is not None and cluster.max_nodes * size.vcpus > cores:
+    low = naming.PRIORITIES[role] == "LowPriority"
+    quota = known.low_priority_cores if low else known.dedicated_cores.get(size.series)
+    if quota is not None and nodes * size.vcpus > quota:
         kind = "low-priority quota" if low else f"dedicated quota of {size.series}"
+        source = "low_priority_cores" if low else f"dedicated_cores.{size.series}"
         yield (
-            f"{key}: {cluster.max_nodes} nodes of {size.name} take "
-            f"{cluster.max_nodes * size.vcpus} cores, but the {kind} is {cores}; that is "
-            f"{cores // size.vcpus} nodes; ask for more quota or lower it"
+            f"{key}: {nodes} nodes of {size.name} take {nodes * size.vcpus} cores, but the {kind} "
+            f"is {quota} (subscription.{source}), enough for {quota // size.vcpus}; take fewer "
+            "nodes or ask for more quota"
         )
 
 
 def _network(settings: "Settings") -> Iterator[str]:
     network = settings.network
+    if network.existing is not None:
+        return
     for i, other in enumerate(network.peer_address_spaces):
         if _range(other) is None:
             yield f"network.peer_address_spaces[{i}]: {other!r} is not a range like 10.0.0.0/16"
     if network.peer_with and not network.peer_address_spaces:
         yield (
             "network.peer_address_spaces: is empty, but network.peer_with names networks; give "
-            "their address ranges, so that an overlap is found before it is deployed"
+            "their ranges, so that an overlap is found before anything is deployed"
         )
-    wrong = addresses.space_problems(network.address_space, network.peer_address_spaces)
-    yield from (f"network.address_space: {problem}" for problem in wrong)
-    if wrong:
-        return
-    try:
-        _ = settings.address_plan
-    except AddressError as error:
-        yield from (f"network.address_space: {problem}" for problem in error.problems)
+    key = "network.address_space"
+    found = addresses.space_problems(network.address_space, network.peer_address_spaces)
+    if not found:
+        try:
+            _ = settings.address_plan
+        except AddressError as error:
+            found = list(error.problems)
+    yield from (f"{key}: {problem}" for problem in found)
 
 
 def _existing_network(settings: "Settings") -> Iterator[str]:
     network, existing = settings.network, settings.network.existing
     if existing is None:
         return
-    for key in ("training_subnet", "build_subnet", "endpoints_subnet"):
-        if not getattr(existing, key).lower().startswith(existing.virtual_network.lower() + "/"):
-            yield f"network.existing.{key}: is not a subnet of network.existing.virtual_network"
-    if existing.endpoints_subnet.lower() == existing.training_subnet.lower():
-        yield "network.existing.endpoints_subnet: must be another subnet than training_subnet"
+    subnets = {
+        "training_subnet": existing.training_subnet,
+        "build_subnet": existing.build_subnet,
+        "endpoints_subnet": existing.endpoints_subnet,
+    }
+    for key, subnet in subnets.items():
+        if not subnet.lower().startswith(existing.virtual_network.lower() + "/"):
+            yield (
+                f"network.existing.{key}: {subnet!r} is not in network.existing.virtual_network; "
+                "all subnets must be of that network"
+            )
+    if subnets["endpoints_subnet"].lower() == subnets["training_subnet"].lower():
+        yield "network.existing.endpoints_subnet: is the training subnet too; give one of its own"
     if network.jump_subnet:
-        yield "network.jump_subnet: cannot be made in network.existing, which is not changed"
+        yield "network.jump_subnet: network.existing is not changed; its owner adds subnets"
     if network.peer_with:
         yield "network.peer_with: network.existing is not changed; its owner peers it"
 
@@ -163,61 +172,75 @@ def _profile(settings: "Settings") -> Iterator[str]:
         )
     if settings.profile == "allowlisted" and not allowed:
         yield (
-            "allowed_addresses: is empty, so that the allowlisted profile would let nobody in; "
-            "give the public addresses of the team"
+            "allowed_addresses: is empty, so the allowlisted profile would let nobody in; give the "
+            "public addresses of the team"
         )
     if len(allowed) > MOST_STORAGE_RULES:
         yield (
-            f"allowed_addresses: {len(allowed)} ranges, but a storage account takes at most "
+            f"allowed_addresses: {len(allowed)} ranges, a storage account takes at most "
             f"{MOST_STORAGE_RULES}"
         )
     for i, text in enumerate(allowed):
-        network = _range(text)
-        key = f"allowed_addresses[{i}]"
-        if network is None:
-            yield f"{key}: {text!r} is not an IPv4 address or range such as 203.0.113.7"
-        elif not network.is_global:
-            yield f"{key}: {text} is not a public address; give the one that the internet sees"
-        elif network.prefixlen == 31 or ("/" in text and network.prefixlen == 32):
-            yield f"{key}: storage accounts take no /31 and /32; list the addresses one by one"
-        elif network.prefixlen < 8:
-            yield f"{key}: {text} is nearly everybody; give ranges of /8 or smaller"
+        yield from (f"allowed_addresses[{i}]: {problem}" for problem in _allowed(text))
 
 
-def _bring_your_own(settings: "Settings") -> Iterator[str]:
-    storage = settings.storage
-    if storage.existing_default and storage.existing_default == storage.existing_data:
+def _allowed(text: str) -> Iterator[str]:
+    network = _range(text)
+    if network is None:
+        yield f"{text!r} is not an IPv4 address or range, such as 203.0.113.7 or 203.0.113.0/24"
+    elif not network.is_global:
+        yield f"{text} is not a public address; give the one that the internet sees"
+    elif network.prefixlen < WIDEST_ALLOWED:
+        yield f"{text} is a large part of the internet; give ranges of /{WIDEST_ALLOWED} or smaller"
+    elif "/" in text and network.prefixlen > 30:
+        yield f"{text}: a storage account takes no /31 and /32; list the addresses themselves"
+
+
+def _storage(settings: "Settings") -> Iterator[str]:
+    default, data = settings.storage.existing_default, settings.storage.existing_data
+    if default is not None and data is not None and default.lower() == data.lower():
         yield (
             "storage.existing_data: is storage.existing_default too; training data need an "
-            "account of their own, which training can only read"
+            "account of their own, which training only reads"
         )
-    if settings.encryption.key_uri and not settings.encryption.customer_managed_keys:
-        yield "encryption.key_uri: is not used; set encryption.customer_managed_keys to true"
-    if settings.encryption.customer_managed_keys:
-        if settings.vault.existing is None and not settings.vault.purge_protection:
-            yield (
-                "vault.purge_protection: must be true with encryption.customer_managed_keys; a "
-                "purged key would make the data unreadable for ever"
-            )
-        if settings.vault.existing and not settings.encryption.key_uri:
-            yield "encryption.key_uri: is missing; nothing is declared in vault.existing"
-    if settings.encryption.key_uri and settings.vault.existing is None:
+
+
+def _encryption(settings: "Settings") -> Iterator[str]:
+    wanted, vault = settings.encryption, settings.vault
+    if wanted.key_uri is not None and vault.existing is None:
         yield "vault.existing: is missing; encryption.key_uri is of a vault that exists"
+    if wanted.key_uri is not None and not wanted.customer_managed_keys:
+        yield "encryption.key_uri: is not used; set encryption.customer_managed_keys to true"
+    if wanted.customer_managed_keys and vault.existing is not None and wanted.key_uri is None:
+        yield "encryption.key_uri: is missing; nothing is added to vault.existing, so give its key"
+    if vault.existing is not None or vault.purge_protection:
+        return
+    if wanted.customer_managed_keys:
+        yield (
+            "vault.purge_protection: must be true with encryption.customer_managed_keys; without "
+            "its key nobody can read the data again"
+        )
+    if settings.protect:
+        yield "vault.purge_protection: must be true where protect is true"
 
 
-def _budget(settings: "Settings") -> Iterator[str]:
-    budget = settings.budget
-    if not budget.emails:
+def _told(settings: "Settings") -> Iterator[str]:
+    if not settings.budget.emails:
         yield "budget.emails: is empty; somebody has to be told, give at least one e-mail address"
-    if not budget.actual_percent:
-        yield "budget.actual_percent: is empty; give at least one share, such as 100"
-    if not budget.forecast_percent:
-        yield "budget.forecast_percent: is empty; give at least one share, such as 100"
-    count = len(budget.actual_percent) + len(budget.forecast_percent)
+
+
+def _shares(settings: "Settings") -> Iterator[str]:
+    actual, forecast = settings.budget.actual_percent, settings.budget.forecast_percent
+    for name, shares in (("actual_percent", actual), ("forecast_percent", forecast)):
+        if not shares:
+            yield f"budget.{name}: is empty; give at least one share, such as 100"
+        if len(set(shares)) < len(shares):
+            yield f"budget.{name}: {list(shares)} has a share twice"
+    count = len(actual) + len(forecast)
     if count > MOST_NOTIFICATIONS:
         yield (
-            f"budget: {count} shares in actual_percent and forecast_percent, Azure takes at most "
-            f"{MOST_NOTIFICATIONS}"
+            f"budget.actual_percent: {count} shares with budget.forecast_percent, a budget takes "
+            f"at most {MOST_NOTIFICATIONS}"
         )
 
 
@@ -227,11 +250,6 @@ def _tags(settings: "Settings") -> Iterator[str]:
             yield f"tags.{tag}: is missing; say who owns the stack and who pays for it"
 
 
-def _protection(settings: "Settings") -> Iterator[str]:
-    if settings.protect and settings.vault.existing is None and not settings.vault.purge_protection:
-        yield "vault.purge_protection: must be true where protect is true"
-
-
 def _range(text: str) -> IPv4Network | None:
     try:
         return IPv4Network(text)
@@ -239,14 +257,36 @@ def _range(text: str) -> IPv4Network | None:
         return None
 
 
+def _key(role: ClusterRole) -> str:
+    return f"clusters.{role.replace('-', '_')}"
+
+
+ROLES: Sequence[ClusterRole] = get_args(ClusterRole)
 CHECKS = (
-    Check(("prefix", "stack", "location", "name_seed", "clusters"), _names),
-    Check(("clusters", "subscription", "location"), _clusters),
-    Check(("network.address_space", "network.peer_address_spaces", "clusters"), _network),
-    Check(("network.existing", "network.jump_subnet", "network.peer_with"), _existing_network),
+    Check(("prefix", "stack", "location", "name_seed"), _names),
+    Check(tuple(f"{_key(role)}.name" for role in ROLES), _cluster_names),
+    *(
+        Check((f"{_key(role)}.size", "subscription.sizes", "location"), partial(_size, role))
+        for role in ROLES
+    ),
+    *(
+        Check(
+            (
+                f"{_key(role)}.size",
+                f"{_key(role)}.max_nodes",
+                "subscription.low_priority_cores",
+                "subscription.dedicated_cores",
+            ),
+            partial(_nodes, role),
+        )
+        for role in ROLES
+    ),
+    Check(("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), _network),
+    Check(("network",), _existing_network),
     Check(("profile", "allowed_addresses"), _profile),
-    Check(("storage", "encryption", "vault"), _bring_your_own),
-    Check(("budget",), _budget),
+    Check(("storage.existing_default", "storage.existing_data"), _storage),
+    Check(("encryption", "vault", "protect"), _encryption),
+    Check(("budget.emails",), _told),
+    Check(("budget.actual_percent", "budget.forecast_percent"), _shares),
     Check(("tags",), _tags),
-    Check(("protect", "vault"), _protection),
 )

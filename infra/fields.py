@@ -1,9 +1,9 @@
 """Typed fields of frozen dataclasses, read strictly from nested plain data.
 
-A leaf is `str`, `int`, `float`, `bool`, a `Literal`, a `Mapping[str, str]`, a homogeneous
-`tuple[T, ...]`, a dataclass, or one of these with `None`. `Annotated` adds `Bounds` to numbers and
-a `Form` to texts. One reader serves the settings that come in and the outputs that go on to
-`jobs/`. Standard library only.
+A leaf is `str`, `int`, `float`, `bool`, a `Literal`, a `Mapping[str, T]`, a homogeneous
+`tuple[T, ...]`, a dataclass, or one of these with `None`. `Annotated` adds `Bounds` to a number and
+a `Form` to a text, as in `tuple[Annotated[str, Form(...)], ...]`. One reader serves the settings
+that come in and the outputs that go on to `jobs/`. Standard library only.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 T = TypeVar("T")
@@ -76,16 +76,6 @@ def read(cls: type[T], data: Mapping[str, object]) -> Reading[T]:
     return Reading(value, tuple(reader.problems), frozenset(reader.unsound))
 
 
-def keys(cls: type, prefix: str = "") -> Iterator[str]:
-    """Every dotted key of a dataclass that holds a value, in the order of declaration."""
-    for field, hint in _hints(cls):
-        nested = _dataclass_of(hint)
-        if nested is None:
-            yield prefix + field.name
-        else:
-            yield from keys(nested, f"{prefix}{field.name}.")
-
-
 def to_dict(instance: object) -> dict[str, Any]:
     """Nested plain data of a dataclass, as `read` takes it and JSON can hold it."""
     return {
@@ -104,8 +94,12 @@ def describe(hint: Any) -> str:
     if get_origin(hint) is tuple:
         return f"a list, each {describe(get_args(hint)[0])}"
     if _is_mapping(hint):
-        return "a group of names with a text each"
-    return "a group of keys" if dataclasses.is_dataclass(hint) else KINDS[hint]
+        return f"a group of names, each with {describe(get_args(hint)[1])}"
+    if dataclasses.is_dataclass(hint):
+        fields = _hints(typing.cast("type", hint))
+        needed = [field.name for field, _ in fields if _default(field) is dataclasses.MISSING]
+        return "a group of keys" + (f" with {', '.join(needed)}" if needed else "")
+    return KINDS[hint]
 
 
 def unknown_key(key: str, known: list[str]) -> str:
@@ -122,7 +116,9 @@ class _Reader:
         self.problems: list[str] = []
         self.unsound: set[str] = set()
 
-    def group(self, cls: type[T], data: Mapping[str, object], prefix: str) -> T:
+    def group(
+        self, cls: type[T], data: Mapping[str, object], prefix: str, base: object = None
+    ) -> T:
         hints = _hints(cls)
         known = [prefix + field.name for field, _ in hints]
         self.problems += [
@@ -130,45 +126,47 @@ class _Reader:
         ]
         return cls(
             **{
-                field.name: self._field(field, hint, data, prefix + field.name)
+                field.name: self._field(_default(field, base), hint, data, prefix + field.name)
                 for field, hint in hints
             }
         )
 
-    def _field(
-        self, field: "dataclasses.Field[Any]", hint: Any, data: Mapping[str, object], key: str
-    ) -> object:
-        if field.name in data:
+    def _field(self, default: Any, hint: Any, data: Mapping[str, object], key: str) -> object:
+        name = key.rpartition(".")[2]
+        if name in data:
             found = len(self.problems)
-            value = self._value(hint, data[field.name], key)
+            value = self._value(hint, data[name], key, default)
             if len(self.problems) == found or dataclasses.is_dataclass(value):
                 return value
             self.unsound.add(key)
-        elif _default(field) is dataclasses.MISSING:
+        elif default is dataclasses.MISSING:
             self.problems.append(f"{key}: is missing; give {describe(hint)}")
             self.unsound.add(key)
-        default = _default(field)
         return _empty(hint) if default is dataclasses.MISSING else default
 
-    def _value(self, hint: Any, value: object, key: str) -> object:
+    def _value(self, hint: Any, value: object, key: str, default: object = None) -> object:
         bare = _bare(hint)
         if _is_optional(bare):
-            return None if value is None else self._value(_inner(bare), value, key)
-        if dataclasses.is_dataclass(bare) and isinstance(value, Mapping):
-            return self.group(typing.cast("type", bare), value, key + ".")
+            inner = _inner(bare)
+            return None if value is None else self._value(inner, value, key, default)
+        if isinstance(value, Mapping):
+            if dataclasses.is_dataclass(bare):
+                return self.group(typing.cast("type", bare), value, key + ".", default)
+            if _is_mapping(bare):
+                item = get_args(bare)[1]
+                return {str(k): self._value(item, v, f"{key}.{k}") for k, v in value.items()}
         if get_origin(bare) is tuple and isinstance(value, list | tuple):
             item = get_args(bare)[0]
-            rules = _rules(hint)
-            items = Annotated[item, *rules] if rules else item
-            return tuple(self._value(items, v, f"{key}[{i}]") for i, v in enumerate(value))
-        if _is_mapping(bare) and isinstance(value, Mapping):
-            return {str(k): self._value(str, v, f"{key}.{k}") for k, v in value.items()}
+            return tuple(self._value(item, v, f"{key}[{i}]") for i, v in enumerate(value))
+        return self._leaf(bare, _rules(hint), value, key)
+
+    def _leaf(self, bare: Any, rules: tuple[Any, ...], value: object, key: str) -> object:
         if not _accepts(bare, value):
             self.problems.append(f"{key}: {value!r} is not {describe(bare)}")
             return value
-        if bare is float:
-            value = float(typing.cast("float", value))
-        for rule in _rules(hint):
+        if bare in {int, float}:
+            value = bare(value)
+        for rule in rules:
             wrong = rule.problem(value)
             if wrong:
                 self.problems.append(f"{key}: {value!r} {wrong}")
@@ -180,7 +178,10 @@ def _hints(cls: type) -> list[tuple["dataclasses.Field[Any]", Any]]:
     return [(field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
-def _default(field: "dataclasses.Field[Any]") -> object:
+def _default(field: "dataclasses.Field[Any]", base: object = None) -> object:
+    """What a missing key takes: that of the group's own default, if it has one."""
+    if dataclasses.is_dataclass(base):
+        return getattr(base, field.name)
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -203,8 +204,10 @@ def _empty(hint: Any) -> object:
 def _accepts(bare: Any, value: object) -> bool:
     if get_origin(bare) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(bare))
-    if bare is float:
-        return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+    if bare in {int, float}:
+        number = isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+        # Pulumi hands whole numbers on as 4.0.
+        return number and (bare is float or value == int(typing.cast("float", value)))
     return type(value) is bare
 
 
@@ -234,10 +237,3 @@ def _inner(bare: Any) -> Any:
 
 def _is_mapping(bare: Any) -> bool:
     return get_origin(bare) is Mapping
-
-
-def _dataclass_of(hint: Any) -> type | None:
-    bare = _bare(hint)
-    if _is_optional(bare):
-        bare = _bare(_inner(bare))
-    return typing.cast("type", bare) if dataclasses.is_dataclass(bare) else None

@@ -24,6 +24,12 @@ def _id(kind: str, *, parent: str = "") -> Form:
     )
 
 
+GroupId = Annotated[
+    str, Form(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
+]
+KeyUri = Annotated[
+    str, Form(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
+]
 NetworkId = Annotated[str, _id("Microsoft.Network/virtualNetworks")]
 SubnetId = Annotated[str, _id("Microsoft.Network/virtualNetworks", parent="/subnets/[^/]+")]
 StorageId = Annotated[str, _id("Microsoft.Storage/storageAccounts")]
@@ -74,9 +80,7 @@ class NetworkSettings:
     existing: ExistingNetwork | None = None
     """Take this network instead of declaring one."""
 
-    existing_dns_zones: Annotated[
-        str | None, Form(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
-    ] = None
+    existing_dns_zones: GroupId | None = None
     """Resource group that already holds every private DNS zone, linked to the network; none
     declares the zones and links."""
 
@@ -134,7 +138,7 @@ class ClustersSettings:
 class SubscriptionSettings:
     """What is known of the subscription and region; each fact that is given is checked against."""
 
-    low_priority_cores: Annotated[int | None, Bounds(0)] = None
+    low_priority_cores: Annotated[int, Bounds(0)] | None = None
     """Azure Machine Learning's low-priority quota in the region, in cores over all sizes."""
 
     dedicated_cores: Mapping[str, int] = field(default_factory=dict)
@@ -206,10 +210,7 @@ class EncryptionSettings:
     """Encrypt workspace, registry and storage accounts with a key of the vault. Cannot be switched
     off again, and the workspace then keeps paid resources in a second group."""
 
-    key_uri: Annotated[
-        str | None,
-        Form(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION"),
-    ] = None
+    key_uri: KeyUri | None = None
     """An existing key of `vault.existing`; none declares one."""
 
 

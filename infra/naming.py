@@ -8,15 +8,25 @@ name ends in a hyphen and digits. Nothing is cut off: what gets too long is repo
 import hashlib
 import re
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Final, Literal
 
 from infra.errors import NamingError
 
 SubnetRole = Literal["training", "build", "endpoints", "jump"]
-IdentityRole = Literal["workspace", "training", "preparation", "build"]
+IdentityRole = Literal["workspace", "training", "preparation", "build", "encryption"]
 ClusterRole = Literal["gpu", "gpu-dedicated", "preparation", "build"]
 Priority = Literal["LowPriority", "Dedicated"]
+
+PRIORITIES: Final[Mapping[ClusterRole, Priority]] = {
+    "gpu": "LowPriority",
+    "gpu-dedicated": "Dedicated",
+    "preparation": "Dedicated",
+    "build": "Dedicated",
+}
+"""Only training gains by nodes that are lent: it goes on from a checkpoint. An image that is half
+built, or a shard half written, is lost."""
 
 HASH_LETTERS = 6
 PREFIX = r"[a-z][a-z0-9]*"
@@ -37,10 +47,9 @@ class Limit:
     shortest: int
     longest: int
 
-    def problem(self, name: str) -> str | None:
-        if not self.shortest <= len(name) <= self.longest:
-            return f"{len(name)} characters, allowed are {self.shortest} to {self.longest}"
-        return None if re.fullmatch(self.pattern, name) else f"not of the form {self.pattern}"
+    def allows(self, name: str) -> bool:
+        fits = self.shortest <= len(name) <= self.longest
+        return fits and re.fullmatch(self.pattern, name) is not None
 
 
 LIMITS = {
@@ -105,14 +114,22 @@ class Names:
         ]
         if found:
             return found
-        for kind, limit in LIMITS.items():
-            wrong = limit.problem(getattr(self, kind))
-            if wrong:
-                found.append(
-                    f"prefix: {self.prefix!r} with stack {self.stack!r} makes the {kind} name "
-                    f"{getattr(self, kind)!r}: {wrong}; shorten the prefix or the stack's name"
-                )
-        return found
+        names = {kind: str(getattr(self, kind)) for kind in LIMITS}
+        over = {
+            kind: len(name) - LIMITS[kind].longest
+            for kind, name in names.items()
+            if not LIMITS[kind].allows(name)
+        }
+        if not over:
+            return []
+        worst = max(over, key=lambda kind: over[kind])
+        room = len(self.prefix) - over[worst]
+        cure = f"take a prefix of at most {room}" if room > 1 else "take a shorter stack name"
+        return [
+            f"prefix: {self.prefix!r} with stack {self.stack!r} makes the {worst} name "
+            f"{names[worst]!r} of {len(names[worst])} characters, Azure takes "
+            f"{LIMITS[worst].longest}; {cure}"
+        ]
 
     def hash(self, *more: str) -> str:
         """Six letters that stay the same for the same parts."""
@@ -185,8 +202,8 @@ class Names:
 
     @property
     def action_group_short(self) -> str:
-        """Sender of text messages and subject of e-mails: at most 12 characters."""
-        return self.prefix[:12]
+        """Sender of text messages and subject of e-mails."""
+        return self.prefix
 
     def alert(self, about: str) -> str:
         return f"{self.base}-alert-{about}"

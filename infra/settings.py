@@ -25,7 +25,7 @@ from infra.groups import (
     SubscriptionSettings,
     VaultSettings,
 )
-from infra.naming import Names
+from infra.naming import PRIORITIES, ClusterRole, Names
 from infra.outputs import Profile
 
 Region = Annotated[str, Form(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]
@@ -77,6 +77,15 @@ class Settings:
     def names(self) -> Names:
         """Every name of the stack."""
         return Names(self.prefix, self.stack, self.location, self.name_seed)
+
+    def cluster_name(self, role: ClusterRole) -> str:
+        """The name of one of the stack's clusters: its own, or one that is made.
+
+        Raises:
+            KeyError: the stack has no cluster in this role.
+        """
+        cluster = self.clusters.by_role[role]
+        return cluster.name or self.names.cluster(role, cluster.size, PRIORITIES[role])
 
     @property
     def address_plan(self) -> addresses.AddressPlan:

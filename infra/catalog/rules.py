@@ -5,7 +5,7 @@ and "Secure a training environment with virtual networks". Everything else is de
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Direction = Literal["Inbound", "Outbound"]
@@ -192,24 +192,9 @@ def _deny(direction: Direction) -> Rule:
 
 def _numbered(inbound: Sequence[Rule], outbound: Sequence[Rule]) -> tuple[Rule, ...]:
     """Priorities in the order given, and the denial of the rest at the end."""
-    found: list[Rule] = []
-    for rules, direction in ((inbound, "Inbound"), (outbound, "Outbound")):
-        found += [
-            _with_priority(rule, FIRST_PRIORITY + PRIORITY_STEP * i) for i, rule in enumerate(rules)
-        ]
-        found.append(_deny("Inbound" if direction == "Inbound" else "Outbound"))
-    return tuple(found)
-
-
-def _with_priority(rule: Rule, priority: int) -> Rule:
-    return Rule(
-        rule.name,
-        priority,
-        rule.direction,
-        rule.access,
-        rule.protocol,
-        rule.source,
-        rule.destination,
-        rule.ports,
-        rule.why,
-    )
+    allowed = [
+        replace(rule, priority=FIRST_PRIORITY + PRIORITY_STEP * i)
+        for rules in (inbound, outbound)
+        for i, rule in enumerate(rules)
+    ]
+    return (*allowed, _deny("Inbound"), _deny("Outbound"))
