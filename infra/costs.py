@@ -10,8 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from infra.errors import PlatformError
+from infra.command import show
 from infra.policies.rule import token, value
 from infra.rendered import Resource
 
@@ -106,17 +107,19 @@ def rows(resources: Sequence[Resource], book: Book) -> list[Row]:
     """Every resource of Azure once, grouped by price: the dearest first, then what is unknown,
     then what costs nothing.
     """
-    groups: dict[tuple[str, float | None, str, str | None], list[str]] = {}
+    groups: dict[_Key, list[str]] = {}
     for resource in resources:
         if not resource.type.startswith("azure-native:") or token(resource) in book.parts:
             continue
         price = next((price for price in book.prices if price.fits(resource)), None)
-        if price is None:
-            key = (token(resource), None, "no price is recorded", None)
-        else:
-            key = (price.item, price.monthly, price.plus, price.source)
+        key = _Key(token(resource), None, "no price is recorded", None)
+        if price is not None:
+            key = _Key(price.item, price.monthly, price.plus, price.source)
         groups.setdefault(key, []).append(resource.name)
-    found = [Row(item, sorted(names), *rest) for (item, *rest), names in groups.items()]
+    found = [
+        Row(key.item, sorted(names), key.each, key.plus, key.source)
+        for key, names in groups.items()
+    ]
     return sorted(found, key=_order)
 
 
@@ -135,7 +138,8 @@ def table(found: Sequence[Row], book: Book) -> str:
         f"| what | how many | {book.currency} a month each | {book.currency} a month | on top | |",
         "|---|--:|--:|--:|---|---|",
     ]
-    for row in found:
+    free = [row for row in found if row.monthly == 0 and not row.plus]
+    for row in (row for row in found if row not in free):
         note = f"[{keys.index(row.source) + 1}]" if row.source else ""
         lines.append(
             f"| {row.item} | {len(row.names)} | {_money(row.each)} | {_money(row.monthly)} "
@@ -143,6 +147,13 @@ def table(found: Sequence[Row], book: Book) -> str:
         )
     known, complete = total(found)
     lines.append(f"| **Total** | | | **{'' if complete else 'at least '}{known:.2f}** | | |")
+    if free:
+        names = ", ".join(
+            f"{row.item} ({len(row.names)})"
+            + (f" [{keys.index(row.source) + 1}]" if row.source else "")
+            for row in free
+        )
+        lines += ["", f"Nothing by themselves: {names}."]
     lines += ["", f"List prices for 730 hours in {book.currency}, without tax or agreements:", ""]
     for number, key in enumerate(keys, 1):
         source = book.sources[key]
@@ -150,6 +161,13 @@ def table(found: Sequence[Row], book: Book) -> str:
         where = f" ({', '.join(regions)})" if regions else ""
         lines.append(f"{number}. [{source.title}]({source.url}), {source.date}{where}")
     return "\n".join(lines) + "\n"
+
+
+class _Key(NamedTuple):
+    item: str
+    each: float | None
+    plus: str
+    source: str | None
 
 
 def _order(row: Row) -> tuple[int, float, str]:
@@ -164,18 +182,13 @@ def _money(amount: float | None) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table of a stack."""
-    from infra.render import add_stack, render  # noqa: PLC0415
-
     parser = argparse.ArgumentParser(prog="python -m infra.costs", description=__doc__)
-    options = add_stack(parser, arguments)
-    try:
-        resources = render(options.stack, options.overrides)
-    except PlatformError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return show(parser, arguments, _print)
+
+
+def _print(resources: Sequence[Resource], _options: argparse.Namespace) -> None:
     book = read()
     print(table(rows(resources, book), book), end="")
-    return 0
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ TAGGED = frozenset(
         WORKSPACE,
         "machinelearningservices:Compute",
         "monitor:ActionGroup",
+        "monitor:MetricAlert",
         "monitor:PrivateLinkScope",
         "monitor:ScheduledQueryRule",
         "network:NatGateway",
