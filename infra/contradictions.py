@@ -4,18 +4,16 @@ Each check names the keys that it reads, and is left out when one of them was wr
 problem is known already.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from infra import addresses, naming
-from infra.catalog import sizes
+from infra import addresses, capacity, naming
+from infra.capacity import ROLES, key
 from infra.errors import AddressError
 from infra.fields import Reading
-from infra.naming import ClusterRole
 
 if TYPE_CHECKING:
     from infra.settings import Settings
@@ -53,71 +51,6 @@ def _names(settings: "Settings") -> Iterator[str]:
     )
 
 
-def _cluster_names(settings: "Settings") -> Iterator[str]:
-    given = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
-    for role, name in given.items():
-        key = f"{_key(role)}.name"
-        ends = re.fullmatch(r"(.*)-(\d+)", name)
-        if ends:
-            yield (
-                f"{key}: {name!r} ends in a hyphen and digits, which Azure Machine Learning "
-                f"refuses; write {ends[1] + ends[2]!r}, for example"
-            )
-        elif not re.fullmatch(naming.CLUSTER, name):
-            yield f"{key}: {name!r} must be 3 to 24 letters, digits and hyphens, a letter first"
-        first = next(other for other in given if given[other].lower() == name.lower())
-        if first != role:
-            yield f"{key}: {name!r} is the name of {_key(first)} too; give each its own"
-
-
-def _size(role: ClusterRole, settings: "Settings") -> Iterator[str]:
-    cluster = settings.clusters.by_role.get(role)
-    if cluster is None:
-        return
-    key, gpu = f"{_key(role)}.size", role in {"gpu", "gpu-dedicated"}
-    choice = ", ".join(size.name for size in sizes.deployable(gpu=gpu))
-    size = sizes.find(cluster.size)
-    offered = {name.lower() for name in settings.subscription.sizes}
-    if size is None:
-        yield f"{key}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
-    elif size.status != "deployable":
-        state = {"retired": "is retired", "restricted": "is closed to new subscriptions"}
-        yield (
-            f"{key}: {size.name} {state[size.status]} since {size.since}; take {size.replacement}"
-        )
-    elif bool(size.gpus) != gpu:
-        yield f"{key}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}"
-    elif offered and size.name.lower() not in offered:
-        yield (
-            f"{key}: {size.name} is not on offer in location {settings.location!r} by "
-            "subscription.sizes; choose another size or region, or bring that list up to date"
-        )
-
-
-def _nodes(role: ClusterRole, settings: "Settings") -> Iterator[str]:
-    cluster = settings.clusters.by_role.get(role)
-    size = sizes.find(cluster.size) if cluster else None
-    if cluster is None or size is None:
-        return
-    key, nodes = f"{_key(role)}.max_nodes", cluster.max_nodes
-    if size.infiniband and nodes > sizes.RDMA_POOL_NODES:
-        yield (
-            f"{key}: {nodes} nodes, but a cluster with InfiniBand has at most "
-            f"{sizes.RDMA_POOL_NODES}"
-        )
-    known = settings.subscription
-    low = naming.PRIORITIES[role] == "LowPriority"
-    quota = known.low_priority_cores if low else known.dedicated_cores.get(size.series)
-    if quota is not None and nodes * size.vcpus > quota:
-        kind = "low-priority quota" if low else f"dedicated quota of {size.series}"
-        source = "low_priority_cores" if low else f"dedicated_cores.{size.series}"
-        yield (
-            f"{key}: {nodes} nodes of {size.name} take {nodes * size.vcpus} cores, but the {kind} "
-            f"is {quota} (subscription.{source}), enough for {quota // size.vcpus}; take fewer "
-            "nodes or ask for more quota"
-        )
-
-
 def _network(settings: "Settings") -> Iterator[str]:
     network = settings.network
     if network.existing is not None:
@@ -130,14 +63,21 @@ def _network(settings: "Settings") -> Iterator[str]:
             "network.peer_address_spaces: is empty, but network.peer_with names networks; give "
             "their ranges, so that an overlap is found before anything is deployed"
         )
-    key = "network.address_space"
-    found = addresses.space_problems(network.address_space, network.peer_address_spaces)
-    if not found:
-        try:
-            _ = settings.address_plan
-        except AddressError as error:
-            found = list(error.problems)
-    yield from (f"{key}: {problem}" for problem in found)
+    yield from (f"network.address_space: {problem}" for problem in _space(settings))
+
+
+def _plan(settings: "Settings") -> Iterator[str]:
+    if settings.network.existing is not None or _space(settings):
+        return
+    try:
+        _ = settings.address_plan
+    except AddressError as error:
+        yield from (f"network.address_space: {problem}" for problem in error.problems)
+
+
+def _space(settings: "Settings") -> list[str]:
+    network = settings.network
+    return addresses.space_problems(network.address_space, network.peer_address_spaces)
 
 
 def _existing_network(settings: "Settings") -> Iterator[str]:
@@ -149,10 +89,10 @@ def _existing_network(settings: "Settings") -> Iterator[str]:
         "build_subnet": existing.build_subnet,
         "endpoints_subnet": existing.endpoints_subnet,
     }
-    for key, subnet in subnets.items():
+    for name, subnet in subnets.items():
         if not subnet.lower().startswith(existing.virtual_network.lower() + "/"):
             yield (
-                f"network.existing.{key}: {subnet!r} is not in network.existing.virtual_network; "
+                f"network.existing.{name}: {subnet!r} is not in network.existing.virtual_network; "
                 "all subnets must be of that network"
             )
     if subnets["endpoints_subnet"].lower() == subnets["training_subnet"].lower():
@@ -257,32 +197,28 @@ def _range(text: str) -> IPv4Network | None:
         return None
 
 
-def _key(role: ClusterRole) -> str:
-    return f"clusters.{role.replace('-', '_')}"
-
-
-ROLES: Sequence[ClusterRole] = get_args(ClusterRole)
 CHECKS = (
     Check(("prefix", "stack", "location", "name_seed"), _names),
-    Check(tuple(f"{_key(role)}.name" for role in ROLES), _cluster_names),
+    Check(tuple(f"{key(role)}.name" for role in ROLES), capacity.names),
     *(
-        Check((f"{_key(role)}.size", "subscription.sizes", "location"), partial(_size, role))
+        Check((f"{key(role)}.size", "subscription.sizes", "location"), partial(capacity.size, role))
         for role in ROLES
     ),
     *(
         Check(
             (
-                f"{_key(role)}.size",
-                f"{_key(role)}.max_nodes",
+                f"{key(role)}.size",
+                f"{key(role)}.max_nodes",
                 "subscription.low_priority_cores",
-                "subscription.dedicated_cores",
             ),
-            partial(_nodes, role),
+            partial(capacity.nodes, role),
         )
         for role in ROLES
     ),
-    Check(("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), _network),
+    Check(("clusters", "subscription.dedicated_cores"), capacity.dedicated),
+    Check(("network",), _network),
     Check(("network",), _existing_network),
+    Check(("network", *(f"{key(role)}.max_nodes" for role in ROLES)), _plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),

@@ -86,20 +86,24 @@ def to_dict(instance: object) -> dict[str, Any]:
 
 def describe(hint: Any) -> str:
     """What a field wants, in words."""
-    hint = _bare(hint)
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    if _is_optional(hint):
-        return describe(_inner(hint)) + " or nothing"
-    if get_origin(hint) is tuple:
-        return f"a list, each {describe(get_args(hint)[0])}"
-    if _is_mapping(hint):
-        return f"a group of names, each with {describe(get_args(hint)[1])}"
-    if dataclasses.is_dataclass(hint):
-        fields = _hints(typing.cast("type", hint))
-        needed = [field.name for field, _ in fields if _default(field) is dataclasses.MISSING]
-        return "a group of keys" + (f" with {', '.join(needed)}" if needed else "")
-    return KINDS[hint]
+    forms = [rule.wants for rule in _rules(hint) if isinstance(rule, Form)]
+    bare = _bare(hint)
+    if forms:
+        return forms[0]
+    if get_origin(bare) is Literal:
+        return "one of " + ", ".join(map(str, get_args(bare)))
+    if _is_optional(bare):
+        return describe(_inner(bare)) + " or nothing"
+    if get_origin(bare) is tuple or _is_mapping(bare):
+        mapping = _is_mapping(bare)
+        holder = "a group of names, each with" if mapping else "a list, each"
+        return f"{holder} {describe(get_args(bare)[1 if mapping else 0])}"
+    return _describe_group(bare) if dataclasses.is_dataclass(bare) else KINDS[bare]
+
+
+def _describe_group(bare: Any) -> str:
+    needed = [field.name for field, _ in _hints(bare) if _default(field) is dataclasses.MISSING]
+    return "a group of keys" + (f" with {', '.join(needed)}" if needed else "")
 
 
 def unknown_key(key: str, known: list[str]) -> str:

@@ -127,7 +127,7 @@ def from_dict(data: Mapping[str, object]) -> PlatformOutputs:
             the stack was deployed by another version of the project.
     """
     version = data.get("schema_version")
-    if type(version) is int and version != SCHEMA_VERSION:
+    if isinstance(version, int | float) and version != SCHEMA_VERSION:
         raise OutputsError(
             [
                 f"schema_version: the stack exported version {version}, this project reads "
