@@ -50,6 +50,8 @@ def size(role: ClusterRole, settings: "Settings") -> Iterator[str]:
     offered = {name.lower() for name in settings.subscription.sizes}
     if found is None:
         yield f"{at}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
+    elif found.name != cluster.size:
+        yield f"{at}: {cluster.size!r} is written {found.name}"
     elif found.status != "deployable":
         state = {"retired": "is retired", "restricted": "is closed to new subscriptions"}
         yield (

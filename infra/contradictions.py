@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from infra.settings import Settings
 
 REQUIRED_TAGS = ("owner", "cost-center")
+LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
+"""Azure Resource Manager, "Use tags"; names are shortest for storage accounts."""
 MOST_NOTIFICATIONS = 5
 """Of a budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
@@ -153,6 +155,11 @@ def _encryption(settings: "Settings") -> Iterator[str]:
         yield "encryption.key_uri: is not used; set encryption.customer_managed_keys to true"
     if wanted.customer_managed_keys and vault.existing is not None and wanted.key_uri is None:
         yield "encryption.key_uri: is missing; nothing is added to vault.existing, so give its key"
+    if wanted.key_uri is not None and vault.existing is not None:
+        of = wanted.key_uri.removeprefix("https://").partition(".")[0]
+        name = vault.existing.rpartition("/")[2]
+        if of.lower() != name.lower():
+            yield f"encryption.key_uri: is of vault {of!r}, but vault.existing is {name!r}"
     if vault.existing is not None or vault.purge_protection:
         return
     if wanted.customer_managed_keys:
@@ -188,6 +195,17 @@ def _tags(settings: "Settings") -> Iterator[str]:
     for tag in REQUIRED_TAGS:
         if not settings.tags.get(tag):
             yield f"tags.{tag}: is missing; say who owns the stack and who pays for it"
+    for name, value in settings.tags.items():
+        if len(name) > LONGEST_TAG or set(name) & UNTAGGABLE:
+            yield (
+                f"tags.{name}: a tag's name has at most {LONGEST_TAG} characters and none of "
+                f"{' '.join(sorted(UNTAGGABLE))}"
+            )
+        if len(value) > LONGEST_TAG_VALUE:
+            yield (
+                f"tags.{name}: {len(value)} characters, a tag's text has at most "
+                f"{LONGEST_TAG_VALUE}"
+            )
 
 
 def _range(text: str) -> IPv4Network | None:

@@ -100,7 +100,8 @@ class ClusterSettings:
     """Virtual machine size from the catalogue."""
 
     max_nodes: Annotated[int, Bounds(1, 65_000)]
-    """Most nodes at once. Nodes that are not running count against the quota as well."""
+    """Most nodes at once, which count against the quota whether they run or not. Azure's default
+    limit is 100 a cluster; more without RDMA is a matter of support."""
 
     idle_seconds: Annotated[int, Bounds(60, 86_400)] = 120
     """How long a node stays without a job."""
@@ -236,7 +237,7 @@ class MonitoringSettings:
     """How long logs are kept."""
 
     daily_cap_gb: Annotated[float, Bounds(0.023)] = 1.0
-    """Logs taken in a day, in GB; what is over it is dropped."""
+    """Logs taken in a day, in GB, at least 0.023; what is over it is dropped."""
 
     private_link: bool = False
     """Send logs and metrics through a private link scope. It takes over Azure Monitor's names in

@@ -57,6 +57,7 @@ class Datastore:
     name: Filled
     account: Filled
     blob_endpoint: Https
+    """As Azure writes it, with a slash at its end."""
     container: Filled
     role: Literal["read", "write"]
     """What the training identity may do with it."""

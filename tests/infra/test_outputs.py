@@ -23,7 +23,7 @@ def example() -> PlatformOutputs:
         return outputs.Cluster(name, size, gpus, gpus > 0, priority, 4, GUID)
 
     def store(container, account, role):
-        endpoint = f"https://{account}.blob.core.windows.net"
+        endpoint = f"https://{account}.blob.core.windows.net/"
         return outputs.Datastore(f"data_{container}", account, endpoint, container, role)
 
     return PlatformOutputs(

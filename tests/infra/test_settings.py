@@ -149,6 +149,8 @@ WRONG = [
     ("protect", "yes", "'yes' is not true or false"),
     ("profile", "open", "'open' is not one of private, allowlisted"),
     ("tags", {"owner": "team"}, "say who owns the stack and who pays for it"),
+    ("tags.a/b", "x", "has at most 128 characters and none of % & / < > ?"),
+    ("tags.owner", "x" * 257, "257 characters, a tag's text has at most 256"),
     ("budget.start", "2026-12-15", "must be the first day of a month"),
     ("budget.start", 20261201, "20261201 is not a text"),
     ("budget.emails", ["nobody"], "'nobody' must be an e-mail address"),
@@ -170,13 +172,14 @@ WRONG = [
     ("clusters.gpu.size", "Standard_D4ads_v5", "has no GPUs; choose one of Standard_ND40rs_v2"),
     ("clusters.build.size", "Standard_ND40rs_v2", "has 8 GPUs; choose one of Standard_D4ads_v5"),
     ("clusters.build.size", "Standard_DS3_v2", "closed to new subscriptions since July 2026; take"),
+    ("clusters.gpu.size", "STANDARD_ND40RS_V2", "is written Standard_ND40rs_v2"),
     ("clusters.gpu.size", "Standard_ND48", "is not in the catalogue; choose one of"),
     ("clusters.gpu.max_nodes", 101, "a cluster with InfiniBand has at most 100"),
     ("clusters.gpu.idle_seconds", 1, "must be from 60 to 86400"),
     ("clusters.gpu_dedicated", {"max_nodes": 1}, "clusters.gpu_dedicated.size: is missing"),
-    ("subscription.sizes", ["Standard_D4ads_v5", "Standard_D16ads_v5"], "is not on offer in"),
+    ("subscription.sizes", ["standard_d4ads_v5", "Standard_D16ads_v5"], "is not on offer in"),
     ("subscription.low_priority_cores", 79, "80 cores, but the low-priority quota is 79"),
-    ("subscription.dedicated_cores", {"Dadsv5": 35}, "take 36 (clusters.preparation 32, clusters.b"),
+    ("subscription.dedicated_cores", {"Dadsv5": 35}, "36 (clusters.preparation 32, clusters.b"),
     ("subscription.dedicated_cores", {"NDV2": 40}, "is no series of the catalogue, which are"),
     ("allowed_addresses", ["20.103.0.7"], "the private profile lets nobody in from outside"),
     ("encryption.customer_managed_keys", True, "vault.purge_protection: must be true"),
@@ -319,6 +322,7 @@ KEYS = [
     ((MANAGED, ("vault.existing", VAULT)), "encryption.key_uri: is missing"),
     ((KEY, ("vault.existing", VAULT)), "encryption.key_uri: is not used"),
     ((MANAGED, KEY, ("vault.purge_protection", True)), "vault.existing: is missing"),
+    ((MANAGED, KEY, ("vault.existing", VAULT + "2")), "vault 'hub', but vault.existing is 'hub2'"),
 ]
 
 
