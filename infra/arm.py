@@ -49,7 +49,6 @@ _PATHS = {
     "machinelearningservices:Datastore": f"{_ML}/{{workspaceName}}/datastores/{{name}}",
     "monitor:ActionGroup": "Microsoft.Insights/actionGroups/{actionGroupName}",
     "monitor:ScheduledQueryRule": "Microsoft.Insights/scheduledQueryRules/{ruleName}",
-    "monitor:MetricAlert": "Microsoft.Insights/metricAlerts/{ruleName}",
     "monitor:PrivateLinkScope": "Microsoft.Insights/privateLinkScopes/{scopeName}",
     "monitor:PrivateLinkScopedResource": (
         "Microsoft.Insights/privateLinkScopes/{scopeName}/scopedResources/{name}"

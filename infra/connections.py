@@ -85,7 +85,9 @@ def monitor(place: Place, connections: Connections, monitoring: Monitoring) -> N
 
     A log workspace of someone else is left out: its owner decides on whose scopes it is.
     """
-    members: list[tuple[str, pulumi.Input[str]]] = [("insights", monitoring.insights.id)]
+    members: list[tuple[str, pulumi.Input[str]]] = []
+    if monitoring.insights is not None:
+        members.append(("insights", monitoring.insights.id))
     if monitoring.logs is not None:
         members.append(("logs", monitoring.logs.id))
     scope = MonitorScope(place, members)

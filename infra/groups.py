@@ -239,6 +239,10 @@ class MonitoringSettings:
     daily_cap_gb: Annotated[float, Bounds(0.023)] = 1.0
     """Logs taken in a day, in GB, at least 0.023; what is over it is dropped."""
 
+    insights: bool = False
+    """Declare Application Insights for the workspace. Only online endpoints report to it; training
+    and its alerts need the log workspace alone."""
+
     private_link: bool = False
     """Send logs and metrics through a private link scope. It takes over Azure Monitor's names in
     the whole network and whatever shares its DNS."""

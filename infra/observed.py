@@ -36,8 +36,9 @@ def declare(
     watched = settings.monitoring
     Alerts(
         place,
-        workspace.id,
         AlertsArgs(
+            log_workspace=monitoring.log_id,
+            workspace_id=workspace.id,
             emails=settings.budget.emails,
             preempted_nodes=watched.preempted_nodes,
             idle_minutes=watched.idle_minutes,

@@ -27,12 +27,6 @@ from infra.naming import ClusterRole, IdentityRole, Priority
 from infra.services import Services
 from infra.settings import Settings
 
-DUTIES: dict[ClusterRole, str] = {
-    "gpu": "Trains on nodes that Azure may take back",
-    "gpu-dedicated": "Trains on nodes that stay",
-    "preparation": "Turns raw images into shards, and writes them",
-    "build": "Builds the images that jobs run in",
-}
 ACTS_AS: dict[ClusterRole, IdentityRole] = {
     "gpu": "training",
     "gpu-dedicated": "training",
@@ -65,7 +59,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
             storage_id=used.default_storage.id,
             vault_id=used.vault.id,
             registry_id=used.registry.id,
-            insights_id=monitoring.insights.id,
+            insights_id=monitoring.insights.id if monitoring.insights else None,
             identity_id=identities.of["workspace"].id,
             training_subnet=connected.subnets["training"],
             build_cluster=next(args.name for args in clusters if args.role == "build"),
@@ -122,6 +116,7 @@ def _monitoring(settings: Settings) -> MonitoringArgs:
         daily_cap_gb=wanted.daily_cap_gb,
         public_ingestion=not wanted.private_link,
         public_query=not wanted.private_link or settings.profile == "allowlisted",
+        insights=wanted.insights,
         existing=wanted.existing_log_workspace,
     )
 
@@ -134,7 +129,7 @@ def _scopes(
         data_storage=Scope("data-storage", used.data_storage.id),
         vault=Scope("vault", used.vault.id),
         registry=Scope("registry", used.registry.id),
-        insights=Scope("insights", monitoring.insights.id),
+        insights=Scope("insights", monitoring.insights.id) if monitoring.insights else None,
         default_endpoints=[
             Scope(f"endpoint-{part}", reached[part].endpoint.id)
             for part in ("default-blob", "default-file")
@@ -161,7 +156,6 @@ def _clusters(
                 subnet=connected.subnets[connections.SUBNETS[role]],
                 acts_as=ACTS_AS[role],
                 identity_id=identities.of[ACTS_AS[role]].id,
-                duty=DUTIES[role],
             )
         )
     return found

@@ -22,7 +22,8 @@ class Scopes:
     data_storage: Scope
     vault: Scope
     registry: Scope
-    insights: Scope
+    insights: Scope | None
+    """None where there is no Application Insights."""
     default_endpoints: Sequence[Scope]
     """Endpoints of the default account, which the studio looks up."""
 
@@ -75,6 +76,7 @@ class Access(Component):
             self.given[duty] = [
                 assignment
                 for scope, given in wanted.items()
+                if getattr(scopes, scope) is not None
                 for assignment in grant(place, principal, getattr(scopes, scope), given, self.own())
             ]
         service = identities.principal("workspace")

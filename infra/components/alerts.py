@@ -1,4 +1,4 @@
-"""Alerts on what the workspace measures: nodes taken back, idle nodes, failed jobs, quota."""
+"""Alerts on what the clusters log: nodes taken back, idle nodes, failed jobs, quota."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,21 @@ from pulumi_azure_native import monitor
 
 from infra.components.base import Component, Place
 
-WINDOWS = (5, 15, 30, 60, 360, 720, 1440)
-"""Minutes that Azure looks back over for a metric alert; it takes no others from five up."""
-PER_CLUSTER = "ClusterName"
-NAMESPACE = "Microsoft.MachineLearningServices/workspaces"
 EVERYWHERE = "global"
+PER_CLUSTER = "ClusterName"
+OFTEN = "PT15M"
+HOUR = "PT1H"
+TWO_DAYS = "P2D"
+"""The longest that a rule may look back."""
 
 
 @dataclass(frozen=True)
 class AlertsArgs:
-    """When people are told."""
+    """When people are told, and who."""
 
+    log_workspace: pulumi.Input[str]
+    workspace_id: pulumi.Input[str]
+    """Whose events count; others may share the log workspace."""
     emails: Sequence[str]
     preempted_nodes: int
     idle_minutes: int
@@ -27,75 +31,78 @@ class AlertsArgs:
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """One metric and where it is too high."""
+class Watch:
+    """One question to the log workspace, and the answer at which people are told."""
 
     about: str
-    description: str
-    metric: str
-    """REST name from Azure Monitor's list of the workspace's metrics."""
-    aggregation: monitor.AggregationTypeEnum
-    at_least: float
-    minutes: int
+    title: str
+    table: str
+    query: str
+    """What follows the table and the choice of the workspace. Columns as in Azure Monitor's
+    references of AmlComputeClusterEvent and AmlRunStatusChangedEvent (27 July 2026)."""
+    at_least: int
+    measure: str | None = None
+    """Column whose largest value is compared; none counts rows."""
     by: str | None = PER_CLUSTER
+    look_back: str | None = None
+    """How much of the log the query sees, if not the hour that it is asked about."""
     severity: int = 2
     """From 0, critical, to 4, verbose."""
 
 
-def window(minutes: int) -> int:
-    """The shortest window that Azure offers and that is no shorter than asked for."""
-    return next(offered for offered in WINDOWS if offered >= minutes)
-
-
-def thresholds(args: AlertsArgs) -> list[Threshold]:
+def watches(args: AlertsArgs) -> list[Watch]:
     """What is watched."""
-    kind = monitor.AggregationTypeEnum
+    clusters = "AmlComputeClusterEvent"
     return [
-        Threshold(
+        Watch(
             "preempted",
-            "Azure took low-priority nodes back; their jobs start again from a checkpoint",
-            "Preempted Nodes",
-            kind.MAXIMUM,
+            "Azure took low-priority nodes back",
+            clusters,
+            "| project TimeGenerated, ClusterName, Preempted = toint(PreemptedNodeCount)",
             args.preempted_nodes,
-            60,
+            measure="Preempted",
             severity=3,
         ),
-        Threshold(
+        # Idle since the last event that saw none idle, or since the first event there is.
+        Watch(
             "idle",
-            "Nodes are idle and do not scale down, and cost money for nothing",
-            "Idle Nodes",
-            kind.MINIMUM,
+            "Nodes are idle and do not scale down",
+            clusters,
+            "| summarize arg_max(TimeGenerated, IdleNodeCount), First = min(TimeGenerated),"
+            " Free = maxif(TimeGenerated, IdleNodeCount == 0) by ClusterName\n"
+            "| extend Since = iff(isnull(Free), First, Free)\n"
+            f"| where IdleNodeCount > 0 and Since < ago({args.idle_minutes}m)",
             1,
-            window(args.idle_minutes),
+            look_back=TWO_DAYS,
         ),
-        Threshold(
-            "failed", "Jobs failed", "Failed Runs", kind.TOTAL, args.failed_jobs, 60, by=None
-        ),
-        Threshold(
-            "quota",
-            "The quota of cores is nearly used up; further nodes will not start",
-            "Quota Utilization Percentage",
-            kind.MAXIMUM,
-            args.quota_percent,
-            60,
+        Watch(
+            "failed",
+            "Jobs failed",
+            "AmlRunStatusChangedEvent",
+            '| where Status =~ "Failed" and (isempty(ParentRunId) or RunId == RootRunId)\n'
+            "| distinct RunId",
+            args.failed_jobs,
             by=None,
+        ),
+        Watch(
+            "quota",
+            "The quota of cores is nearly used up",
+            clusters,
+            "| extend Percent = 100.0 * todouble(QuotaUtilized) / todouble(QuotaAllocated)\n"
+            "| where isfinite(Percent)\n"
+            "| project TimeGenerated, ClusterName, Percent",
+            args.quota_percent,
+            measure="Percent",
             severity=3,
         ),
     ]
 
 
 class Alerts(Component):
-    """Metric alerts of the workspace, and who gets them.
-
-    Metrics and not logs: they come whether or not the log workspace's daily cap is reached.
-    """
+    """Rules over the log workspace, and who gets them."""
 
     def __init__(
-        self,
-        place: Place,
-        workspace_id: pulumi.Input[str],
-        args: AlertsArgs,
-        opts: pulumi.ResourceOptions | None = None,
+        self, place: Place, args: AlertsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("alerts", opts)
         self.people = monitor.ActionGroup(
@@ -114,47 +121,56 @@ class Alerts(Component):
             tags=place.tags,
             opts=self.own(),
         )
-        for threshold in thresholds(args):
-            self._alert(place, workspace_id, threshold)
+        for watch in watches(args):
+            self._rule(place, args, watch)
         self.register_outputs({})
 
-    def _alert(
-        self, place: Place, workspace_id: pulumi.Input[str], threshold: Threshold
-    ) -> monitor.MetricAlert:
-        dimensions = (
-            [monitor.MetricDimensionArgs(name=threshold.by, operator="Include", values=["*"])]
-            if threshold.by
-            else None
-        )
-        types = monitor.Odatatype
-        return monitor.MetricAlert(
-            f"alert-{threshold.about}",
-            rule_name=place.names.alert(threshold.about),
+    def _rule(self, place: Place, args: AlertsArgs, watch: Watch) -> monitor.ScheduledQueryRule:
+        return monitor.ScheduledQueryRule(
+            f"alert-{watch.about}",
+            rule_name=place.names.alert(watch.about),
+            display_name=watch.title,
             resource_group_name=place.group,
-            location=EVERYWHERE,
-            description=threshold.description,
-            severity=threshold.severity,
+            location=place.region,
             enabled=True,
+            severity=watch.severity,
+            scopes=[args.log_workspace],
+            evaluation_frequency=OFTEN,
+            window_size=HOUR,
+            override_query_time_range=watch.look_back,
             auto_mitigate=True,
-            scopes=[workspace_id],
-            evaluation_frequency="PT5M",
-            window_size=f"PT{threshold.minutes}M" if threshold.minutes < 1440 else "P1D",
-            criteria=monitor.MetricAlertSingleResourceMultipleMetricCriteriaArgs(
-                odata_type=types.MICROSOFT_AZURE_MONITOR_SINGLE_RESOURCE_MULTIPLE_METRIC_CRITERIA,
-                all_of=[
-                    monitor.MetricCriteriaArgs(
-                        criterion_type=monitor.CriterionType.STATIC_THRESHOLD_CRITERION,
-                        name=threshold.about,
-                        metric_namespace=NAMESPACE,
-                        metric_name=threshold.metric,
-                        operator=monitor.Operator.GREATER_THAN_OR_EQUAL,
-                        threshold=threshold.at_least,
-                        time_aggregation=threshold.aggregation,
-                        dimensions=dimensions,
-                    )
-                ],
+            # The tables come into being with the first event.
+            skip_query_validation=True,
+            criteria=monitor.ScheduledQueryRuleCriteriaArgs(
+                all_of=[_condition(args.workspace_id, watch)]
             ),
-            actions=[monitor.MetricAlertActionArgs(action_group_id=self.people.id)],
+            actions=monitor.ActionsArgs(action_groups=[self.people.id]),
             tags=place.tags,
             opts=self.own(),
         )
+
+
+def _condition(workspace_id: pulumi.Input[str], watch: Watch) -> monitor.ConditionArgs:
+    aggregation = monitor.TimeAggregation
+    return monitor.ConditionArgs(
+        query=pulumi.Output.format(
+            '{0}\n| where _ResourceId =~ "{1}"\n{2}', watch.table, workspace_id, watch.query
+        ),
+        time_aggregation=aggregation.MAXIMUM if watch.measure else aggregation.COUNT,
+        metric_measure_column=watch.measure,
+        # The SDK's ConditionOperator belongs to another resource; Azure wants these words here.
+        operator=monitor.Operator.GREATER_THAN_OR_EQUAL,
+        threshold=watch.at_least,
+        dimensions=(
+            [
+                monitor.DimensionArgs(
+                    name=watch.by, operator=monitor.DimensionOperator.INCLUDE, values=["*"]
+                )
+            ]
+            if watch.by
+            else None
+        ),
+        failing_periods=monitor.ConditionFailingPeriodsArgs(
+            number_of_evaluation_periods=1, min_failing_periods_to_alert=1
+        ),
+    )

@@ -38,8 +38,6 @@ class ClusterArgs:
     """Whose roles its jobs have."""
     identity_id: pulumi.Input[str]
     """That identity: jobs pull images and open datastores with it."""
-    duty: str
-    """What it is for, in a few words."""
 
 
 class Clusters(Component):
@@ -74,7 +72,6 @@ class Clusters(Component):
                 properties=ml.AmlComputeArgs(
                     compute_type="AmlCompute",
                     compute_location=place.region,
-                    description=args.duty,
                     disable_local_auth=True,
                     properties=_nodes(args),
                 ),

@@ -26,8 +26,7 @@ class Datastores(Component):
     """One datastore a container, without credentials.
 
     Jobs open them as their cluster's identity. The studio previews them as the workspace's
-    identity, which only reads. Azure checks a datastore from outside the network, where a closed
-    account does not answer, so that check is left out.
+    identity, which only reads.
     """
 
     def __init__(
@@ -46,10 +45,8 @@ class Datastores(Component):
                 name=name,
                 workspace_name=workspace.name,
                 resource_group_name=place.group,
-                skip_validation=True,
                 properties=ml.AzureBlobDatastoreArgs(
                     datastore_type="AzureBlob",
-                    description=f"Container {container.name}",
                     account_name=container.account,
                     container_name=container.name,
                     endpoint=ENDPOINT,

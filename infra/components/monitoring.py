@@ -20,12 +20,14 @@ class MonitoringArgs:
     scope. Signed by Entra in either case."""
     public_query: bool
     """Whether they may be read from outside the network, after an Entra sign-in."""
+    insights: bool
+    """Whether to declare Application Insights, which online endpoints report to."""
     existing: str | None = None
     """Log workspace of someone else to take instead."""
 
 
 class Monitoring(Component):
-    """A log workspace with a daily cap, and the Application Insights that the workspace wants.
+    """A log workspace with a daily cap and, when asked for, Application Insights.
 
     Keys are off for both: whoever writes or reads signs in. Insights keeps its data in the log
     workspace, which private link asks for.
@@ -42,21 +44,7 @@ class Monitoring(Component):
             self.log_id = self.logs.id
         else:
             self.log_id = args.existing
-        self.insights = applicationinsights.Component(
-            "insights",
-            resource_name_=place.names.insights,
-            resource_group_name=place.group,
-            location=place.region,
-            kind="web",
-            application_type=applicationinsights.ApplicationType.WEB,
-            workspace_resource_id=self.log_id,
-            ingestion_mode=applicationinsights.IngestionMode.LOG_ANALYTICS,
-            disable_local_auth=True,
-            public_network_access_for_ingestion=_access(public=args.public_ingestion),
-            public_network_access_for_query=_access(public=args.public_query),
-            tags=place.tags,
-            opts=self.own(),
-        )
+        self.insights = self._insights(place, args) if args.insights else None
         self.register_outputs({})
 
     def _log_workspace(self, place: Place, args: MonitoringArgs) -> operationalinsights.Workspace:
@@ -84,6 +72,29 @@ class Monitoring(Component):
             ),
             tags=place.tags,
             opts=self.own(protect=place.protected),
+        )
+
+
+    def _insights(self, place: Place, args: MonitoringArgs) -> applicationinsights.Component:
+        access = applicationinsights.PublicNetworkAccessType
+        return applicationinsights.Component(
+            "insights",
+            resource_name_=place.names.insights,
+            resource_group_name=place.group,
+            location=place.region,
+            kind="web",
+            application_type=applicationinsights.ApplicationType.WEB,
+            workspace_resource_id=self.log_id,
+            ingestion_mode=applicationinsights.IngestionMode.LOG_ANALYTICS,
+            disable_local_auth=True,
+            public_network_access_for_ingestion=(
+                access.ENABLED if args.public_ingestion else access.DISABLED
+            ),
+            public_network_access_for_query=(
+                access.ENABLED if args.public_query else access.DISABLED
+            ),
+            tags=place.tags,
+            opts=self.own(),
         )
 
 
@@ -126,8 +137,3 @@ class MonitorScope(Component):
             for label, member in members
         ]
         self.register_outputs({})
-
-
-def _access(*, public: bool) -> applicationinsights.PublicNetworkAccessType:
-    access = applicationinsights.PublicNetworkAccessType
-    return access.ENABLED if public else access.DISABLED

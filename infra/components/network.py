@@ -176,7 +176,6 @@ def _rule(rule: Rule) -> network.SecurityRuleArgs:
     one = len(rule.ports) == 1
     return network.SecurityRuleArgs(
         name=rule.name,
-        description=rule.why,
         priority=rule.priority,
         direction=network.SecurityRuleDirection(rule.direction),
         access=network.SecurityRuleAccess(rule.access),

@@ -33,8 +33,8 @@ class RegistryArgs:
 class Registry(Component):
     """A Premium registry without an administrator and without a public side.
 
-    Only Premium has private endpoints. Trusted services may pass, as Azure Machine Learning's own
-    do. Quarantine is off: it would hide every image that was not released by hand.
+    Only Premium has private endpoints. With the public side off no list of addresses is asked;
+    trusted services may pass, as Azure Machine Learning's own do. Quarantine is off: it would hide every image that was not released by hand.
     """
 
     def __init__(
@@ -53,9 +53,6 @@ class Registry(Component):
             data_endpoint_enabled=True,
             public_network_access=registry.PublicNetworkAccess.DISABLED,
             network_rule_bypass_options=registry.NetworkRuleBypassOptions.AZURE_SERVICES,
-            network_rule_set=registry.NetworkRuleSetArgs(
-                default_action=registry.DefaultAction.DENY
-            ),
             zone_redundancy=zones.ENABLED if args.zone_redundant else zones.DISABLED,
             policies=registry.PoliciesArgs(
                 retention_policy=registry.RetentionPolicyArgs(

@@ -28,7 +28,7 @@ class WorkspaceArgs:
     """Standard account for logs, results and snapshots; a Premium one is not allowed here."""
     vault_id: pulumi.Input[str]
     registry_id: pulumi.Input[str]
-    insights_id: pulumi.Input[str]
+    insights_id: pulumi.Input[str] | None
     identity_id: pulumi.Input[str]
     training_subnet: pulumi.Input[str]
     build_cluster: str
@@ -64,7 +64,6 @@ class Workspace(Component):
             kind="Default",
             sku=ml.SkuArgs(name="Basic", tier=ml.SkuTier.BASIC),
             friendly_name=place.names.base,
-            description="Private training platform, declared by Pulumi",
             storage_account=args.storage_id,
             key_vault=args.vault_id,
             container_registry=args.registry_id,
