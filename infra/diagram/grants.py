@@ -57,8 +57,7 @@ def grants(resources: Sequence[Resource], columns: Sequence[tuple[str, str]]) ->
         needed = assignment.options.get("dependsOn", ())
         who = next((identities[key] for key in needed if key in identities), None)
         if who is None:
-            kind = text_at(assignment, "principalType").lower()
-            who = f"{kind} {text_at(assignment, 'principalId')}"
+            who = f"{assignment.name.partition('-')[0]} (group)"
         role = last(text_at(assignment, "roleDefinitionId"))
         held = given.setdefault(who, {}).setdefault(text_at(assignment, "scope").lower(), set())
         held.add(roles.NAMES.get(role, role))

@@ -34,8 +34,8 @@ def width_of(text: str, size: float, *, bold: bool = False) -> float:
     """About how wide a text is; wide enough for the fonts that a viewer may have."""
     narrow = sum(character in "iljtfrI.,:;'|()[]- " for character in text)
     wide = sum(character in "mwMW@" for character in text)
-    units = 0.6 * (len(text) - narrow - wide) + 0.36 * narrow + 0.9 * wide
-    return units * size * (1.06 if bold else 1)
+    units = 0.62 * (len(text) - narrow - wide) + 0.36 * narrow + 0.9 * wide
+    return units * size * (1.12 if bold else 1)
 
 
 def fitted(text: str, width: float, size: float, *, bold: bool = False) -> str:

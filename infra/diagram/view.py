@@ -71,7 +71,8 @@ class View:
 
 
 def view(resources: Sequence[Resource]) -> View:
-    """The view of a stack's resources."""
+    """The view of a stack's resources, whatever their order."""
+    resources = sorted(resources, key=lambda one: (one.type, one.name))
     groups = of(resources, GROUP)
     title = " ".join(text_at(one, "resourceGroupName") for one in groups)
     regions = sorted({text_at(one, "location") for one in groups})
@@ -254,7 +255,7 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
     if settings:
         kind = token(settings[0])
         found.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} services",)))
-    alerts = of(resources, "monitor:MetricAlert", "monitor:ScheduledQueryRule")
+    alerts = of(resources, "monitor:ScheduledQueryRule")
     if alerts:
         names = ", ".join(sorted(one.name.removeprefix("alert-") for one in alerts))
         found.append(Card(token(alerts[0]), "Alerts", (names,)))

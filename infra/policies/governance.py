@@ -37,7 +37,6 @@ TAGGED = frozenset(
         WORKSPACE,
         "machinelearningservices:Compute",
         "monitor:ActionGroup",
-        "monitor:MetricAlert",
         "monitor:PrivateLinkScope",
         "monitor:ScheduledQueryRule",
         "network:NatGateway",

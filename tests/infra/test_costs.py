@@ -12,16 +12,13 @@ from infra import costs
 from infra.costs import Row
 from infra.policies.rule import token
 from tests.infra.samples import STACK, azure, changed
+from tests.infra.stacks import rendered
 
 BOOK = costs.read()
 
 
 def by_item(stack, book=BOOK):
     return {row.item: row for row in costs.rows(stack, book)}
-
-
-def alert(frequency):
-    return azure("monitor:ScheduledQueryRule", "alert", "x", {"evaluationFrequency": frequency})
 
 
 def test_every_resource_is_in_one_row_or_part_of_another():
@@ -41,12 +38,10 @@ def test_a_premium_registry_and_a_nat_gateway_cost_while_they_rest():
 
 
 def test_a_price_holds_for_the_tier_that_it_was_found_for_only():
-    assert (
-        by_item(changed("registry", "sku.name", "Basic"))["containerregistry:Registry"].each is None
-    )
-    assert by_item([alert("PT5M")])["Log alert, every 5 minutes"].monthly == 1.5
-    assert by_item([alert("PT1H")])["Log alert, every 15 minutes or less often"].monthly == 0.5
-    assert by_item([alert("PT2M")])["monitor:ScheduledQueryRule"].each is None
+    basic = by_item(changed("registry", "sku", {"name": "Basic"}))
+    assert basic["containerregistry:Registry"].each is None
+    zones = [azure("storage:StorageAccount", "a", "x", {"sku": {"name": "Premium_ZRS"}})]
+    assert list(by_item(zones)) == ["Storage account, Premium block blobs, ZRS"]
 
 
 def test_equal_resources_share_a_row():
@@ -133,3 +128,14 @@ def test_the_first_price_that_fits_is_taken():
     assert by_item(workspace)["Workspace with customer-managed keys"].each is None
     plain = dataclasses.replace(BOOK, prices=[p for p in BOOK.prices if not p.where])
     assert by_item(workspace, plain)["Workspace"].each == 0
+
+
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_every_resource_of_the_projects_stacks_has_an_entry(stack):
+    assert [row.item for row in costs.rows(rendered(stack), BOOK) if row.source is None] == []
+
+
+def test_what_costs_nothing_is_named_in_a_sentence():
+    text = costs.table(costs.rows(STACK, BOOK), BOOK)
+    assert "\nNothing by themselves: Blob container (1) [" in text
+    assert "| Blob container" not in text

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from infra.catalog import roles
 from infra.policies import rules
-from infra.policies.access import ADMINISTRATORS
-from infra.policies.rule import StackRule
+from infra.policies.access import ADMINISTRATORS, training_accounts
+from infra.policies.governance import TAGGED
+from infra.policies.rule import ResourceRule, StackRule, token
 from infra.policies.services import idle_minutes
 from infra.rendered import Resource
 from tests.infra import samples
 from tests.infra.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without
+from tests.infra.stacks import posture_of, rendered
 
 ALLOWLISTED = dataclasses.replace(
     PRIVATE, profile="allowlisted", addresses=frozenset({"203.0.113.0/24"})
@@ -297,3 +299,68 @@ def test_idle_times_are_read_as_iso_8601(days, hours, minutes, seconds):
 def test_what_is_no_duration_is_not_taken_for_one(text):
     minutes = idle_minutes(text)
     assert minutes is None or text.startswith("P")
+
+
+ADDRESSES = ["20.50.2.0/28"]
+PEOPLE = {"publishers": samples.PUBLISHERS, "scientists": "88888888-0000-0000-0000-000000000000"}
+STACKS = [
+    ("dev", {}),
+    ("prod", {}),
+    ("dev", {"profile": "allowlisted", "allowed_addresses": ADDRESSES, "people": PEOPLE}),
+]
+
+
+@pytest.mark.parametrize(("stack", "overrides"), STACKS)
+def test_the_projects_own_stacks_keep_every_rule(stack, overrides):
+    found = rules.check(rendered(stack, **overrides), posture_of(stack, **overrides))
+    assert [one.message for one in found] == []
+
+
+def test_the_allowlisted_stack_would_break_the_private_profile():
+    stack, overrides = STACKS[2]
+    found = rules.check(rendered(stack, **overrides), posture_of(stack, people=PEOPLE))
+    assert {(one.rule, one.resource.name) for one in found} == {
+        ("no-public-endpoint", name) for name in ("workspace", "storage-default", "storage-data")
+    }
+
+
+def test_the_development_stack_would_break_productions_rules():
+    posture = dataclasses.replace(posture_of("dev"), production=True)
+    assert {one.rule for one in rules.check(rendered("dev"), posture)} == {
+        "protected",
+        "purge-protection",
+    }
+
+
+def test_every_rule_on_one_resource_is_about_something_that_the_stack_declares():
+    posture = posture_of("prod")
+    bare = [dataclasses.replace(one, inputs={}, options={}) for one in rendered("prod")]
+    reached = {one.rule for one in rules.check(bare, posture)}
+    wanted = {rule.name for rule in rules.ALL if isinstance(rule, ResourceRule)}
+    # Neither says anything of a network without subnets, nor of a stack without locks.
+    assert wanted - reached == {"closed-subnets", "no-group-lock"}
+
+
+def test_every_resource_that_azure_lets_us_tag_is_held_to_the_tags():
+    with_tags = {token(one) for one in rendered("prod") if "tags" in one.inputs}
+    assert with_tags <= TAGGED
+
+
+def test_the_data_account_of_the_stack_is_found_to_hold_training_data():
+    names = training_accounts(rendered("dev"))
+    [account] = names
+    assert "data" in account
+
+
+def test_the_posture_follows_from_the_settings():
+    overrides = {"profile": "allowlisted", "allowed_addresses": ADDRESSES, "people": PEOPLE}
+    posture = posture_of("dev", **overrides)
+    assert posture.profile == "allowlisted"
+    assert posture.addresses == frozenset(ADDRESSES)
+    assert posture.publishers == frozenset({samples.PUBLISHERS})
+    assert not posture.production
+    assert posture_of("prod").production
+
+
+def test_the_stack_called_prod_is_production_whatever_it_says():
+    assert posture_of("prod", protect=False).production
