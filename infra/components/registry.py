@@ -79,7 +79,9 @@ def _identity(key: CustomerKey | None) -> registry.IdentityPropertiesArgs | None
         return None
     return registry.IdentityPropertiesArgs(
         type=registry.ResourceIdentityType.USER_ASSIGNED,
-        user_assigned_identities=[key.identity_id],
+        user_assigned_identities=pulumi.Output.from_input(key.identity_id).apply(
+            lambda identity: {identity: registry.UserIdentityPropertiesArgs()}
+        ),
     )
 
 
