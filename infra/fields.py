@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import math
 import re
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -209,9 +210,10 @@ def _accepts(bare: Any, value: object) -> bool:
     if get_origin(bare) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(bare))
     if bare in {int, float}:
-        number = isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
-        # Pulumi hands whole numbers on as 4.0.
-        return number and (bare is float or value == int(typing.cast("float", value)))
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        # Pulumi hands whole numbers on as 4.0; neither infinity nor NaN is within the limit.
+        return abs(value) <= sys.float_info.max and (bare is float or value == int(value))
     return type(value) is bare
 
 

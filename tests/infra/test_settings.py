@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+import typing
 from pathlib import Path
 
 import pulumi
@@ -142,6 +144,35 @@ def test_the_message_counts_its_problems_and_has_a_line_for_each():
     assert len(lines) == 2
 
 
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+data = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+
+
+def every_key(cls=Settings, prefix=""):
+    """All dotted keys of the settings, groups and what is in them."""
+    for field in dataclasses.fields(cls):
+        yield prefix + field.name
+        hint = typing.get_type_hints(cls)[field.name]
+        for part in (hint, *typing.get_args(hint)):
+            if dataclasses.is_dataclass(part):
+                yield from every_key(part, f"{prefix}{field.name}.")
+
+
+@given(st.sampled_from(sorted(every_key())), data)
+def test_whatever_is_written_under_a_key_is_taken_or_refused_with_a_key(key, value):
+    told = ()
+    try:
+        load(configured((key, value)))
+    except SettingsError as error:
+        told = error.problems
+    tops = {field.name for field in dataclasses.fields(Settings)}
+    assert {re.match(r"\w+", text)[0] for text in told} <= tops
+
+
 WRONG = [
     ("prefix", "abcdefghijkl", "take a prefix of at most 10"),
     ("stack", "My_Stack", "must be lower-case letters, digits and single hyphens"),
@@ -188,6 +219,9 @@ WRONG = [
     ("people.publishers", "the-team", "must be a GUID"),
     ("monitoring.retention_days", 7, "must be from 30 to 730"),
     ("registry.existing", VAULT, "must be a resource id"),
+    ("budget.amount", 10**400, "is not a number"),
+    ("budget.amount", float("nan"), "nan is not a number"),
+    ("clusters.gpu.max_nodes", 2.5, "2.5 is not a whole number"),
     ("vault.deleted_days", True, "True is not a whole number"),
 ]
 
