@@ -38,7 +38,9 @@ def scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
     """Titles and identifiers of what roles are given on, in the order of the services. Roles
     on endpoints, by which the studio finds an account, are left out.
     """
-    given = [text_at(one, "scope").lower() for one in of(resources, ASSIGNMENT)]
+    spelled = {
+        text_at(one, "scope").lower(): text_at(one, "scope") for one in of(resources, ASSIGNMENT)
+    }
     known = {one.id.lower(): one for one in resources if one.id}
     endpoints = {one.id.lower() for one in of(resources, ENDPOINT)}
     order = {kind: place for place, kind in enumerate((*SERVICES, INSIGHTS, GROUP))}
@@ -46,8 +48,8 @@ def scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
     def place(scope: str) -> tuple[int, str]:
         return (order.get(token(known[scope]), len(order)) if scope in known else -1, scope)
 
-    found = sorted({scope for scope in given if scope not in endpoints}, key=place)
-    return [(last(known[scope].id if scope in known else scope), scope) for scope in found]
+    found = sorted({scope for scope in spelled if scope not in endpoints}, key=place)
+    return [(last(spelled[scope]), scope) for scope in found]
 
 
 def grants(resources: Sequence[Resource], columns: Sequence[tuple[str, str]]) -> tuple[Grants, ...]:

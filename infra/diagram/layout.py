@@ -46,7 +46,7 @@ def draw(view: View) -> str:
     services_x = network_x + inner + GAP * 4
     width = services_x + SERVICES + MARGIN
 
-    header = 34 + LINE * len(view.network.lines if view.network else ())
+    header = 34 + LINE * len(view.network.lines)
     body = top + header
     pills, services, end_services = _services(view, body, network_x, services_x)
     nodes, doors, end_nodes = _nodes(view, body, network_x)
@@ -78,11 +78,10 @@ def draw(view: View) -> str:
     )
 
 
-def _network_title(card: Card | None, frame: Area) -> list[str]:
-    title = card.title if card else "Existing virtual network"
+def _network_title(card: Card, frame: Area) -> list[str]:
     y = frame.y + 25
-    found = [svg.text(frame.x + PAD, y, title, size=15, bold=True, color=NETWORK_EDGE)]
-    for line in card.lines if card else ():
+    found = [svg.text(frame.x + PAD, y, card.title, size=15, bold=True, color=NETWORK_EDGE)]
+    for line in card.lines:
         y += LINE
         found.append(svg.text(frame.x + PAD, y, line, size=SMALL, color=FAINT))
     return found

@@ -59,7 +59,7 @@ class View:
     """All that the picture shows of one stack."""
 
     title: str
-    network: Card | None
+    network: Card
     subnets: tuple[Subnet, ...]
     ways_out: tuple[Card, ...]
     services: tuple[Service, ...]
@@ -81,7 +81,7 @@ def view(resources: Sequence[Resource]) -> View:
     columns = scopes(resources)
     return View(
         title=" · ".join([title, *regions]),
-        network=_network(networks[0]) if networks else None,
+        network=_network(networks[0]) if networks else _existing_network(resources),
         subnets=_subnets(resources),
         ways_out=tuple(_way_out(one, resources) for one in of(resources, "network:NatGateway")),
         services=_services(resources),
@@ -101,6 +101,13 @@ def _network(network: Resource) -> Card:
     return Card(
         NETWORK, f"Virtual network {text_at(network, 'virtualNetworkName')}", (space, *peers)
     )
+
+
+def _existing_network(resources: Sequence[Resource]) -> Card:
+    """Someone else's network, known from the subnets that endpoints are in."""
+    subnets = [text_at(one, "subnet.id") for one in of(resources, ENDPOINT)]
+    names = sorted({last(subnet.partition("/subnets/")[0]) for subnet in subnets})
+    return Card("", " ".join(["Existing virtual network", *names]))
 
 
 def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
@@ -180,19 +187,21 @@ def _way_out(gateway: Resource, resources: Sequence[Resource]) -> Card:
 
 def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
     leading: dict[str, list[Card]] = {}
+    spelled: dict[str, str] = {}
     for endpoint in of(resources, ENDPOINT):
         for connection in entries(endpoint, "privateLinkServiceConnections"):
-            target = str(connection.get("privateLinkServiceId", "")).lower()
+            target = str(connection.get("privateLinkServiceId", ""))
             groups = ", ".join(connection.get("groupIds") or ())
             card = Card(ENDPOINT, text_at(endpoint, "privateEndpointName"), (groups,))
-            leading.setdefault(target, []).append(card)
+            spelled[target.lower()] = target
+            leading.setdefault(target.lower(), []).append(card)
     found = []
     for kind in SERVICES:
         for service in of(resources, kind):
             endpoints = tuple(leading.pop(service.id.lower(), ()))
             found.append(Service(_service(service, resources), endpoints, _outside(service)))
     for target, others in leading.items():
-        found.append(Service(Card("", last(target), ("existing",)), tuple(others), ()))
+        found.append(Service(Card("", last(spelled[target]), ("existing",)), tuple(others), ()))
     return tuple(found)
 
 
@@ -254,7 +263,7 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
     settings = of(resources, "monitor:DiagnosticSetting")
     if settings:
         kind = token(settings[0])
-        found.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} services",)))
+        found.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
     alerts = of(resources, "monitor:ScheduledQueryRule")
     if alerts:
         names = ", ".join(sorted(one.name.removeprefix("alert-") for one in alerts))

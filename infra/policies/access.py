@@ -78,7 +78,7 @@ def _transport(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 TLS = ResourceRule(
     "tls-1-2",
-    "Storage accepts HTTPS of TLS 1.2 or later only. The other services leave no choice.",
+    "Storage, the one service here that leaves the choice, accepts HTTPS of TLS 1.2 or later only.",
     "Set both inputs.",
     _transport,
 )

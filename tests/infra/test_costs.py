@@ -13,6 +13,7 @@ from infra.costs import Row
 from infra.policies.rule import token
 from tests.infra.samples import STACK, azure, changed
 from tests.infra.stacks import rendered
+from tests.infra.variants import OPTIONS
 
 BOOK = costs.read()
 
@@ -130,9 +131,15 @@ def test_the_first_price_that_fits_is_taken():
     assert by_item(workspace, plain)["Workspace"].each == 0
 
 
-@pytest.mark.parametrize("stack", ["dev", "prod"])
-def test_every_resource_of_the_projects_stacks_has_an_entry(stack):
-    assert [row.item for row in costs.rows(rendered(stack), BOOK) if row.source is None] == []
+@pytest.mark.parametrize("option", ["as it is", "everything on", "everything theirs"])
+def test_every_resource_of_a_stack_has_an_entry(option):
+    rows = costs.rows(rendered("dev", **OPTIONS[option]), BOOK)
+    assert [row.item for row in rows if row.source is None] == []
+
+
+def test_customer_managed_keys_cost_what_nobody_here_knows():
+    rows = {row.item: row for row in costs.rows(rendered("dev", **OPTIONS["everything on"]), BOOK)}
+    assert rows["Workspace with customer-managed keys"].each is None
 
 
 def test_what_costs_nothing_is_named_in_a_sentence():

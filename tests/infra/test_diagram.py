@@ -12,23 +12,15 @@ from infra.diagram.__main__ import main
 from infra.diagram.layout import draw
 from infra.diagram.view import view
 from tests.infra.stacks import rendered
+from tests.infra.variants import OPTIONS
 
 SVG = "{http://www.w3.org/2000/svg}"
 VARIANTS = [
     ("dev", {}),
     ("prod", {}),
-    (
-        "dev",
-        {
-            "profile": "allowlisted",
-            "allowed_addresses": ["20.50.2.0/28"],
-            "people": {
-                "publishers": "99999999-0000-0000-0000-000000000000",
-                "scientists": "88888888-0000-0000-0000-000000000000",
-            },
-        },
-    ),
+    ("dev", OPTIONS["everything on"]),
 ]
+THEIRS = ("dev", OPTIONS["everything theirs"])
 
 
 def words(picture):
@@ -47,7 +39,7 @@ def without(resources, ending):
     return [one for one in resources if not one.type.endswith(ending)]
 
 
-@pytest.mark.parametrize(("stack", "overrides"), VARIANTS)
+@pytest.mark.parametrize(("stack", "overrides"), [*VARIANTS, THEIRS])
 def test_the_picture_is_well_formed_and_everything_is_inside_it(stack, overrides):
     root = ET.fromstring(draw(view(rendered(stack, **overrides))))
     width, height = float(root.get("width")), float(root.get("height"))
@@ -121,7 +113,7 @@ def test_the_internet_is_drawn_only_where_a_way_out_leads_there():
 def test_who_is_let_in_from_outside_is_said_beside_the_service():
     stack, overrides = VARIANTS[2]
     shown = drawn(rendered(stack, **overrides))
-    assert shown.count("open to 20.50.2.0/28") == 2
+    assert shown.count("open to 52.174.12.7") == 2
     assert shown.count("open to Entra sign-in") == 1
     assert not any(line.startswith("open to") for line in drawn(rendered("dev")))
 
@@ -132,17 +124,26 @@ def test_a_group_is_called_by_what_it_may_do():
     assert {"publishers (group)", "scientists (group)"} <= set(shown)
 
 
-def test_an_endpoint_leads_to_an_existing_service_that_the_stack_does_not_declare():
-    resources = without(rendered("dev"), "keyvault:Vault")
-    [vault] = [one.card for one in view(resources).services if not one.card.kind]
-    assert vault.lines == ("existing",)
-    assert "-kv-" in vault.title
+def test_an_endpoint_leads_to_a_service_that_the_stack_takes_from_someone_else():
+    stack, overrides = THEIRS
+    theirs = [one for one in view(rendered(stack, **overrides)).services if not one.card.kind]
+    assert {(one.card.title, one.card.lines, len(one.endpoints)) for one in theirs} == {
+        ("theirRegistry", ("existing",), 1),
+        ("theirvault", ("existing",), 1),
+        ("theirdefault", ("existing",), 2),
+        ("theirdata", ("existing",), 1),
+    }
 
 
-def test_clusters_in_a_network_that_the_stack_does_not_declare_are_drawn_in_their_subnet():
-    shown = drawn(without(rendered("dev"), "network:VirtualNetwork"))
-    assert "Existing virtual network" in shown
-    assert any("snet-training" in line for line in shown)
+def test_clusters_in_someone_elses_network_are_drawn_in_their_subnets():
+    stack, overrides = THEIRS
+    shown = view(rendered(stack, **overrides))
+    assert {one.name: len(one.clusters) for one in shown.subnets} == {
+        "nodes": 2,
+        "images": 1,
+        "endpoints": 0,
+    }
+    assert "Existing virtual network hub" in words(draw(shown))
 
 
 def test_a_subnet_holds_the_clusters_that_are_in_it():

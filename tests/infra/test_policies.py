@@ -16,6 +16,7 @@ from infra.rendered import Resource
 from tests.infra import samples
 from tests.infra.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without
 from tests.infra.stacks import posture_of, rendered
+from tests.infra.variants import OPTIONS
 
 ALLOWLISTED = dataclasses.replace(
     PRIVATE, profile="allowlisted", addresses=frozenset({"203.0.113.0/24"})
@@ -301,13 +302,8 @@ def test_what_is_no_duration_is_not_taken_for_one(text):
     assert minutes is None or text.startswith("P")
 
 
-ADDRESSES = ["20.50.2.0/28"]
-PEOPLE = {"publishers": samples.PUBLISHERS, "scientists": "88888888-0000-0000-0000-000000000000"}
-STACKS = [
-    ("dev", {}),
-    ("prod", {}),
-    ("dev", {"profile": "allowlisted", "allowed_addresses": ADDRESSES, "people": PEOPLE}),
-]
+OPEN = OPTIONS["everything on"]
+STACKS = [("dev", {}), ("prod", {}), ("dev", OPEN), ("dev", OPTIONS["everything theirs"])]
 
 
 @pytest.mark.parametrize(("stack", "overrides"), STACKS)
@@ -317,11 +313,27 @@ def test_the_projects_own_stacks_keep_every_rule(stack, overrides):
 
 
 def test_the_allowlisted_stack_would_break_the_private_profile():
-    stack, overrides = STACKS[2]
-    found = rules.check(rendered(stack, **overrides), posture_of(stack, people=PEOPLE))
+    private = dataclasses.replace(posture_of("dev", **OPEN), profile="private")
+    found = rules.check(rendered("dev", **OPEN), private)
     assert {(one.rule, one.resource.name) for one in found} == {
         ("no-public-endpoint", name) for name in ("workspace", "storage-default", "storage-data")
     }
+
+
+def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
+    theirs = OPTIONS["everything theirs"]
+    reads = "training-data-storage-storage-blob-data-reader"
+    stack = [
+        dataclasses.replace(
+            one,
+            inputs=one.inputs | {"roleDefinitionId": f"/x/{roles.BLOB_DATA_CONTRIBUTOR}"},
+        )
+        if one.name == reads
+        else one
+        for one in rendered("dev", **theirs)
+    ]
+    found = rules.check(stack, posture_of("dev", **theirs))
+    assert [(one.rule, one.resource.name) for one in found] == [("only-publishers-write", reads)]
 
 
 def test_the_development_stack_would_break_productions_rules():
@@ -353,11 +365,10 @@ def test_the_data_account_of_the_stack_is_found_to_hold_training_data():
 
 
 def test_the_posture_follows_from_the_settings():
-    overrides = {"profile": "allowlisted", "allowed_addresses": ADDRESSES, "people": PEOPLE}
-    posture = posture_of("dev", **overrides)
+    posture = posture_of("dev", **OPEN)
     assert posture.profile == "allowlisted"
-    assert posture.addresses == frozenset(ADDRESSES)
-    assert posture.publishers == frozenset({samples.PUBLISHERS})
+    assert posture.addresses == frozenset(OPEN["allowed_addresses"])
+    assert posture.publishers == frozenset({OPEN["people.publishers"]})
     assert not posture.production
     assert posture_of("prod").production
 
