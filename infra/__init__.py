@@ -1,0 +1,1 @@
+"""The platform: everything on Azure that a team needs to train privately, declared with Pulumi."""

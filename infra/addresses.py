@@ -1,0 +1,129 @@
+"""The address plan: subnets of a virtual network that hold every node a cluster may grow to."""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Literal
+
+from infra.errors import AddressError
+
+Role = Literal["training", "build", "endpoints", "jump"]
+
+RESERVED_BY_AZURE = 5
+"""Addresses that Azure keeps in each subnet: the first four and the last one."""
+SMALLEST_SUBNET = 29
+DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
+"""Nodes use it for their containers, so no network that they talk to may overlap it
+(Azure Machine Learning, "Secure a workspace with virtual networks")."""
+ENDPOINT_ADDRESSES = 27
+"""Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 a group;
+Azure Monitor's private link scope takes more than ten."""
+JUMP_ADDRESSES = 11
+PRIVATE = tuple(
+    map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
+)
+
+
+@dataclass(frozen=True)
+class AddressPlan:
+    """Disjoint subnets inside one address space."""
+
+    space: IPv4Network
+    training: IPv4Network
+    build: IPv4Network
+    endpoints: IPv4Network
+    jump: IPv4Network | None
+
+    @property
+    def subnets(self) -> dict[Role, IPv4Network]:
+        """Those that exist, by role."""
+        found: dict[Role, IPv4Network] = {
+            "training": self.training,
+            "build": self.build,
+            "endpoints": self.endpoints,
+        }
+        return found if self.jump is None else found | {"jump": self.jump}
+
+
+def usable(subnet: IPv4Network) -> int:
+    """Addresses that are left for nodes and endpoints."""
+    return subnet.num_addresses - RESERVED_BY_AZURE
+
+
+def prefix_length(addresses: int) -> int:
+    """Of the smallest subnet in which so many addresses are usable."""
+    needed = addresses + RESERVED_BY_AZURE
+    return min(SMALLEST_SUBNET, 32 - (needed - 1).bit_length())
+
+
+def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
+    """What is wrong with an address space.
+
+    Args:
+        space: address range of the virtual network, such as `10.64.0.0/22`.
+        others: ranges it must not overlap: those of networks that it is peered with.
+    """
+    try:
+        network = IPv4Network(space)
+    except ValueError as error:
+        return [f"{space!r} is not an IPv4 range ({error}); write it like 10.64.0.0/22"]
+    found = []
+    if network.overlaps(DOCKER_BRIDGE):
+        found.append(f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; move it")
+    elif not any(network.subnet_of(private) for private in PRIVATE):
+        found.append(f"{space} is not private; choose one inside {', '.join(map(str, PRIVATE))}")
+    for other in others:
+        try:
+            overlaps = network.overlaps(IPv4Network(other))
+        except ValueError:
+            continue
+        if overlaps:
+            found.append(f"{space} overlaps {other} of a network that it is peered with")
+    return found
+
+
+def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = False) -> AddressPlan:
+    """Lay out the subnets, the largest first, so that each is aligned and none overlaps.
+
+    Args:
+        space: address range of the virtual network, in CIDR notation.
+        training_nodes: nodes that may run in the training subnet at once, over all its clusters.
+        build_nodes: nodes that may build images at once.
+        jump: whether a subnet for a machine to work from is wanted.
+
+    Raises:
+        AddressError: the space is no private range, overlaps the containers' one, or is too small.
+    """
+    found = space_problems(space)
+    if found:
+        raise AddressError(found)
+    network = IPv4Network(space)
+    wanted: dict[Role, int] = {
+        "training": training_nodes,
+        "build": build_nodes,
+        "endpoints": ENDPOINT_ADDRESSES,
+    }
+    if jump:
+        wanted["jump"] = JUMP_ADDRESSES
+    lengths = {role: prefix_length(count) for role, count in wanted.items()}
+    total = sum(2 ** (32 - length) for length in lengths.values())
+    if total > network.num_addresses:
+        raise AddressError([_too_small(network, wanted, lengths, total)])
+    placed: dict[Role, IPv4Network] = {}
+    start = int(network.network_address)
+    for role, length in sorted(lengths.items(), key=lambda item: item[1]):
+        placed[role] = IPv4Network((start, length))
+        start += placed[role].num_addresses
+    return AddressPlan(
+        network, placed["training"], placed["build"], placed["endpoints"], placed.get("jump")
+    )
+
+
+def _too_small(
+    network: IPv4Network, wanted: dict[Role, int], lengths: dict[Role, int], total: int
+) -> str:
+    needs = ", ".join(f"{role} /{lengths[role]} for {count}" for role, count in wanted.items())
+    enough = 32 - (total - 1).bit_length()
+    return (
+        f"{network} has {network.num_addresses} addresses, but the subnets need {total} ({needs}; "
+        f"Azure keeps {RESERVED_BY_AZURE} in each); take a /{enough}, or make room for fewer nodes"
+    )

@@ -1,0 +1,1 @@
+"""Facts about Azure that the platform is declared from, each with where it is documented."""

@@ -1,0 +1,69 @@
+"""Built-in roles of Azure that the platform assigns, by the GUID that is the same everywhere.
+
+GUIDs as in Azure's list of built-in roles. There is no Owner here, and nobody gets Contributor on
+the account of the training data.
+"""
+
+from typing import Final
+
+CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
+READER: Final = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
+
+BLOB_DATA_READER: Final = "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1"
+BLOB_DATA_CONTRIBUTOR: Final = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+FILE_DATA_PRIVILEGED_CONTRIBUTOR: Final = "69566ab7-960f-475b-8e7c-b3118f30c6bd"
+"""Mounts the workspace's file share without the account's key."""
+
+ACR_PULL: Final = "7f951dda-4ed3-4680-a7ca-43fe172d538d"
+ACR_PUSH: Final = "8311e382-0749-4cb8-b61a-304f252e45ec"
+
+KEY_VAULT_ADMINISTRATOR: Final = "00482a5a-887f-4fb3-b363-3b7fe8e74483"
+KEY_VAULT_SECRETS_USER: Final = "4633458b-17de-408a-b874-0445c86b69e6"
+KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER: Final = "e147488a-f6f5-4113-8e2d-b22465e65bf6"
+"""Wraps and unwraps a service's keys with a customer-managed one."""
+
+MONITORING_METRICS_PUBLISHER: Final = "3913510d-42f4-4e42-8a64-420c390055eb"
+
+AZUREML_DATA_SCIENTIST: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
+AZUREML_COMPUTE_OPERATOR: Final = "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815"
+
+NAMES: Final = {
+    CONTRIBUTOR: "Contributor",
+    READER: "Reader",
+    BLOB_DATA_READER: "Storage Blob Data Reader",
+    BLOB_DATA_CONTRIBUTOR: "Storage Blob Data Contributor",
+    FILE_DATA_PRIVILEGED_CONTRIBUTOR: "Storage File Data Privileged Contributor",
+    ACR_PULL: "AcrPull",
+    ACR_PUSH: "AcrPush",
+    KEY_VAULT_ADMINISTRATOR: "Key Vault Administrator",
+    KEY_VAULT_SECRETS_USER: "Key Vault Secrets User",
+    KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER: "Key Vault Crypto Service Encryption User",
+    MONITORING_METRICS_PUBLISHER: "Monitoring Metrics Publisher",
+    AZUREML_DATA_SCIENTIST: "AzureML Data Scientist",
+    AZUREML_COMPUTE_OPERATOR: "AzureML Compute Operator",
+}
+"""Every role that may be assigned; a GUID that is not here is a mistake."""
+
+OWNER: Final = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
+"""For the rule that nobody gets it."""
+
+BLOB_DATA_OWNER: Final = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
+"""Writes blobs as well; for the rule on who may write training data."""
+
+WRITES_BLOBS: Final = frozenset({OWNER, CONTRIBUTOR, BLOB_DATA_OWNER, BLOB_DATA_CONTRIBUTOR})
+"""Roles whose holder can change training data, by itself or by a grant or key."""
+
+
+def definition_id(subscription: str, role: str) -> str:
+    """Id of a role definition, as a role assignment wants it.
+
+    Args:
+        subscription: GUID of the subscription that the scope is in.
+        role: one of the GUIDs above.
+
+    Raises:
+        KeyError: the role is not one that the platform assigns.
+    """
+    if role not in NAMES:
+        raise KeyError(role)
+    return f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleDefinitions/{role}"

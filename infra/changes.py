@@ -1,0 +1,59 @@
+"""What cannot be changed on a resource that exists: Azure keeps the old value, without an error.
+
+Pure. The program registers `refusals` as a check that runs before an update, in a preview too, so
+that such a change ends with an explanation instead of a success that did nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infra.errors import PlatformError
+
+
+class ChangeError(PlatformError):
+    """A change that Azure would not make."""
+
+    subject = "change of what exists"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A property that is decided when a resource is made."""
+
+    path: str
+    """Dotted path of an input, such as `encryption.requireInfrastructureEncryption`."""
+    why: str
+    """What Azure does with a change, and what to do instead."""
+    may_be_set_later: bool = False
+    """Whether only taking it back is impossible."""
+
+
+def value(inputs: Mapping[str, Any], path: str) -> Any:
+    """What stands at a dotted path; None where nothing does."""
+    found: Any = inputs
+    for part in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(part)
+    return found
+
+
+def refusals(
+    name: str, old: Mapping[str, Any], new: Mapping[str, Any], fixed: Sequence[Fixed]
+) -> list[str]:
+    """Why a change cannot be made; empty when it can.
+
+    Args:
+        name: of the resource, as the user knows it.
+        old: inputs that it was made or last changed with.
+        new: inputs that it shall have.
+        fixed: its properties that cannot change.
+    """
+    found = []
+    for one in fixed:
+        before, after = value(old, one.path), value(new, one.path)
+        if before == after or (one.may_be_set_later and not before):
+            continue
+        found.append(f"{name}: {one.path} cannot change from {before!r} to {after!r}: {one.why}")
+    return found

@@ -1,0 +1,107 @@
+"""Compute clusters: nodes that exist while a job runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import machinelearningservices as ml
+
+from infra.components.base import Component, Place
+from infra.naming import ClusterRole, IdentityRole, Priority
+
+KEPT_BY_AZURE = (
+    "identity.type",
+    "location",
+    "properties.disableLocalAuth",
+    "properties.properties.enableNodePublicIp",
+    "properties.properties.osType",
+    "properties.properties.remoteLoginPortPublicAccess",
+    "properties.properties.subnet",
+    "properties.properties.vmPriority",
+    "properties.properties.vmSize",
+)
+"""Inputs of which Azure keeps the old value without an error; a change makes the cluster anew."""
+
+
+@dataclass(frozen=True)
+class ClusterArgs:
+    """One cluster."""
+
+    role: ClusterRole
+    name: str
+    size: str
+    priority: Priority
+    max_nodes: int
+    idle_seconds: int
+    subnet: pulumi.Input[str]
+    acts_as: IdentityRole
+    """Whose roles its jobs have."""
+    identity_id: pulumi.Input[str]
+    """That identity: jobs pull images and open datastores with it."""
+
+
+class Clusters(Component):
+    """The clusters of the workspace: from no node, without public addresses and without sign-in.
+
+    A cluster goes with the workspace: its own deletion would have to say what becomes of the
+    nodes, which the provider's request does not. A changed size, priority or subnet makes a
+    cluster anew, the old one first, because both would need the quota.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        workspace: ml.Workspace,
+        clusters: Sequence[ClusterArgs],
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("clusters", opts)
+        previous: list[pulumi.Resource] = []
+        for args in clusters:
+            cluster = ml.Compute(
+                f"cluster-{args.role}",
+                compute_name=args.name,
+                workspace_name=workspace.name,
+                resource_group_name=place.group,
+                location=place.region,
+                identity=ml.ManagedServiceIdentityArgs(
+                    type=ml.ManagedServiceIdentityType.USER_ASSIGNED,
+                    user_assigned_identities=[args.identity_id],
+                ),
+                properties=ml.AmlComputeArgs(
+                    compute_type="AmlCompute",
+                    compute_location=place.region,
+                    disable_local_auth=True,
+                    properties=_nodes(args),
+                ),
+                tags=place.tags,
+                # One after the other: the workspace answers 409 to two changes at once.
+                opts=self.own(
+                    after=[*after, *previous],
+                    also=pulumi.ResourceOptions(
+                        deleted_with=workspace,
+                        delete_before_replace=True,
+                        replace_on_changes=list(KEPT_BY_AZURE),
+                    ),
+                ),
+            )
+            previous = [cluster]
+        self.register_outputs({})
+
+
+def _nodes(args: ClusterArgs) -> ml.AmlComputePropertiesArgs:
+    return ml.AmlComputePropertiesArgs(
+        vm_size=args.size,
+        vm_priority=ml.VmPriority(args.priority),
+        os_type=ml.OsType.LINUX,
+        scale_settings=ml.ScaleSettingsArgs(
+            min_node_count=0,
+            max_node_count=args.max_nodes,
+            node_idle_time_before_scale_down=f"PT{args.idle_seconds}S",
+        ),
+        subnet=ml.ResourceIdArgs(id=args.subnet),
+        enable_node_public_ip=False,
+        remote_login_port_public_access=ml.RemoteLoginPortPublicAccess.DISABLED,
+        isolated_network=False,
+    )

@@ -1,0 +1,139 @@
+"""Monitoring: where logs go, what they may cost, and how they get there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import applicationinsights, monitor, operationalinsights
+
+from infra.components.base import Component, Place
+
+
+@dataclass(frozen=True)
+class MonitoringArgs:
+    """The logs of one stack."""
+
+    retention_days: int
+    daily_cap_gb: float
+    public_ingestion: bool
+    """Whether logs may come in over Azure's public endpoints, as they do without a private link
+    scope. Signed by Entra in either case."""
+    public_query: bool
+    """Whether they may be read from outside the network, after an Entra sign-in."""
+    insights: bool
+    """Whether to declare Application Insights, which online endpoints report to."""
+    existing: str | None = None
+    """Log workspace of someone else to take instead."""
+
+
+class Monitoring(Component):
+    """A log workspace with a daily cap and, when asked for, Application Insights.
+
+    Keys are off for both: whoever writes or reads signs in. Insights keeps its data in the log
+    workspace, which private link asks for.
+    """
+
+    def __init__(
+        self, place: Place, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("monitoring", opts)
+        self.logs: operationalinsights.Workspace | None = None
+        self.log_id: pulumi.Input[str]
+        if args.existing is None:
+            self.logs = self._log_workspace(place, args)
+            self.log_id = self.logs.id
+        else:
+            self.log_id = args.existing
+        self.insights = self._insights(place, args) if args.insights else None
+        self.register_outputs({})
+
+    def _log_workspace(self, place: Place, args: MonitoringArgs) -> operationalinsights.Workspace:
+        access = operationalinsights.PublicNetworkAccessType
+        return operationalinsights.Workspace(
+            "logs",
+            workspace_name=place.names.log_workspace,
+            resource_group_name=place.group,
+            location=place.region,
+            sku=operationalinsights.WorkspaceSkuArgs(
+                name=operationalinsights.WorkspaceSkuNameEnum.PER_GB2018
+            ),
+            retention_in_days=args.retention_days,
+            workspace_capping=operationalinsights.WorkspaceCappingArgs(
+                daily_quota_gb=args.daily_cap_gb
+            ),
+            features=operationalinsights.WorkspaceFeaturesArgs(
+                disable_local_auth=True, enable_log_access_using_only_resource_permissions=True
+            ),
+            public_network_access_for_ingestion=(
+                access.ENABLED if args.public_ingestion else access.DISABLED
+            ),
+            public_network_access_for_query=(
+                access.ENABLED if args.public_query else access.DISABLED
+            ),
+            tags=place.tags,
+            opts=self.own(protect=place.protected),
+        )
+
+
+    def _insights(self, place: Place, args: MonitoringArgs) -> applicationinsights.Component:
+        access = applicationinsights.PublicNetworkAccessType
+        return applicationinsights.Component(
+            "insights",
+            resource_name_=place.names.insights,
+            resource_group_name=place.group,
+            location=place.region,
+            kind="web",
+            application_type=applicationinsights.ApplicationType.WEB,
+            workspace_resource_id=self.log_id,
+            ingestion_mode=applicationinsights.IngestionMode.LOG_ANALYTICS,
+            disable_local_auth=True,
+            public_network_access_for_ingestion=(
+                access.ENABLED if args.public_ingestion else access.DISABLED
+            ),
+            public_network_access_for_query=(
+                access.ENABLED if args.public_query else access.DISABLED
+            ),
+            tags=place.tags,
+            opts=self.own(),
+        )
+
+
+class MonitorScope(Component):
+    """Azure Monitor's private link scope: logs and metrics through the network.
+
+    It answers for Azure Monitor's names in the whole network, so whatever is monitored there and is
+    not part of it must still be let through: both modes are open, as Azure Machine Learning
+    requires ("Secure an Azure Machine Learning workspace with virtual networks").
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        members: Sequence[tuple[str, pulumi.Input[str]]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("monitor-scope", opts)
+        self.scope = monitor.PrivateLinkScope(
+            "monitor",
+            scope_name=place.names.monitor_scope,
+            resource_group_name=place.group,
+            location="global",
+            access_mode_settings=monitor.AccessModeSettingsArgs(
+                ingestion_access_mode=monitor.AccessMode.OPEN,
+                query_access_mode=monitor.AccessMode.OPEN,
+            ),
+            tags=place.tags,
+            opts=self.own(),
+        )
+        self.members = [
+            monitor.PrivateLinkScopedResource(
+                f"monitor-{label}",
+                name=label,
+                scope_name=self.scope.name,
+                resource_group_name=place.group,
+                linked_resource_id=member,
+                opts=self.own(),
+            )
+            for label, member in members
+        ]
+        self.register_outputs({})

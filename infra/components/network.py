@@ -1,0 +1,188 @@
+"""The network: its subnets, what may enter and leave them, and their one way out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import network
+
+from infra import arm
+from infra.addresses import AddressPlan, Role
+from infra.catalog.rules import Rule
+from infra.components.base import Component, Place
+
+STORAGE_ENDPOINT = "Microsoft.Storage"
+MACHINE_LEARNING_ALIAS = "/services/Azure/MachineLearning"
+"""Accounts of Azure Machine Learning and Azure Batch themselves (Azure Machine Learning, "Prevent
+data exfiltration"); an alias belongs to a definition of the service `Global`."""
+IDLE_MINUTES = 10
+"""After which NAT forgets a silent connection; long downloads of packages pause for less."""
+
+
+@dataclass(frozen=True)
+class NetworkArgs:
+    """The network of one stack."""
+
+    plan: AddressPlan
+    rules: Mapping[Role, Sequence[Rule]]
+    """By subnet."""
+    storage_ids: Sequence[pulumi.Input[str]]
+    """Accounts that the training subnet may send data to, besides the service's own."""
+    peers: Sequence[str] = ()
+    """Identifiers of virtual networks to reach and be reached from."""
+
+
+class Network(Component):
+    """One virtual network.
+
+    Subnets are part of the network's own declaration: declared beside it, each would be removed by
+    the network's next update and fight the others over one lock. Nodes have no public address, and
+    no subnet has Azure's default way out: NAT is the only one. On the training subnet a policy of
+    its storage endpoint lets data go to the stack's own accounts only, although Azure Batch needs
+    the whole region's storage tag open.
+    """
+
+    def __init__(
+        self, place: Place, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("network", opts)
+        names = place.names
+        self.groups = {
+            role: network.NetworkSecurityGroup(
+                f"nsg-{role}",
+                network_security_group_name=names.network_security_group(role),
+                resource_group_name=place.group,
+                location=place.region,
+                security_rules=[_rule(rule) for rule in args.rules[role]],
+                tags=place.tags,
+                opts=self.own(),
+            )
+            for role in args.plan.subnets
+        }
+        nat = self._nat(place)
+        policy = self._storage_policy(place, args.storage_ids)
+        self.network = network.VirtualNetwork(
+            "network",
+            virtual_network_name=names.virtual_network,
+            resource_group_name=place.group,
+            location=place.region,
+            address_space=network.AddressSpaceArgs(address_prefixes=[str(args.plan.space)]),
+            subnets=[self._subnet(place, role, args, nat, policy) for role in args.plan.subnets],
+            virtual_network_peerings=[_peering(peer) for peer in args.peers] or None,
+            tags=place.tags,
+            opts=self.own(),
+        )
+        self.subnets = {
+            role: pulumi.Output.concat(self.network.id, "/subnets/", names.subnet(role))
+            for role in args.plan.subnets
+        }
+        self.register_outputs({})
+
+    def _nat(self, place: Place) -> network.NatGateway:
+        self.address = network.PublicIPAddress(
+            "nat",
+            public_ip_address_name=place.names.nat_address,
+            resource_group_name=place.group,
+            location=place.region,
+            sku=network.PublicIPAddressSkuArgs(name=network.PublicIPAddressSkuName.STANDARD),
+            public_ip_allocation_method=network.IPAllocationMethod.STATIC,
+            tags=place.tags,
+            opts=self.own(),
+        )
+        return network.NatGateway(
+            "nat",
+            nat_gateway_name=place.names.nat_gateway,
+            resource_group_name=place.group,
+            location=place.region,
+            sku=network.NatGatewaySkuArgs(name=network.NatGatewaySkuName.STANDARD),
+            public_ip_addresses=[network.SubResourceArgs(id=self.address.id)],
+            idle_timeout_in_minutes=IDLE_MINUTES,
+            tags=place.tags,
+            opts=self.own(),
+        )
+
+    def _storage_policy(
+        self, place: Place, storage_ids: Sequence[pulumi.Input[str]]
+    ) -> network.ServiceEndpointPolicy:
+        return network.ServiceEndpointPolicy(
+            "training",
+            service_endpoint_policy_name=place.names.service_endpoint_policy,
+            resource_group_name=place.group,
+            location=place.region,
+            service_endpoint_policy_definitions=[
+                network.ServiceEndpointPolicyDefinitionArgs(
+                    name="own-accounts",
+                    service=STORAGE_ENDPOINT,
+                    service_resources=list(storage_ids),
+                ),
+                network.ServiceEndpointPolicyDefinitionArgs(
+                    name="machine-learning",
+                    service="Global",
+                    service_resources=[MACHINE_LEARNING_ALIAS],
+                ),
+            ],
+            tags=place.tags,
+            opts=self.own(),
+        )
+
+    def _subnet(
+        self,
+        place: Place,
+        role: Role,
+        args: NetworkArgs,
+        nat: network.NatGateway,
+        policy: network.ServiceEndpointPolicy,
+    ) -> network.SubnetArgs:
+        training = role == "training"
+        endpoints = role == "endpoints"
+        policies = network.VirtualNetworkPrivateEndpointNetworkPolicies
+        return network.SubnetArgs(
+            name=place.names.subnet(role),
+            address_prefix=str(args.plan.subnets[role]),
+            default_outbound_access=False,
+            network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[role].id),
+            nat_gateway=None if endpoints else network.SubResourceArgs(id=nat.id),
+            # Endpoints obey their security group; nodes without a public address need both of
+            # these policies off on their own subnet.
+            private_endpoint_network_policies=(
+                policies.NETWORK_SECURITY_GROUP_ENABLED if endpoints else policies.DISABLED
+            ),
+            private_link_service_network_policies=(
+                network.VirtualNetworkPrivateLinkServiceNetworkPolicies.DISABLED
+            ),
+            service_endpoints=(
+                [network.ServiceEndpointPropertiesFormatArgs(service=STORAGE_ENDPOINT)]
+                if training
+                else None
+            ),
+            service_endpoint_policies=(
+                [network.ServiceEndpointPolicyArgs(id=policy.id)] if training else None
+            ),
+        )
+
+
+def _peering(peer: str) -> network.VirtualNetworkPeeringArgs:
+    return network.VirtualNetworkPeeringArgs(
+        name=f"to-{arm.name(peer)}",
+        remote_virtual_network=network.SubResourceArgs(id=peer),
+        allow_virtual_network_access=True,
+        allow_forwarded_traffic=True,
+        allow_gateway_transit=False,
+        use_remote_gateways=False,
+    )
+
+
+def _rule(rule: Rule) -> network.SecurityRuleArgs:
+    one = len(rule.ports) == 1
+    return network.SecurityRuleArgs(
+        name=rule.name,
+        priority=rule.priority,
+        direction=network.SecurityRuleDirection(rule.direction),
+        access=network.SecurityRuleAccess(rule.access),
+        protocol=network.SecurityRuleProtocol(rule.protocol),
+        source_address_prefix=rule.source,
+        source_port_range="*",
+        destination_address_prefix=rule.destination,
+        destination_port_range=rule.ports[0] if one else None,
+        destination_port_ranges=None if one else list(rule.ports),
+    )

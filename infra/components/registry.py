@@ -1,0 +1,97 @@
+"""The container registry of the images that jobs run in."""
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import containerregistry as registry
+
+from infra.changes import Fixed
+from infra.components.base import Component, Place, guarded
+from infra.components.encryption import CustomerKey
+
+FIXED = (
+    Fixed(
+        "zoneRedundancy",
+        "Azure decides it when a registry is made, and a live workspace breaks without its own",
+    ),
+    Fixed(
+        "encryption.status",
+        "Azure decides it when a registry is made, and a live workspace breaks without its own",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class RegistryArgs:
+    """The registry of one stack."""
+
+    untagged_days: int
+    zone_redundant: bool
+    key: CustomerKey | None = None
+
+
+class Registry(Component):
+    """A Premium registry without an administrator and without a public side.
+
+    Only Premium has private endpoints. With the public side off no list of addresses is asked;
+    trusted services may pass, as Azure Machine Learning's own do. Quarantine is off: it would hide every image that was not released by hand.
+    """
+
+    def __init__(
+        self, place: Place, args: RegistryArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("registry", opts)
+        zones = registry.ZoneRedundancy
+        self.registry = registry.Registry(
+            "registry",
+            registry_name=place.names.registry,
+            resource_group_name=place.group,
+            location=place.region,
+            sku=registry.SkuArgs(name=registry.SkuName.PREMIUM),
+            admin_user_enabled=False,
+            anonymous_pull_enabled=False,
+            data_endpoint_enabled=True,
+            public_network_access=registry.PublicNetworkAccess.DISABLED,
+            network_rule_bypass_options=registry.NetworkRuleBypassOptions.AZURE_SERVICES,
+            zone_redundancy=zones.ENABLED if args.zone_redundant else zones.DISABLED,
+            policies=registry.PoliciesArgs(
+                retention_policy=registry.RetentionPolicyArgs(
+                    days=args.untagged_days, status=registry.PolicyStatus.ENABLED
+                ),
+                quarantine_policy=registry.QuarantinePolicyArgs(
+                    status=registry.PolicyStatus.DISABLED
+                ),
+            ),
+            identity=_identity(args.key),
+            encryption=_encryption(args.key),
+            tags=place.tags,
+            opts=self.own(
+                after=args.key.ready if args.key else (),
+                protect=place.protected,
+                also=guarded("registry", FIXED),
+            ),
+        )
+        self.register_outputs({})
+
+
+def _identity(key: CustomerKey | None) -> registry.IdentityPropertiesArgs | None:
+    if key is None:
+        return None
+    return registry.IdentityPropertiesArgs(
+        type=registry.ResourceIdentityType.USER_ASSIGNED,
+        user_assigned_identities=pulumi.Output.from_input(key.identity_id).apply(
+            lambda identity: {identity: registry.UserIdentityPropertiesArgs()}
+        ),
+    )
+
+
+def _encryption(key: CustomerKey | None) -> registry.EncryptionPropertyArgs | None:
+    if key is None:
+        return None
+    return registry.EncryptionPropertyArgs(
+        status=registry.EncryptionStatus.ENABLED,
+        # Without a version the registry follows the key's rotation.
+        key_vault_properties=registry.KeyVaultPropertiesArgs(
+            identity=key.identity_client_id, key_identifier=key.uri
+        ),
+    )

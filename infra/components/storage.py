@@ -1,0 +1,250 @@
+"""Storage: one hardened account, its containers, and what becomes of old blobs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import storage
+
+from infra.changes import Fixed
+from infra.components.base import Component, Place, guarded
+from infra.components.encryption import CustomerKey
+
+SAS_LIFETIME = "1.00:00:00"
+"""Longest life of a shared access signature (days.hours:minutes:seconds). Without keys, only users
+and identities can sign one."""
+
+STUDIO_ORIGINS = (
+    "https://mlworkspace.azure.ai",
+    "https://ml.azure.com",
+    "https://*.ml.azure.com",
+    "https://ai.azure.com",
+    "https://*.ai.azure.com",
+)
+"""Pages that Azure Machine Learning adds to its default account's rules on its own; declared, so
+that no run takes them away again."""
+
+FIXED = (
+    Fixed(
+        "kind",
+        "Azure decides it when an account is made; declare another account and copy the data",
+    ),
+    Fixed(
+        "encryption.requireInfrastructureEncryption",
+        "Azure decides it when an account is made; declare another account and copy the data",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Ageing:
+    """What becomes of blobs under some prefixes, in days since their last change."""
+
+    rule: str
+    prefixes: Sequence[str]
+    """Each begins with a container's name, or with the beginning of one."""
+    cool_after: int | None = None
+    """A premium account has no tier to move them to."""
+    delete_after: int | None = None
+
+
+@dataclass(frozen=True)
+class StorageArgs:
+    """One account."""
+
+    label: str
+    """Short name in the stack: `default` or `data`."""
+    account: str
+    kind: storage.Kind
+    sku: storage.SkuName
+    containers: Sequence[str]
+    soft_delete_days: int
+    ageing: Sequence[Ageing] = ()
+    allowed: Sequence[str] = ()
+    """Public addresses or ranges that may reach it; none closes its public side."""
+    files: bool = False
+    """Whether it serves file shares and the studio's pages, as the workspace's default does."""
+    key: CustomerKey | None = None
+
+
+class Storage(Component):
+    """A storage account without keys, encrypted twice, and closed to the internet.
+
+    Keys are off, so that only a role assignment opens it; the workspace's system datastores use
+    identities in turn. Encryption by the infrastructure can only be chosen when an account is made.
+    Versions are off: rewriting a data set would keep, and bill, both; what is removed by mistake
+    comes back from soft delete.
+    """
+
+    def __init__(
+        self, place: Place, args: StorageArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(f"storage-{args.label}", opts)
+        self.account = storage.StorageAccount(
+            f"storage-{args.label}",
+            account_name=args.account,
+            resource_group_name=place.group,
+            location=place.region,
+            kind=args.kind,
+            sku=storage.SkuArgs(name=args.sku),
+            # A premium account has no tiers.
+            access_tier=storage.AccessTier.HOT if args.kind == storage.Kind.STORAGE_V2 else None,
+            is_hns_enabled=False,
+            minimum_tls_version=storage.MinimumTlsVersion.TLS1_2,
+            enable_https_traffic_only=True,
+            allow_blob_public_access=False,
+            allow_cross_tenant_replication=False,
+            allow_shared_key_access=False,
+            default_to_o_auth_authentication=True,
+            allowed_copy_scope=storage.AllowedCopyScope.AAD,
+            is_local_user_enabled=False,
+            is_sftp_enabled=False,
+            public_network_access=(
+                storage.PublicNetworkAccess.ENABLED
+                if args.allowed
+                else storage.PublicNetworkAccess.DISABLED
+            ),
+            network_rule_set=storage.NetworkRuleSetArgs(
+                default_action=storage.DefaultAction.DENY,
+                bypass=storage.Bypass.AZURE_SERVICES,
+                ip_rules=[
+                    storage.IPRuleArgs(i_p_address_or_range=address, action=storage.Action.ALLOW)
+                    for address in args.allowed
+                ],
+            ),
+            sas_policy=storage.SasPolicyArgs(
+                sas_expiration_period=SAS_LIFETIME, expiration_action=storage.ExpirationAction.LOG
+            ),
+            identity=_identity(args.key),
+            encryption=_encryption(args.key, files=args.files),
+            tags=place.tags,
+            opts=self.own(
+                after=args.key.ready if args.key else (),
+                protect=place.protected,
+                also=guarded(f"storage-{args.label}", FIXED),
+            ),
+        )
+        self.blobs = self._blob_service(place, args)
+        if args.files:
+            storage.FileServiceProperties(
+                f"storage-{args.label}-files",
+                account_name=self.account.name,
+                file_services_name="default",
+                resource_group_name=place.group,
+                share_delete_retention_policy=storage.DeleteRetentionPolicyArgs(
+                    enabled=True, days=args.soft_delete_days
+                ),
+                opts=self.own(),
+            )
+        self.containers = {
+            container: storage.BlobContainer(
+                f"{args.label}-{container}",
+                container_name=container,
+                account_name=self.account.name,
+                resource_group_name=place.group,
+                public_access=storage.PublicAccess.NONE,
+                opts=self.own(after=[self.blobs], protect=place.protected),
+            )
+            for container in args.containers
+        }
+        if args.ageing:
+            storage.ManagementPolicy(
+                f"storage-{args.label}-ageing",
+                # Azure knows no other name and answers 404 to any.
+                management_policy_name="default",
+                account_name=self.account.name,
+                resource_group_name=place.group,
+                policy=storage.ManagementPolicySchemaArgs(
+                    rules=[_rule(ageing) for ageing in args.ageing]
+                ),
+                opts=self.own(after=[self.blobs]),
+            )
+        self.register_outputs({})
+
+    def _blob_service(self, place: Place, args: StorageArgs) -> storage.BlobServiceProperties:
+        kept = storage.DeleteRetentionPolicyArgs(enabled=True, days=args.soft_delete_days)
+        return storage.BlobServiceProperties(
+            f"storage-{args.label}-blobs",
+            account_name=self.account.name,
+            blob_services_name="default",
+            resource_group_name=place.group,
+            delete_retention_policy=kept,
+            container_delete_retention_policy=kept,
+            is_versioning_enabled=False,
+            cors=storage.CorsRulesArgs(cors_rules=[_studio()]) if args.files else None,
+            opts=self.own(),
+        )
+
+
+def _identity(key: CustomerKey | None) -> storage.IdentityArgs | None:
+    if key is None:
+        return None
+    return storage.IdentityArgs(
+        type=storage.IdentityType.USER_ASSIGNED, user_assigned_identities=[key.identity_id]
+    )
+
+
+def _encryption(key: CustomerKey | None, *, files: bool) -> storage.EncryptionArgs:
+    service = storage.EncryptionServiceArgs(enabled=True, key_type=storage.KeyType.ACCOUNT)
+    services = storage.EncryptionServicesArgs(blob=service, file=service if files else None)
+    if key is None:
+        return storage.EncryptionArgs(
+            key_source=storage.KeySource.MICROSOFT_STORAGE,
+            require_infrastructure_encryption=True,
+            services=services,
+        )
+    return storage.EncryptionArgs(
+        key_source=storage.KeySource.MICROSOFT_KEYVAULT,
+        require_infrastructure_encryption=True,
+        services=services,
+        encryption_identity=storage.EncryptionIdentityArgs(
+            encryption_user_assigned_identity=key.identity_id
+        ),
+        # Without a version the account follows the key's rotation.
+        key_vault_properties=storage.KeyVaultPropertiesArgs(
+            key_name=key.name, key_vault_uri=key.vault_uri
+        ),
+    )
+
+
+def _studio() -> storage.CorsRuleArgs:
+    methods = storage.AllowedMethods
+    return storage.CorsRuleArgs(
+        allowed_origins=list(STUDIO_ORIGINS),
+        allowed_methods=[
+            methods.GET,
+            methods.HEAD,
+            methods.PUT,
+            methods.DELETE,
+            methods.OPTIONS,
+            methods.POST,
+            methods.PATCH,
+        ],
+        allowed_headers=["*"],
+        exposed_headers=["*"],
+        max_age_in_seconds=1800,
+    )
+
+
+def _rule(ageing: Ageing) -> storage.ManagementPolicyRuleArgs:
+    return storage.ManagementPolicyRuleArgs(
+        name=ageing.rule,
+        enabled=True,
+        type=storage.RuleType.LIFECYCLE,
+        definition=storage.ManagementPolicyDefinitionArgs(
+            filters=storage.ManagementPolicyFilterArgs(
+                blob_types=["blockBlob"], prefix_match=list(ageing.prefixes)
+            ),
+            actions=storage.ManagementPolicyActionArgs(
+                base_blob=storage.ManagementPolicyBaseBlobArgs(
+                    tier_to_cool=_after(ageing.cool_after), delete=_after(ageing.delete_after)
+                )
+            ),
+        ),
+    )
+
+
+def _after(days: int | None) -> storage.DateAfterModificationArgs | None:
+    if days is None:
+        return None
+    return storage.DateAfterModificationArgs(days_after_modification_greater_than=days)

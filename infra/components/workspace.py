@@ -1,0 +1,105 @@
+"""The Azure Machine Learning workspace."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import machinelearningservices as ml
+
+from infra.changes import Fixed
+from infra.components.base import Component, Place, guarded
+from infra.components.encryption import CustomerKey
+
+ANOTHER = "Azure decides it when a workspace is made; declare a workspace of another name"
+FIXED = (
+    Fixed("hbiWorkspace", ANOTHER),
+    Fixed("storageAccount", ANOTHER),
+    Fixed("keyVault", ANOTHER),
+    Fixed("enableDataIsolation", ANOTHER),
+    Fixed("encryption.status", ANOTHER),
+)
+
+
+@dataclass(frozen=True)
+class WorkspaceArgs:
+    """The workspace of one stack, and what it is made of."""
+
+    storage_id: pulumi.Input[str]
+    """Standard account for logs, results and snapshots; a Premium one is not allowed here."""
+    vault_id: pulumi.Input[str]
+    registry_id: pulumi.Input[str]
+    insights_id: pulumi.Input[str] | None
+    identity_id: pulumi.Input[str]
+    training_subnet: pulumi.Input[str]
+    build_cluster: str
+    """Name of the cluster that builds images, which is declared after the workspace."""
+    public: bool
+    """Whether it answers from outside the network, after an Entra sign-in."""
+    shared: bool
+    """Whether other workspaces may use the same account and vault; they are then kept apart."""
+    key: CustomerKey | None
+    after: Sequence[pulumi.Resource]
+    """Its identity's roles and the endpoints of what it is made of."""
+
+
+class Workspace(Component):
+    """A high-business-impact workspace without keys and without network features of its own.
+
+    High business impact encrypts and wipes the nodes' scratch disks, hands credentials to nodes
+    through the vault, and can only be chosen when a workspace is made. Its identity is given, not
+    its own, so that the roles it needs exist before it. Stray serverless jobs run in the training
+    subnet as well.
+    """
+
+    def __init__(
+        self, place: Place, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("workspace", opts)
+        access = ml.PublicNetworkAccessType
+        self.workspace = ml.Workspace(
+            "workspace",
+            workspace_name=place.names.workspace,
+            resource_group_name=place.group,
+            location=place.region,
+            kind="Default",
+            sku=ml.SkuArgs(name="Basic", tier=ml.SkuTier.BASIC),
+            friendly_name=place.names.base,
+            storage_account=args.storage_id,
+            key_vault=args.vault_id,
+            container_registry=args.registry_id,
+            application_insights=args.insights_id,
+            identity=ml.ManagedServiceIdentityArgs(
+                type=ml.ManagedServiceIdentityType.USER_ASSIGNED,
+                user_assigned_identities=[args.identity_id],
+            ),
+            primary_user_assigned_identity=args.identity_id,
+            hbi_workspace=True,
+            public_network_access=access.ENABLED if args.public else access.DISABLED,
+            v1_legacy_mode=False,
+            system_datastores_auth_mode=ml.SystemDatastoresAuthMode.IDENTITY,
+            image_build_compute=args.build_cluster,
+            enable_data_isolation=args.shared,
+            managed_network=ml.ManagedNetworkSettingsArgs(isolation_mode=ml.IsolationMode.DISABLED),
+            serverless_compute_settings=ml.ServerlessComputeSettingsArgs(
+                serverless_compute_custom_subnet=args.training_subnet,
+                serverless_compute_no_public_ip=True,
+            ),
+            encryption=_encryption(args.key),
+            tags=place.tags,
+            opts=self.own(
+                after=args.after, protect=place.protected, also=guarded("workspace", FIXED)
+            ),
+        )
+        self.register_outputs({})
+
+
+def _encryption(key: CustomerKey | None) -> ml.EncryptionPropertyArgs | None:
+    if key is None:
+        return None
+    return ml.EncryptionPropertyArgs(
+        status=ml.EncryptionStatus.ENABLED,
+        key_vault_properties=ml.KeyVaultPropertiesArgs(
+            key_vault_arm_id=key.vault_id, key_identifier=key.version_uri
+        ),
+        identity=ml.IdentityForCmkArgs(user_assigned_identity=key.identity_id),
+    )

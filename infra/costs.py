@@ -1,0 +1,195 @@
+"""What a stack costs a month while nobody trains: `python -m infra.costs STACK [--set key=value]`.
+
+Prices are read from prices.json, each with its source and date. None is known by heart: what has no
+price there is shown as `?`, and the total is then the least that it can be.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from infra.command import show
+from infra.policies.rule import token, value
+from infra.rendered import Resource
+
+PRICES = Path(__file__).with_name("prices.json")
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a price was found."""
+
+    title: str
+    url: str
+    date: str
+    """When the source says that it was so, as YYYY-MM-DD."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one kind of resource costs."""
+
+    type: str
+    """`module:Kind` of azure-native."""
+    item: str
+    monthly: float | None
+    """Of one resource at rest for 730 hours; none where no source says."""
+    source: str
+    """Key of a source."""
+    where: Mapping[str, str | Sequence[str]]
+    """Inputs that a resource must have, by dotted path, for the price to be its."""
+    region: str
+    """Azure's region that the source speaks of; empty where it names none."""
+    plus: str
+    """What comes on top by use."""
+
+    def fits(self, resource: Resource) -> bool:
+        if token(resource) != self.type:
+            return False
+        return all(
+            value(resource, path) in ([wanted] if isinstance(wanted, str) else wanted)
+            for path, wanted in self.where.items()
+        )
+
+
+@dataclass(frozen=True)
+class Book:
+    """All that is known of prices."""
+
+    currency: str
+    prices: Sequence[Price]
+    """The first that fits a resource is its price."""
+    parts: Mapping[str, str]
+    """Types that are settings of another resource and have no price of their own, and why."""
+    sources: Mapping[str, Source]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Resources of one price."""
+
+    item: str
+    names: Sequence[str]
+    each: float | None
+    plus: str
+    source: str | None
+    """Key of a source; none where the book knows nothing of them."""
+
+    @property
+    def monthly(self) -> float | None:
+        return None if self.each is None else self.each * len(self.names)
+
+
+def read(path: Path = PRICES) -> Book:
+    """The prices of a file.
+
+    Raises:
+        ValueError: a price has an unknown source, or a part or type is priced in two ways.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    sources = {key: Source(**one) for key, one in data["sources"].items()}
+    prices = [Price(**{"where": {}, "region": "", "plus": "", **one}) for one in data["prices"]]
+    lost = sorted({price.source for price in prices} - set(sources))
+    if lost:
+        raise ValueError(f"{path}: prices name the sources {', '.join(lost)}, which it lacks")
+    twice = sorted({price.type for price in prices} & set(data["parts"]))
+    if twice:
+        raise ValueError(f"{path}: {', '.join(twice)} cannot be priced and be a part")
+    return Book(data["currency"], prices, data["parts"], sources)
+
+
+def rows(resources: Sequence[Resource], book: Book) -> list[Row]:
+    """Every resource of Azure once, grouped by price: the dearest first, then what is unknown,
+    then what costs nothing.
+    """
+    groups: dict[_Key, list[str]] = {}
+    for resource in resources:
+        if not resource.type.startswith("azure-native:") or token(resource) in book.parts:
+            continue
+        price = next((price for price in book.prices if price.fits(resource)), None)
+        key = _Key(token(resource), None, "no price is recorded", None)
+        if price is not None:
+            key = _Key(price.item, price.monthly, price.plus, price.source)
+        groups.setdefault(key, []).append(resource.name)
+    found = [
+        Row(key.item, sorted(names), key.each, key.plus, key.source)
+        for key, names in groups.items()
+    ]
+    return sorted(found, key=_order)
+
+
+def total(found: Sequence[Row]) -> tuple[float, bool]:
+    """The known sum, and whether it is all."""
+    return (
+        sum(row.monthly for row in found if row.monthly is not None),
+        all(row.monthly is not None for row in found),
+    )
+
+
+def table(found: Sequence[Row], book: Book) -> str:
+    """The rows as a table in Markdown, and the sources that it rests on."""
+    keys = list(dict.fromkeys(row.source for row in found if row.source))
+    lines = [
+        f"| what | how many | {book.currency} a month each | {book.currency} a month | on top | |",
+        "|---|--:|--:|--:|---|---|",
+    ]
+    free = [row for row in found if row.monthly == 0 and not row.plus]
+    for row in (row for row in found if row not in free):
+        note = f"[{keys.index(row.source) + 1}]" if row.source else ""
+        lines.append(
+            f"| {row.item} | {len(row.names)} | {_money(row.each)} | {_money(row.monthly)} "
+            f"| {row.plus} | {note} |"
+        )
+    known, complete = total(found)
+    lines.append(f"| **Total** | | | **{'' if complete else 'at least '}{known:.2f}** | | |")
+    if free:
+        names = ", ".join(
+            f"{row.item} ({len(row.names)})"
+            + (f" [{keys.index(row.source) + 1}]" if row.source else "")
+            for row in free
+        )
+        lines += ["", f"Nothing by themselves: {names}."]
+    lines += ["", f"List prices for 730 hours in {book.currency}, without tax or agreements:", ""]
+    for number, key in enumerate(keys, 1):
+        source = book.sources[key]
+        regions = sorted({p.region for p in book.prices if p.source == key and p.region})
+        where = f" ({', '.join(regions)})" if regions else ""
+        lines.append(f"{number}. [{source.title}]({source.url}), {source.date}{where}")
+    return "\n".join(lines) + "\n"
+
+
+class _Key(NamedTuple):
+    item: str
+    each: float | None
+    plus: str
+    source: str | None
+
+
+def _order(row: Row) -> tuple[int, float, str]:
+    if row.monthly is None:
+        return 1, 0, row.item
+    return (2, 0, row.item) if row.monthly == 0 else (0, -row.monthly, row.item)
+
+
+def _money(amount: float | None) -> str:
+    return UNKNOWN if amount is None else f"{amount:.2f}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table of a stack."""
+    parser = argparse.ArgumentParser(prog="python -m infra.costs", description=__doc__)
+    return show(parser, arguments, _print)
+
+
+def _print(resources: Sequence[Resource], _options: argparse.Namespace) -> None:
+    book = read()
+    print(table(rows(resources, book), book), end="")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

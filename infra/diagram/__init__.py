@@ -1,0 +1,1 @@
+"""The architecture picture: drawn from a stack's declared resources, and from nothing else."""

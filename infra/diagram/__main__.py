@@ -1,0 +1,30 @@
+"""`python -m infra.diagram STACK [--set KEY=VALUE] [--output FILE]`: draw a stack as SVG."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.command import show
+from infra.diagram.layout import draw
+from infra.diagram.view import view
+from infra.rendered import Resource
+
+PICTURE = Path("docs/images/platform.svg")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the picture and say where."""
+    parser = argparse.ArgumentParser(prog="python -m infra.diagram", description=__doc__)
+    parser.add_argument("--output", type=Path, default=PICTURE)
+    return show(parser, arguments, _write)
+
+
+def _write(resources: Sequence[Resource], options: argparse.Namespace) -> None:
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(draw(view(resources)), encoding="utf-8")
+    print(f"wrote {options.output}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

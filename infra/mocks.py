@@ -1,0 +1,174 @@
+"""Answers in place of Pulumi's engine and of Azure, and a record of what was asked.
+
+Every answer is computed from the request alone, so equal programs render equally.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+from pulumi.runtime import mocks
+from pulumi.runtime.proto import resource_pb2
+
+from infra import arm
+from infra.rendered import Resource
+
+TENANT = "11111111-1111-1111-1111-111111111111"
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+CLIENT_CONFIG = "azure-native:authorization:getClientConfig"
+
+
+class Azure(mocks.Mocks):
+    """What Azure would answer."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        """The identifier and outputs of a resource: its inputs, and what Azure adds."""
+        if not args.typ.startswith("azure-native:"):
+            return "", {}
+        inputs = plain(args.inputs)
+        id_ = arm.identifier(args.typ, inputs, SUBSCRIPTION)
+        kind = args.typ.rsplit(":", 1)[-1]
+        added = ADDED[kind](inputs, id_) if kind in ADDED else {}
+        return id_, {**inputs, **_identities(inputs), "name": arm.name(id_), **added}
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """The answer to a question to the provider."""
+        if args.token != CLIENT_CONFIG:
+            raise NotImplementedError(f"{args.token} has no answer in infra/mocks.py")
+        return {
+            "tenantId": TENANT,
+            "subscriptionId": SUBSCRIPTION,
+            "clientId": guid("client"),
+            "objectId": guid("deployer"),
+        }, []
+
+
+class Monitor(mocks.MockMonitor):
+    """Takes registrations as the engine does, and keeps their inputs and options."""
+
+    def __init__(self) -> None:
+        super().__init__(Azure())
+        self.recorded: list[Resource] = []
+        self.hooks: dict[str, pulumi.ResourceHook] = {}
+        self._lock = threading.Lock()
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
+        """Answer one registration."""
+        response = super().RegisterResource(request)
+        if request.type != "pulumi:pulumi:Stack":
+            inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
+            found = Resource(
+                request.type,
+                request.name,
+                {key: value for key, value in inputs.items() if value is not None},
+                options(request),
+                response.id,
+            )
+            with self._lock:
+                self.recorded.append(found)
+        return response
+
+    def register_resource_hook(self, hook: pulumi.ResourceHook) -> None:
+        """Keep a hook, as the engine would until an update of its resource."""
+        self.hooks[hook.name] = hook
+
+
+def options(request: Any) -> dict[str, Any]:
+    """What a registration asks of the engine; only what was set."""
+    hooks = {
+        descriptor.name: list(names) for descriptor, names in request.hooks.ListFields()
+    }
+    found = {
+        "parent": _key(request.parent),
+        "protect": request.protect,
+        "dependsOn": sorted({_key(urn) for urn in request.dependencies}),
+        "deletedWith": _key(request.deletedWith),
+        "deleteBeforeReplace": request.deleteBeforeReplace,
+        "replaceOnChanges": list(request.replaceOnChanges),
+        "ignoreChanges": list(request.ignoreChanges),
+        "retainOnDelete": request.retainOnDelete,
+        "import": request.importId,
+        "hooks": hooks,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def plain(value: Any) -> Any:
+    """Data as JSON holds it: the protocol has one kind of number, so whole ones become integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def guid(text: str) -> str:
+    """A GUID that stays the same for the same text."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, text))
+
+
+def _key(urn: str) -> str:
+    """`type::name` of a URN; none of the stack's own, which is no declared resource."""
+    if not urn:
+        return ""
+    _, _, types, name = urn.removeprefix("urn:pulumi:").split("::", 3)
+    own = types.rsplit("$", 1)[-1]
+    return "" if own == "pulumi:pulumi:Stack" else f"{own}::{name}"
+
+
+def _identities(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """azure-native takes a list of identities where Azure answers with a map by their ids."""
+    identity = inputs.get("identity")
+    if not identity or not identity.get("userAssignedIdentities"):
+        return {}
+    given = {
+        id_: {"principalId": guid(id_ + "/principal"), "clientId": guid(id_ + "/client")}
+        for id_ in identity["userAssignedIdentities"]
+    }
+    return {"identity": {**identity, "userAssignedIdentities": given}}
+
+
+def _identity(_: Mapping[str, Any], id_: str) -> dict[str, Any]:
+    return {
+        "principalId": guid(id_ + "/principal"),
+        "clientId": guid(id_ + "/client"),
+        "tenantId": TENANT,
+    }
+
+
+def _vault(inputs: Mapping[str, Any], _: str) -> dict[str, Any]:
+    uri = f"https://{inputs['vaultName']}.vault.azure.net/"
+    return {"properties": {**inputs["properties"], "vaultUri": uri}}
+
+
+def _key_of_vault(inputs: Mapping[str, Any], id_: str) -> dict[str, Any]:
+    uri = f"https://{inputs['vaultName']}.vault.azure.net/keys/{inputs['keyName']}"
+    return {"keyUri": uri, "keyUriWithVersion": f"{uri}/{uuid.UUID(guid(id_)).hex}"}
+
+
+def _account(inputs: Mapping[str, Any], _: str) -> dict[str, Any]:
+    name = inputs["accountName"]
+    services = ("blob",) if inputs["kind"] == "BlockBlobStorage" else ("blob", "file")
+    return {
+        "primaryEndpoints": {
+            service: f"https://{name}.{service}.core.windows.net/" for service in services
+        }
+    }
+
+
+def _registry(inputs: Mapping[str, Any], _: str) -> dict[str, Any]:
+    return {"loginServer": f"{inputs['registryName'].lower()}.azurecr.io"}
+
+
+ADDED: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any]]] = {
+    "UserAssignedIdentity": _identity,
+    "Vault": _vault,
+    "Key": _key_of_vault,
+    "StorageAccount": _account,
+    "Registry": _registry,
+}
+"""Outputs that are not inputs, by kind of resource."""

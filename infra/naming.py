@@ -1,0 +1,288 @@
+"""Names of all resources: made from prefix, stack and region, within Azure's rules.
+
+Names that must be unique on all of Azure end in a short stable hash, so that two teams with the
+same prefix do not meet. The hash has letters only: Azure Machine Learning refuses computes whose
+name ends in a hyphen and digits. Nothing is cut off: what gets too long is reported.
+"""
+
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final, Literal
+
+from infra.errors import NamingError
+
+SubnetRole = Literal["training", "build", "endpoints", "jump"]
+IdentityRole = Literal["workspace", "training", "preparation", "build", "encryption"]
+ClusterRole = Literal["gpu", "gpu-dedicated", "preparation", "build"]
+Priority = Literal["LowPriority", "Dedicated"]
+
+PRIORITIES: Final[Mapping[ClusterRole, Priority]] = {
+    "gpu": "LowPriority",
+    "gpu-dedicated": "Dedicated",
+    "preparation": "Dedicated",
+    "build": "Dedicated",
+}
+"""Only training gains by nodes that are lent: it goes on from a checkpoint. An image that is half
+built, or a shard half written, is lost."""
+
+HASH_LETTERS = 6
+PREFIX = r"[a-z][a-z0-9]*"
+STACK = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
+REGION = r"[a-z][a-z0-9]*"
+CLUSTER = r"[a-zA-Z](?![a-zA-Z0-9-]*-\d+$)[a-zA-Z0-9-]{2,23}"
+"""Computes of Azure Machine Learning (ARM schema 2025-12-01)."""
+RAW_CONTAINER = "raw"
+PREPARED_CONTAINER = "prepared"
+RESULTS_CONTAINER = "results"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What Azure allows as a name of one kind of resource."""
+
+    pattern: str
+    shortest: int
+    longest: int
+
+    def allows(self, name: str) -> bool:
+        fits = self.shortest <= len(name) <= self.longest
+        return fits and re.fullmatch(self.pattern, name) is not None
+
+
+LIMITS = {
+    "resource_group": Limit(r"[\w().-]*[\w()-]", 1, 90),
+    "virtual_network": Limit(r"[a-zA-Z0-9][\w.-]*\w", 2, 64),
+    "nat_gateway": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
+    "nat_address": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
+    "service_endpoint_policy": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
+    "log_workspace": Limit(r"[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]", 4, 63),
+    "insights": Limit(r"[\w().-]*[\w()-]", 1, 260),
+    "monitor_scope": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
+    "action_group": Limit(r"[\w().-]*[\w()-]", 1, 260),
+    "action_group_short": Limit(r"[a-zA-Z0-9-]+", 1, 12),
+    "budget": Limit(r"[\w-]+", 1, 63),
+    "default_storage": Limit(r"[a-z0-9]+", 3, 24),
+    "data_storage": Limit(r"[a-z0-9]+", 3, 24),
+    "registry": Limit(r"[a-zA-Z0-9]+", 5, 50),
+    "vault": Limit(r"[a-zA-Z](?!.*--)[a-zA-Z0-9-]*[a-zA-Z0-9]", 3, 24),
+    "workspace": Limit(r"[a-zA-Z0-9][\w-]*", 3, 33),
+    "build_cluster": Limit(CLUSTER, 3, 24),
+}
+"""By property of `Names`; from Azure's naming rules and, for vault, registry, storage accounts and
+workspace, the ARM schemas of the API versions in use."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """Every name of one stack.
+
+    Args:
+        prefix: the team's or project's name: lower-case letters and digits, a letter first.
+        stack: the Pulumi stack, one per environment.
+        region: Azure's short name of the region, such as `westeurope`.
+        seed: another text gives other hashes. For the day a name is taken by someone else, or
+            still held by a vault or workspace that was deleted but not purged.
+
+    Raises:
+        NamingError: with every part of another form and every name that Azure would refuse.
+    """
+
+    prefix: str
+    stack: str
+    region: str
+    seed: str = ""
+
+    def __post_init__(self) -> None:
+        found = self._problems()
+        if found:
+            raise NamingError(found)
+
+    def _problems(self) -> list[str]:
+        forms = {"prefix": PREFIX, "stack": STACK, "region": REGION}
+        wants = {
+            "prefix": "lower-case letters and digits, a letter first",
+            "stack": "lower-case letters, digits and single hyphens, a letter first",
+            "region": "a region's short name, such as westeurope",
+        }
+        found = [
+            f"{part}: {getattr(self, part)!r} must be {wants[part]}"
+            for part, form in forms.items()
+            if not re.fullmatch(form, getattr(self, part))
+        ]
+        if found:
+            return found
+        names = {kind: str(getattr(self, kind)) for kind in LIMITS}
+        over = {
+            kind: len(name) - LIMITS[kind].longest
+            for kind, name in names.items()
+            if not LIMITS[kind].allows(name)
+        }
+        if not over:
+            return []
+        worst = max(over, key=lambda kind: over[kind])
+        room = len(self.prefix) - over[worst]
+        cure = f"take a prefix of at most {room}" if room > 1 else "take a shorter stack name"
+        return [
+            f"prefix: {self.prefix!r} with stack {self.stack!r} makes the {worst} name "
+            f"{names[worst]!r} of {len(names[worst])} characters, Azure takes "
+            f"{LIMITS[worst].longest}; {cure}"
+        ]
+
+    def hash(self, *more: str) -> str:
+        """Six letters that stay the same for the same parts."""
+        parts = [str(getattr(self, field.name)) for field in fields(self)]
+        digest = hashlib.sha256("\n".join([*parts, *more]).encode()).digest()
+        return "".join(chr(ord("a") + byte % 26) for byte in digest[:HASH_LETTERS])
+
+    @property
+    def base(self) -> str:
+        """What all names of the stack begin with."""
+        return f"{self.prefix}-{self.stack}"
+
+    @property
+    def resource_group(self) -> str:
+        return f"{self.base}-rg"
+
+    @property
+    def virtual_network(self) -> str:
+        return f"{self.base}-vnet"
+
+    def subnet(self, role: SubnetRole) -> str:
+        return f"snet-{role}"
+
+    def network_security_group(self, role: SubnetRole) -> str:
+        return f"{self.base}-nsg-{role}"
+
+    @property
+    def nat_gateway(self) -> str:
+        return f"{self.base}-nat"
+
+    @property
+    def nat_address(self) -> str:
+        return f"{self.base}-nat-ip"
+
+    @property
+    def service_endpoint_policy(self) -> str:
+        return f"{self.base}-sep"
+
+    def private_endpoint(self, service: str) -> str:
+        """Of a service, such as `vault` or `data-blob`."""
+        return f"{self.base}-pe-{service}"
+
+    def network_interface(self, service: str) -> str:
+        """Of the private endpoint of a service."""
+        return f"{self.base}-nic-{service}"
+
+    @property
+    def dns_link(self) -> str:
+        """Of a private DNS zone to the network; the same in every zone."""
+        return f"{self.base}-link"
+
+    def identity(self, role: IdentityRole) -> str:
+        return f"{self.base}-id-{role}"
+
+    @property
+    def log_workspace(self) -> str:
+        return f"{self.base}-log-{self.hash()}"
+
+    @property
+    def insights(self) -> str:
+        return f"{self.base}-appi"
+
+    @property
+    def monitor_scope(self) -> str:
+        return f"{self.base}-ampls"
+
+    @property
+    def action_group(self) -> str:
+        return f"{self.base}-alerts"
+
+    @property
+    def action_group_short(self) -> str:
+        """Sender of text messages and subject of e-mails."""
+        return self.prefix
+
+    def alert(self, about: str) -> str:
+        return f"{self.base}-alert-{about}"
+
+    @property
+    def budget(self) -> str:
+        return f"{self.base}-budget"
+
+    def diagnostics(self, service: str) -> str:
+        return f"{self.base}-diag-{service}"
+
+    @property
+    def default_storage(self) -> str:
+        """The workspace's own account: logs, results, snapshots, checkpoints."""
+        return f"{self._plain}std{self.hash()}"
+
+    @property
+    def data_storage(self) -> str:
+        """The account of the training data."""
+        return f"{self._plain}data{self.hash()}"
+
+    @property
+    def registry(self) -> str:
+        return f"{self._plain}acr{self.hash()}"
+
+    @property
+    def vault(self) -> str:
+        return f"{self.base}-kv-{self.hash()}"
+
+    @property
+    def workspace(self) -> str:
+        return f"{self.base}-ml-{self.hash()}"
+
+    @property
+    def encryption_key(self) -> str:
+        """Of the customer-managed key in the vault."""
+        return f"{self.base}-cmk"
+
+    def cluster(self, role: ClusterRole, size: str, priority: Priority) -> str:
+        """A compute cluster's name, unique in the region.
+
+        Azure keeps the old size when a cluster of the same name is made again, so size and
+        priority are in the hash: another size is another cluster. The build cluster's name is
+        constant, as the workspace names it.
+        """
+        if role == "build":
+            return self.build_cluster
+        short = {"gpu": "gpu", "gpu-dedicated": "gpu-ded", "preparation": "prep"}[role]
+        return f"{short}-{self.hash(role, size, priority)}"
+
+    @property
+    def build_cluster(self) -> str:
+        """The cluster that builds images: `image_build_compute` of the workspace."""
+        return f"build-{self.hash('build')}"
+
+    def datastore(self, container: str) -> str:
+        """Of a container of the data account; only letters, digits and underscores."""
+        return f"training_data_{container}"
+
+    def role_assignment(self, scope: str, principal: str, role: str) -> str:
+        """A GUID that stays the same for the same scope, principal and role.
+
+        Args:
+            scope: resource the role is for, as a name or id that is known before deployment.
+            principal: who gets it, likewise.
+            role: GUID of the role definition.
+        """
+        parts = [getattr(self, field.name) for field in fields(self)]
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join([*parts, scope, principal, role])))
+
+    @property
+    def _plain(self) -> str:
+        return f"{self.prefix}{self.stack.replace('-', '')}"
+
+
+def problems(prefix: str, stack: str, region: str, seed: str = "") -> tuple[str, ...]:
+    """What keeps names from being made of these parts; empty when nothing does."""
+    try:
+        Names(prefix, stack, region, seed)
+    except NamingError as error:
+        return error.problems
+    return ()

@@ -1,0 +1,143 @@
+"""PlatformOutputs: what the platform tells those who train on it.
+
+The contract between `infra/`, which exports it as the stack output `platform`, and `jobs/`, which
+reads it. Plain, versioned data without any secret. Standard library only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from infra import fields
+from infra.errors import OutputsError
+from infra.fields import Bounds, Form
+
+SCHEMA_VERSION = 1
+"""Goes up when a field is removed or changes its meaning."""
+
+Profile = Literal["private", "allowlisted"]
+
+Guid = Annotated[str, Form(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
+Filled = Annotated[str, Form(r".+", "not empty")]
+Https = Annotated[str, Form(r"https://[^\s?#]+", "an https:// address without a query")]
+"""A query could carry a signature that grants access."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A compute cluster of the workspace."""
+
+    name: Filled
+    size: Filled
+    """Of the virtual machines, such as Standard_ND40rs_v2."""
+    gpus_per_node: Annotated[int, Bounds(0)]
+    infiniband: bool
+    priority: Literal["LowPriority", "Dedicated"]
+    """Nodes of LowPriority are cheaper, and may be taken back at any time."""
+    max_nodes: Annotated[int, Bounds(1)]
+    identity_client_id: Guid
+    """The identity that its jobs act as."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters by what they are for."""
+
+    gpu: Cluster
+    preparation: Cluster
+    build: Cluster
+    gpu_dedicated: Cluster | None = None
+    """The same size without pre-emption, if the stack has one."""
+
+
+@dataclass(frozen=True)
+class Datastore:
+    """A blob container that the workspace knows by name."""
+
+    name: Filled
+    account: Filled
+    blob_endpoint: Https
+    """As Azure writes it, with a slash at its end."""
+    container: Filled
+    role: Literal["read", "write"]
+    """What the training identity may do with it."""
+
+
+@dataclass(frozen=True)
+class Datastores:
+    """Datastores by what they hold."""
+
+    raw: Datastore
+    """Images as they were published."""
+    prepared: Datastore
+    """TFRecord shards."""
+    results: Datastore
+    """Checkpoints, models and reports."""
+
+
+@dataclass(frozen=True)
+class Identities:
+    """Client ids of the user-assigned identities."""
+
+    workspace: Guid
+    training: Guid
+    preparation: Guid
+    build: Guid
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the platform can be reached."""
+
+    profile: Profile
+    allowed_addresses: tuple[str, ...]
+    """Public ranges that both storage accounts let in; empty in the private profile."""
+    public: tuple[Literal["workspace", "default_storage", "data_storage"], ...]
+    """Services with a public address; the workspace's asks for an Entra sign-in."""
+
+
+@dataclass(frozen=True)
+class PlatformOutputs:
+    """One deployed stack."""
+
+    tenant_id: Guid
+    subscription_id: Guid
+    resource_group: Filled
+    region: Filled
+    stack: Filled
+    workspace: Filled
+    clusters: Clusters
+    datastores: Datastores
+    identities: Identities
+    registry_login_server: Filled
+    vault_uri: Https
+    access: Access
+    schema_version: int = SCHEMA_VERSION
+
+
+def to_dict(outputs: PlatformOutputs) -> dict[str, Any]:
+    """Nested plain data, as `from_dict` reads it and JSON can hold it."""
+    return fields.to_dict(outputs)
+
+
+def from_dict(data: Mapping[str, object]) -> PlatformOutputs:
+    """Read what a stack exported.
+
+    Raises:
+        OutputsError: with every key that is unknown, missing or wrong; or with the versions, when
+            the stack was deployed by another version of the project.
+    """
+    version = data.get("schema_version")
+    if isinstance(version, int | float) and version != SCHEMA_VERSION:
+        raise OutputsError(
+            [
+                f"schema_version: the stack exported version {version}, this project reads "
+                f"{SCHEMA_VERSION}; use the project's version that deployed the stack, or deploy "
+                "it again with this one"
+            ]
+        )
+    reading = fields.read(PlatformOutputs, data)
+    missing = () if "schema_version" in data else ("schema_version: is missing",)
+    if missing or reading.problems:
+        raise OutputsError([*missing, *reading.problems])
+    return reading.value

@@ -1,0 +1,1 @@
+"""The security rules of the platform: pure functions over declared resources."""

@@ -1,0 +1,19 @@
+"""The policy pack: `pulumi up --policy-pack infra/policies`.
+
+The engine starts this file by its path, so the repository is not among the places to import from.
+"""
+
+import sys
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from pulumi_policy import PolicyPack
+
+from infra.policies.pack import NAME, policies
+from infra.policies.posture import posture
+from infra.stack_config import from_stack
+
+# Serves the engine from here on; it does not return.
+PolicyPack(NAME, policies(cache(lambda: posture(from_stack()))))

@@ -1,0 +1,134 @@
+"""The rules as policies that Pulumi's engine asks before and after it changes anything.
+
+The engine shows a resource's inputs to the rules on one resource before it creates or changes it.
+It shows the whole stack at the end only, as outputs, in which inputs such as a diagnostic
+setting's target are missing. So the pack keeps the inputs that it saw, and the rules on a stack
+read both. During a preview of new resources some values are not known yet; the SDK then says that
+a policy could not run, and the update that follows runs it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pulumi_policy import (
+    EnforcementLevel,
+    Policy,
+    ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+
+from infra.policies.rule import Posture, ResourceRule, StackRule
+from infra.policies.rules import ALL
+from infra.rendered import Resource
+
+NAME = "private-training-platform"
+
+
+class Inputs:
+    """The inputs of every resource that the engine has shown, by URN."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Mapping[str, Any]] = {}
+
+    def remember(self, args: ResourceValidationArgs, _report: ReportViolation) -> None:
+        self._of[args.urn] = args.props
+
+    def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
+        """The stack's resources, and their URNs by key."""
+        found = []
+        for one in args.resources:
+            inputs = self._of.get(one.urn, {})
+            options = {
+                "protect": one.opts.protect,
+                "dependsOn": [
+                    _key(needed.resource_type, needed.name) for needed in one.dependencies
+                ],
+            }
+            found.append(
+                Resource(one.resource_type, one.name, _Merged(inputs, one.props), options, "")
+            )
+        return found, {_key(one.resource_type, one.name): one.urn for one in args.resources}
+
+
+class _Merged(Mapping[str, Any]):
+    """Inputs over outputs, which are looked at only where there is no input: looking at a value
+    that is not known yet ends a rule.
+    """
+
+    def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def __getitem__(self, key: str) -> Any:
+        # Asking the mapping itself whether it has a key would look at the value.
+        return self._inputs[key] if key in iter(self._inputs) else self._outputs[key]
+
+    def __iter__(self) -> Any:
+        return iter(dict.fromkeys([*self._inputs, *self._outputs]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def policies(posture: Callable[[], Posture]) -> list[Policy]:
+    """Every rule as a policy that stops an update.
+
+    Args:
+        posture: called at each check, when the engine has told the pack which stack it is about.
+    """
+    inputs = Inputs()
+    remembering = ResourceValidationPolicy(
+        "remember-inputs",
+        "Finds no fault; keeps what the policies on a whole stack compare.",
+        inputs.remember,
+        EnforcementLevel.ADVISORY,
+    )
+    return [remembering, *_rules(posture, inputs)]
+
+
+def _rules(posture: Callable[[], Posture], inputs: Inputs) -> Iterable[Policy]:
+    for rule in ALL:
+        if isinstance(rule, ResourceRule):
+            yield ResourceValidationPolicy(
+                rule.name,
+                rule.description,
+                _one(rule, posture),
+                EnforcementLevel.MANDATORY,
+            )
+        else:
+            yield StackValidationPolicy(
+                rule.name,
+                rule.description,
+                _all(rule, posture, inputs),
+                EnforcementLevel.MANDATORY,
+            )
+
+
+def _one(
+    rule: ResourceRule, posture: Callable[[], Posture]
+) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
+    def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
+        options = {"protect": args.opts.protect}
+        resource = Resource(args.resource_type, args.name, args.props, options, "")
+        for violation in rule.check([resource], posture()):
+            report(violation.message, None)
+
+    return validate
+
+
+def _all(
+    rule: StackRule, posture: Callable[[], Posture], inputs: Inputs
+) -> Callable[[StackValidationArgs, ReportViolation], None]:
+    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
+        resources, urns = inputs.resources(args)
+        for violation in rule.check(resources, posture()):
+            report(violation.message, urns[violation.resource.key] if violation.resource else None)
+
+    return validate
+
+
+def _key(type_: str, name: str) -> str:
+    return Resource(type_, name, {}, {}, "").key

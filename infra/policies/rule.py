@@ -1,0 +1,153 @@
+"""What a rule is, and how rules read a resource. Pure; standard library only."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from infra.rendered import Resource
+
+PRIVATE: Literal["private"] = "private"
+ALLOWLISTED: Literal["allowlisted"] = "allowlisted"
+
+WORKSPACE = "machinelearningservices:Workspace"
+COMPUTE = "machinelearningservices:Compute"
+DATASTORE = "machinelearningservices:Datastore"
+STORAGE = "storage:StorageAccount"
+CONTAINER = "storage:BlobContainer"
+REGISTRY = "containerregistry:Registry"
+VAULT = "keyvault:Vault"
+LOGS = "operationalinsights:Workspace"
+INSIGHTS = "applicationinsights:Component"
+IDENTITY = "managedidentity:UserAssignedIdentity"
+ASSIGNMENT = "authorization:RoleAssignment"
+NETWORK = "network:VirtualNetwork"
+GROUP = "resources:ResourceGroup"
+
+
+@dataclass(frozen=True)
+class Posture:
+    """What the rules must know about a stack that none of its resources says."""
+
+    profile: Literal["private", "allowlisted"]
+    """`private`: nothing answers from outside. `allowlisted`: the workspace answers publicly, and
+    the storage accounts answer the listed addresses."""
+    production: bool
+    """Whether data, vault, registry and workspace must survive a mistake."""
+    tags: frozenset[str]
+    """Keys that every resource with tags must carry."""
+    publishers: frozenset[str] = frozenset()
+    """Object ids of the groups that may write training data."""
+    preparation: str = ""
+    """Name in Azure of the identity that prepares training data, and so may write them."""
+    addresses: frozenset[str] = frozenset()
+    """Addresses and CIDR ranges that the `allowlisted` profile lets in."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One resource that breaks one rule."""
+
+    rule: str
+    resource: Resource | None
+    """None when it is the stack that lacks something."""
+    message: str
+    """Names the resource, says what is wrong, and what to do."""
+
+
+@dataclass(frozen=True)
+class ResourceRule:
+    """A rule that one resource keeps or breaks by itself, so that it is checked before the
+    resource is created.
+    """
+
+    name: str
+    description: str
+    remedy: str
+    faults: Callable[[Resource, Posture], Iterator[str]]
+    """What is wrong with a resource; nothing for one that the rule is not about."""
+
+    def check(self, resources: Sequence[Resource], posture: Posture) -> Iterator[Violation]:
+        for resource in resources:
+            for fault in self.faults(resource, posture):
+                yield violation(self, resource, fault)
+
+
+@dataclass(frozen=True)
+class StackRule:
+    """A rule about resources that belong together; it is checked when all of them are known."""
+
+    name: str
+    description: str
+    remedy: str
+    faults: Callable[[Sequence[Resource], Posture], Iterator[tuple[Resource | None, str]]]
+
+    def check(self, resources: Sequence[Resource], posture: Posture) -> Iterator[Violation]:
+        for resource, fault in self.faults(resources, posture):
+            yield violation(self, resource, fault)
+
+
+Rule = ResourceRule | StackRule
+
+
+def violation(rule: Rule, resource: Resource | None, fault: str) -> Violation:
+    who = f"{resource.name} ({token(resource)})" if resource else "the stack"
+    return Violation(rule.name, resource, f"{who}: {fault}. {rule.remedy}")
+
+
+def token(resource: Resource) -> str:
+    """`module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`."""
+    parts = resource.type.split(":")
+    if len(parts) != 3:
+        return resource.type
+    return f"{parts[1].split('/')[0]}:{parts[2]}"
+
+
+def of(resources: Sequence[Resource], *tokens: str) -> list[Resource]:
+    """The resources of these types."""
+    return [resource for resource in resources if token(resource) in tokens]
+
+
+def value(resource: Resource, path: str) -> Any:
+    """The input at a dotted path; None where any part of it is missing."""
+    found: Any = resource.inputs
+    for key in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(key)
+    return found
+
+
+def entries(resource: Resource, path: str) -> Sequence[Any]:
+    """The list at a dotted path; empty where there is none."""
+    return value(resource, path) or ()
+
+
+def wants(resource: Resource, path: str, wanted: object) -> Iterator[str]:
+    """A fault unless the input is exactly this; a missing one is left to Azure's default."""
+    found = value(resource, path)
+    if found is None:
+        yield f"{path} is not set and must be {shown(wanted)}"
+    elif not _same(found, wanted):
+        yield f"{path} is {shown(found)} and must be {shown(wanted)}"
+
+
+def shown(setting: object) -> str:
+    """A value as a stack's configuration would spell it."""
+    return str(setting).lower() if isinstance(setting, bool) else repr(setting)
+
+
+def named(identifier: str, provider: str, name: str) -> bool:
+    """Whether an Azure identifier leads to this resource or to something inside it.
+
+    Args:
+        identifier: an id, such as a role assignment's scope.
+        provider: the resource's type, such as `Microsoft.Storage/storageAccounts`.
+        name: the resource's name. Azure compares all of it without case.
+    """
+    return f"/providers/{provider}/{name}/".lower() in f"{identifier}/".lower()
+
+
+def _same(found: object, wanted: object) -> bool:
+    if isinstance(found, str) and isinstance(wanted, str):
+        return found.lower() == wanted.lower()
+    return found == wanted and isinstance(found, bool) == isinstance(wanted, bool)

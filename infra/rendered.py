@@ -1,0 +1,93 @@
+"""A stack as data: every resource that the program declares, with what it registers about it.
+
+Pure and standard library only. The policies, the architecture picture and the table of costs read
+these, whether they come from a render or from a file that one wrote.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One declared resource."""
+
+    type: str
+    """Pulumi's token, such as `azure-native:storage:StorageAccount`."""
+
+    name: str
+    """Logical name, unique among the resources of its type."""
+
+    inputs: Mapping[str, Any]
+    """What is asked of the provider, with its camelCase keys; a component's is empty."""
+
+    options: Mapping[str, Any]
+    """What is asked of the engine; only what was set. `parent`, `dependsOn` and `deletedWith` name
+    other resources by their `key`; `dependsOn` holds those that an input refers to as well."""
+
+    id: str
+    """The identifier that Azure would give it; a component's is empty."""
+
+    @property
+    def key(self) -> str:
+        """How other resources' options name this one."""
+        return f"{self.type}::{self.name}"
+
+    @property
+    def kind(self) -> str:
+        """The last part of the type, such as `StorageAccount`."""
+        return self.type.rsplit(":", 1)[-1]
+
+
+def to_json(resources: Iterable[Resource]) -> str:
+    """The resources as a JSON list, ordered by type and name, so that equal stacks are equal text."""
+    rows = [
+        {
+            "type": resource.type,
+            "name": resource.name,
+            "inputs": resource.inputs,
+            "options": resource.options,
+            "id": resource.id,
+        }
+        for resource in sorted(resources, key=lambda resource: (resource.type, resource.name))
+    ]
+    return json.dumps(rows, indent=2, sort_keys=True) + "\n"
+
+
+def read(path: Path) -> list[Resource]:
+    """The resources of a file that `to_json` was written to.
+
+    Raises:
+        ValueError: the file is no JSON list of resources.
+    """
+    try:
+        return [Resource(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} holds no rendered stack: {error}") from error
+
+
+def requirements(resources: Sequence[Resource]) -> dict[str, frozenset[str]]:
+    """The keys of all that must exist before each resource, directly or through others.
+
+    Raises:
+        ValueError: two resources share a key, or a resource depends on itself.
+    """
+    direct: dict[str, list[str]] = {}
+    for resource in resources:
+        if resource.key in direct:
+            raise ValueError(f"{resource.key} is declared twice")
+        direct[resource.key] = list(resource.options.get("dependsOn", ()))
+    complete: dict[str, frozenset[str]] = {}
+
+    def follow(key: str, path: tuple[str, ...]) -> frozenset[str]:
+        if key in path:
+            raise ValueError("circle of dependencies: " + " -> ".join((*path, key)))
+        if key not in complete:
+            needed = direct.get(key, [])
+            complete[key] = frozenset(needed).union(*(follow(one, (*path, key)) for one in needed))
+        return complete[key]
+
+    return {key: follow(key, ()) for key in direct}

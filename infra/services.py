@@ -1,0 +1,185 @@
+"""What a workspace is made of, declared or taken from someone else: vault, accounts, registry."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_azure_native import storage
+
+from infra import arm
+from infra.catalog import roles
+from infra.components.base import Place
+from infra.components.encryption import CustomerKey, EncryptionKey, existing_key
+from infra.components.identity import Identities
+from infra.components.registry import Registry, RegistryArgs
+from infra.components.roles import Scope, grant
+from infra.components.storage import Ageing, Storage, StorageArgs
+from infra.components.vault import Vault, VaultArgs
+from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
+from infra.settings import Settings
+
+JOB_LOGS = ("azureml/ExperimentRun", "snapshots", "snapshotzips")
+"""Where Azure Machine Learning keeps logs and code of jobs in its default account, by observation:
+it documents no names. Models and results are elsewhere."""
+
+BLOB_ADDRESS = "https://{}.blob.core.windows.net/"
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service in use."""
+
+    id: pulumi.Input[str]
+    name: pulumi.Input[str]
+    address: pulumi.Input[str]
+    """Where it answers: a blob endpoint, a vault's URI or a registry's login server."""
+    subscription: str
+    group: str
+    """Resource group that holds it."""
+    own: bool
+    """Whether the stack declares it."""
+    ready: Sequence[pulumi.Resource] = ()
+    """What of it must exist before it is used, such as containers."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """All of them."""
+
+    vault: Service
+    default_storage: Service
+    data_storage: Service
+    registry: Service
+    key: CustomerKey | None
+
+    @property
+    def containers(self) -> list[pulumi.Resource]:
+        """Declared containers, which datastores lead to."""
+        return [*self.default_storage.ready, *self.data_storage.ready]
+
+
+def declare(settings: Settings, place: Place, identities: Identities) -> Services:
+    """Declare what the settings do not take from someone else."""
+    vault, key = _vault(settings, place, identities)
+    return Services(
+        vault=vault,
+        default_storage=_default_storage(settings, place, key),
+        data_storage=_data_storage(settings, place, key),
+        registry=_registry(settings, place, key),
+        key=key,
+    )
+
+
+def _vault(
+    settings: Settings, place: Place, identities: Identities
+) -> tuple[Service, CustomerKey | None]:
+    wanted = settings.vault
+    if wanted.existing is not None:
+        service = _existing(wanted.existing, "https://{}.vault.azure.net/")
+        return service, _key(settings, place, identities, service)
+    vault = Vault(place, VaultArgs(wanted.deleted_days, wanted.purge_protection)).vault
+    uri = vault.properties.apply(lambda properties: properties.vault_uri or "")
+    service = _declared(place, vault.id, vault.name, uri)
+    return service, _key(settings, place, identities, service)
+
+
+def _key(
+    settings: Settings,
+    place: Place,
+    identities: Identities,
+    service: Service,
+) -> CustomerKey | None:
+    if not settings.encryption.customer_managed_keys:
+        return None
+    ready = grant(
+        place,
+        identities.principal("encryption"),
+        Scope("vault", service.id),
+        [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER],
+        pulumi.ResourceOptions(parent=identities),
+    )
+    identity = identities.of["encryption"]
+    if settings.encryption.key_uri is not None:
+        return existing_key(service.id, settings.encryption.key_uri, identity, ready)
+    return EncryptionKey(place, service.name).used_by(service.id, service.address, identity, ready)
+
+
+def _default_storage(settings: Settings, place: Place, key: CustomerKey | None) -> Service:
+    wanted = settings.storage
+    if wanted.existing_default is not None:
+        return _existing(wanted.existing_default, BLOB_ADDRESS)
+    return _storage(
+        place,
+        StorageArgs(
+            label="default",
+            account=place.names.default_storage,
+            kind=storage.Kind.STORAGE_V2,
+            sku=storage.SkuName(f"Standard_{wanted.default_redundancy}"),
+            containers=[RESULTS_CONTAINER],
+            soft_delete_days=wanted.deleted_days,
+            ageing=[
+                Ageing("job-logs", JOB_LOGS, delete_after=wanted.snapshot_days),
+                Ageing("results", [f"{RESULTS_CONTAINER}/"], cool_after=wanted.cool_after_days),
+            ],
+            allowed=settings.allowed_addresses,
+            files=True,
+            key=key,
+        ),
+    )
+
+
+def _data_storage(settings: Settings, place: Place, key: CustomerKey | None) -> Service:
+    wanted = settings.storage
+    if wanted.existing_data is not None:
+        return _existing(wanted.existing_data, BLOB_ADDRESS)
+    return _storage(
+        place,
+        StorageArgs(
+            label="data",
+            account=place.names.data_storage,
+            kind=storage.Kind.BLOCK_BLOB_STORAGE,
+            sku=storage.SkuName(f"Premium_{wanted.data_redundancy}"),
+            containers=[RAW_CONTAINER, PREPARED_CONTAINER],
+            soft_delete_days=wanted.deleted_days,
+            allowed=settings.allowed_addresses,
+            key=key,
+        ),
+    )
+
+
+def _storage(place: Place, args: StorageArgs) -> Service:
+    declared = Storage(place, args)
+    blob = declared.account.primary_endpoints.apply(lambda found: found.blob)
+    return _declared(
+        place,
+        declared.account.id,
+        declared.account.name,
+        blob,
+        ready=list(declared.containers.values()),
+    )
+
+
+def _registry(settings: Settings, place: Place, key: CustomerKey | None) -> Service:
+    wanted = settings.registry
+    if wanted.existing is not None:
+        return _existing(wanted.existing, "{}.azurecr.io")
+    args = RegistryArgs(wanted.untagged_days, wanted.zone_redundant, key)
+    declared = Registry(place, args).registry
+    return _declared(place, declared.id, declared.name, declared.login_server)
+
+
+def _declared(
+    place: Place,
+    id_: pulumi.Input[str],
+    name: pulumi.Input[str],
+    address: pulumi.Input[str],
+    ready: Sequence[pulumi.Resource] = (),
+) -> Service:
+    group = place.names.resource_group
+    return Service(id_, name, address, place.subscription, group, own=True, ready=ready)
+
+
+def _existing(id_: str, address: str) -> Service:
+    """Someone else's service, whose address follows from its name in the public cloud."""
+    subscription, group, name = arm.parts(id_)
+    return Service(id_, name, address.format(name.lower()), subscription, group, own=False)

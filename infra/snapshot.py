@@ -1,0 +1,140 @@
+"""A stack as text for a review: `python -m infra.snapshot` writes one file a stack.
+
+A snapshot leaves out what every resource repeats (the group, its region and tags, what it is part
+of) and what follows from something else (identifiers inside the group, the identity that a role is
+for, dependencies that others bring along), so that a changed line is a change of the platform.
+Network rules are a line each, without the prose that explains them.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from infra.catalog import roles
+from infra.errors import PlatformError
+from infra.policies.rule import ASSIGNMENT, GROUP, IDENTITY, of, token
+from infra.render import render
+from infra.rendered import Resource, requirements
+
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "infra" / "snapshots"
+STACKS = ("dev", "prod")
+WIDTH = 100
+"""Columns up to which a list or object stays on one line."""
+
+REPEATED = ("location", "resourceGroupName", "tags")
+"""Inputs that are left out where they are the resource group's own."""
+
+
+def snapshot(resources: Sequence[Resource]) -> str:
+    """The stack as JSON: an object of resources by type and name, in that order."""
+    [group] = of(resources, GROUP)
+    needed = requirements(resources)
+    found = {
+        f"{_short(one.type)} {one.name}": _told(one, group, needed)
+        for one in resources
+        if one.type.startswith("azure-native:")
+    }
+    return "\n".join(_lines(_brief(found, group.id), 0)) + "\n"
+
+
+def _brief(value: Any, group: str) -> Any:
+    """A value with the names of roles, and without the path to the group."""
+    if isinstance(value, Mapping):
+        return {key: _brief(value[key], group) for key in sorted(value)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_brief(inner, group) for inner in value]
+    if not isinstance(value, str):
+        return value
+    path, found, role = value.rpartition("/roleDefinitions/")
+    if found and path and role in roles.NAMES:
+        return f"ROLE {roles.NAMES[role]}"
+    return value.replace(group, "GROUP")
+
+
+def _told(
+    resource: Resource, group: Resource, needed: Mapping[str, frozenset[str]]
+) -> dict[str, Any]:
+    shared = {} if resource is group else {key: group.inputs.get(key) for key in REPEATED}
+    told = {
+        key: resource.inputs[key]
+        for key in sorted(resource.inputs)
+        if key not in shared or resource.inputs[key] != shared[key]
+    }
+    if token(resource) == ASSIGNMENT and any(IDENTITY in key for key in _direct(resource)):
+        del told["principalId"]
+    if token(resource) == "network:NetworkSecurityGroup":
+        told["securityRules"] = [_rule(rule) for rule in resource.inputs["securityRules"]]
+    options = {
+        key: _short(wanted) if isinstance(wanted, str) else wanted
+        for key, wanted in sorted(resource.options.items())
+        if key not in {"parent", "dependsOn"}
+    }
+    direct = [key for key in _direct(resource) if key != group.key]
+    after = sorted(
+        _short(key) for key in direct if not any(key in needed[other] for other in direct)
+    )
+    return told | ({"options": options} if options else {}) | ({"after": after} if after else {})
+
+
+def _rule(rule: Mapping[str, Any]) -> str:
+    ports = rule.get("destinationPortRanges") or [rule.get("destinationPortRange")]
+    return (
+        f"{rule['direction']} {rule['priority']} {rule['access']} {rule['protocol']} "
+        f"{rule['sourceAddressPrefix']} -> {rule['destinationAddressPrefix']} "
+        f"{','.join(map(str, ports))} ({rule['name']})"
+    )
+
+
+def _direct(resource: Resource) -> list[str]:
+    """Keys of the resources of Azure that one depends on."""
+    needed = resource.options.get("dependsOn", ())
+    return [key for key in needed if key.startswith("azure-native:")]
+
+
+def _short(type_or_key: str) -> str:
+    return type_or_key.removeprefix("azure-native:").replace("::", " ")
+
+
+def _lines(value: Any, indent: int, before: str = "", after: str = "") -> Iterator[str]:
+    """JSON in which what fits on a line is on one."""
+    pad = " " * indent
+    whole = json.dumps(value)
+    if not isinstance(value, dict | list) or not value:
+        yield f"{pad}{before}{whole}{after}"
+        return
+    if indent and len(f"{pad}{before}{whole}{after}") <= WIDTH:
+        yield f"{pad}{before}{whole}{after}"
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    parts = (
+        [(f"{json.dumps(key)}: ", inner) for key, inner in value.items()]
+        if isinstance(value, dict)
+        else [("", inner) for inner in value]
+    )
+    yield f"{pad}{before}{opening}"
+    for number, (name, inner) in enumerate(parts, 1):
+        yield from _lines(inner, indent + 2, name, "," if number < len(parts) else "")
+    yield f"{pad}{closing}{after}"
+
+
+def main() -> int:
+    """Write the snapshots of all stacks."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for stack in STACKS:
+        try:
+            text = snapshot(render(stack, {}))
+        except (PlatformError, pulumi.RunError, ValueError) as error:
+            print(f"error: {stack}: {error}", file=sys.stderr)
+            return 2
+        path = FOLDER / f"{stack}.json"
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The project's stacks, each rendered once in a run of the tests."""
+
+import json
+from functools import cache
+
+from infra.policies.posture import posture
+from infra.render import assign, configuration, render
+from infra.settings import load
+
+
+def rendered(stack, **overrides):
+    """The resources of a stack; a double underscore in a key stands for a dot."""
+    return _render(stack, json.dumps(_dotted(overrides), sort_keys=True))
+
+
+def posture_of(stack, **overrides):
+    """What the rules must know about the same stack."""
+    _, values = configuration(stack)
+    for key, value in _dotted(overrides).items():
+        values = assign(values, key, value)
+    return posture(load(values | {"stack": stack}))
+
+
+@cache
+def _render(stack, overrides):
+    return tuple(render(stack, json.loads(overrides)))
+
+
+def _dotted(overrides):
+    return {key.replace("__", "."): value for key, value in overrides.items()}
