@@ -7,6 +7,7 @@ RUN ?= runs/latest
 WHAT ?= loop
 IMAGES ?=
 INPUT ?=
+STACK ?= dev
 SEED ?= 0
 KILLS ?= 20
 DATA ?= data/images
@@ -14,6 +15,7 @@ DATA ?= data/images
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
 TRAINER := .venv-trainer/.ready
+INFRA_PYTHON := .venv/bin/python
 TRAINER_PYTHON := .venv-trainer/bin/python
 XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
@@ -26,7 +28,7 @@ COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-ur
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile test test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile render diagram costs test test-infra test-trainer test-fast lint format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,7 +69,22 @@ chaos: $(TRAINER) ## Kill, stop and freeze a training again and again: SEED=0 KI
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-test: $(TRAINER) ## Run all tests, two at a time (about 15 minutes on 2 cores)
+render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
+	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
+	@$(INFRA_PYTHON) -m infra.snapshot
+
+diagram: $(INFRA) ## Draw the platform from what it declares: STACK=dev
+	@$(INFRA_PYTHON) -m infra.diagram $(STACK) $(ARGS)
+
+costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=dev
+	@$(INFRA_PYTHON) -m infra.costs $(STACK) $(ARGS)
+
+test: test-infra test-trainer ## Run all tests (about 15 minutes on 2 cores)
+
+test-infra: $(INFRA) ## Run the tests of the platform
+	$(INFRA_PYTHON) -m pytest tests/infra $(ARGS)
+
+test-trainer: $(TRAINER) ## Run the tests of everything else, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
@@ -81,8 +98,9 @@ format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
 
-types: $(TRAINER) ## Check types
+types: $(TRAINER) $(INFRA) ## Check types
 	$(TRAINER_PYTHON) -m mypy
+	$(INFRA_PYTHON) -m mypy infra tests/infra
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
