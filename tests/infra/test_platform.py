@@ -93,7 +93,8 @@ def test_the_workspace_waits_for_the_roles_of_its_identity_on_everything_but_its
 
 
 @pytest.mark.parametrize(
-    ("cluster", "identity"), [("gpu", "training"), ("preparation", "preparation"), ("build", "build")]
+    ("cluster", "identity"),
+    [("gpu", "training"), ("preparation", "preparation"), ("build", "build")],
 )
 def test_a_cluster_waits_for_the_roles_of_its_jobs(cluster, identity):
     resources = rendered("dev")
