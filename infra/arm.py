@@ -1,4 +1,4 @@
-"""Identifiers that Azure Resource Manager gives to resources, as a pure function of their inputs."""
+"""Identifiers that Azure Resource Manager gives to resources, as a function of their inputs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,8 +34,12 @@ _PATHS = {
     ),
     "containerregistry:Registry": "Microsoft.ContainerRegistry/registries/{registryName}",
     "storage:StorageAccount": f"{_STORAGE}/{{accountName}}",
-    "storage:BlobServiceProperties": f"{_STORAGE}/{{accountName}}/blobServices/{{blobServicesName}}",
-    "storage:FileServiceProperties": f"{_STORAGE}/{{accountName}}/fileServices/{{fileServicesName}}",
+    "storage:BlobServiceProperties": (
+        f"{_STORAGE}/{{accountName}}/blobServices/{{blobServicesName}}"
+    ),
+    "storage:FileServiceProperties": (
+        f"{_STORAGE}/{{accountName}}/fileServices/{{fileServicesName}}"
+    ),
     "storage:BlobContainer": (
         f"{_STORAGE}/{{accountName}}/blobServices/default/containers/{{containerName}}"
     ),

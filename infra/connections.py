@@ -53,9 +53,7 @@ def declare(settings: Settings, place: Place, used: Services) -> Connections:
         network = Network(place, _network_args(settings, used))
         network_id = network.network.id
         subnets = dict(network.subnets)
-    names = needed(
-        monitor=settings.monitoring.private_link, certificate=wanted.certificate_zone
-    )
+    names = needed(monitor=settings.monitoring.private_link, certificate=wanted.certificate_zone)
     if wanted.existing_dns_zones is not None:
         zones = existing_zones(wanted.existing_dns_zones, names)
     else:
@@ -63,9 +61,7 @@ def declare(settings: Settings, place: Place, used: Services) -> Connections:
     return Connections(subnets, network, zones)
 
 
-def services(
-    place: Place, connections: Connections, used: Services
-) -> dict[str, PrivateEndpoint]:
+def services(place: Place, connections: Connections, used: Services) -> dict[str, PrivateEndpoint]:
     """Declare the endpoints of what the workspace is made of, by their short names."""
     wanted: dict[str, tuple[Kind, pulumi.Input[str]]] = {
         "vault": ("vault", used.vault.id),

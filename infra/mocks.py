@@ -10,7 +10,6 @@ from typing import Any
 
 import pulumi
 from pulumi.runtime import mocks
-from pulumi.runtime.proto import resource_pb2
 
 from infra import arm
 from infra.rendered import Resource
@@ -56,7 +55,7 @@ class Monitor(mocks.MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
         """Answer one registration."""
-        response = super().RegisterResource(request)
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
             inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
             found = Resource(
@@ -77,9 +76,7 @@ class Monitor(mocks.MockMonitor):
 
 def options(request: Any) -> dict[str, Any]:
     """What a registration asks of the engine; only what was set."""
-    hooks = {
-        descriptor.name: list(names) for descriptor, names in request.hooks.ListFields()
-    }
+    hooks = {descriptor.name: list(names) for descriptor, names in request.hooks.ListFields()}
     found = {
         "parent": _key(request.parent),
         "protect": request.protect,

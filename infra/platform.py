@@ -12,8 +12,8 @@ import pulumi
 from pulumi_azure_native import authorization, resources
 
 from infra import connections, exported, observed, services
-from infra.components.access import Access, Scopes, WorkspaceAccess
 from infra.catalog import sizes
+from infra.components.access import Access, Scopes, WorkspaceAccess
 from infra.components.base import Place
 from infra.components.compute import ClusterArgs, Clusters
 from infra.components.datastores import Datastores

@@ -11,15 +11,17 @@ import json
 import runpy
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pulumi
-import yaml
+import yaml  # type: ignore[import-untyped]
 from pulumi.runtime import settings as engine
+from pulumi.runtime.stack import Stack
 
 from infra.errors import PlatformError
 from infra.mocks import Monitor
@@ -61,19 +63,38 @@ def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
         values = assign(values, key, value)
     pulumi.runtime.set_all_config({f"{project}:{key}": encode(v) for key, v in values.items()})
     monitor = Monitor()
-    engine.set_root_resource(None)
+    # Each run has a stack of its own, which `set_mocks` makes when there is none.
+    engine.ROOT.set(None)
     pulumi.runtime.set_mocks(monitor.mocks, project, stack, preview=False, monitor=monitor)
+    # The SDK speaks to an engine's hooks over the network; here the monitor is all there is.
     engine.SETTINGS.callbacks = monitor
+    with _no_collection():
+        exported = _program()
+    return Rendered(monitor.recorded, exported["platform"], monitor.hooks)
+
+
+def _program() -> dict[str, Any]:
+    """Run the program, and wait until all that it declared is registered."""
     exported: dict[str, Any] = {}
 
-    @pulumi.runtime.test
-    def program() -> pulumi.Output[None]:
+    def declare() -> pulumi.Output[None]:
         runpy.run_path(str(PROGRAM), run_name="__main__")
-        outputs = engine.get_root_resource().outputs
-        return pulumi.Output.all(**outputs).apply(exported.update)
+        root = engine.get_root_resource()
+        assert isinstance(root, Stack)
+        return pulumi.Output.all(**root.outputs).apply(exported.update)
 
-    program()
-    return Rendered(monitor.recorded, exported["platform"], monitor.hooks)
+    pulumi.runtime.test(declare)()  # type: ignore[no-untyped-call]
+    return exported
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Two thirds of the time would go into looking for garbage among the SDK's many classes."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def configuration(stack: str) -> tuple[str, dict[str, Any]]:
@@ -123,8 +144,6 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     output = options.output or ROOT / "build" / f"{options.stack}.resources.json"
     begun = time.perf_counter()
-    # A third of the time would go into looking for garbage among the SDK's thousands of classes.
-    gc.disable()
     try:
         resources = render(options.stack, _changes(options.changes))
     except (PlatformError, pulumi.RunError, ValueError) as error:

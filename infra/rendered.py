@@ -43,7 +43,7 @@ class Resource:
 
 
 def to_json(resources: Iterable[Resource]) -> str:
-    """The resources as a JSON list, ordered by type and name, so that equal stacks are equal text."""
+    """The resources as a JSON list by type and name, so that equal stacks are equal text."""
     rows = [
         {
             "type": resource.type,

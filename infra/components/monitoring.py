@@ -74,7 +74,6 @@ class Monitoring(Component):
             opts=self.own(protect=place.protected),
         )
 
-
     def _insights(self, place: Place, args: MonitoringArgs) -> applicationinsights.Component:
         access = applicationinsights.PublicNetworkAccessType
         return applicationinsights.Component(

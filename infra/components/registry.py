@@ -34,7 +34,8 @@ class Registry(Component):
     """A Premium registry without an administrator and without a public side.
 
     Only Premium has private endpoints. With the public side off no list of addresses is asked;
-    trusted services may pass, as Azure Machine Learning's own do. Quarantine is off: it would hide every image that was not released by hand.
+    trusted services may pass, as Azure Machine Learning's own do. Quarantine is off: it would hide
+    every image that was not released by hand.
     """
 
     def __init__(

@@ -43,9 +43,7 @@ class Vault(Component):
             location=place.region,
             properties=keyvault.VaultPropertiesArgs(
                 tenant_id=place.tenant,
-                sku=keyvault.SkuArgs(
-                    family=keyvault.SkuFamily.A, name=keyvault.SkuName.STANDARD
-                ),
+                sku=keyvault.SkuArgs(family=keyvault.SkuFamily.A, name=keyvault.SkuName.STANDARD),
                 enable_rbac_authorization=True,
                 enable_soft_delete=True,
                 soft_delete_retention_in_days=args.deleted_days,

@@ -4,13 +4,18 @@ import json
 from functools import cache
 
 from infra.policies.posture import posture
-from infra.render import assign, configuration, render
+from infra.render import assign, configuration, run
 from infra.settings import load
 
 
 def rendered(stack, **overrides):
     """The resources of a stack; a double underscore in a key stands for a dot."""
-    return _render(stack, json.dumps(_dotted(overrides), sort_keys=True))
+    return tuple(ran(stack, **overrides).resources)
+
+
+def ran(stack, **overrides):
+    """As `rendered`, with what the stack exports and the hooks that it would have called."""
+    return _run(stack, json.dumps(_dotted(overrides), sort_keys=True))
 
 
 def posture_of(stack, **overrides):
@@ -22,8 +27,8 @@ def posture_of(stack, **overrides):
 
 
 @cache
-def _render(stack, overrides):
-    return tuple(render(stack, json.loads(overrides)))
+def _run(stack, overrides):
+    return run(stack, json.loads(overrides))
 
 
 def _dotted(overrides):

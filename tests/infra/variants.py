@@ -34,9 +34,7 @@ OPTIONS = {
     "allowlisted": {"profile": "allowlisted", "allowed_addresses": ["52.174.12.7", "40.68.0.0/24"]},
     "customer-managed keys": KEYS,
     "monitor private link": {"monitoring.private_link": True},
-    "dedicated twin": {
-        "clusters.gpu_dedicated": {"size": "Standard_ND40rs_v2", "max_nodes": 1}
-    },
+    "dedicated twin": {"clusters.gpu_dedicated": {"size": "Standard_ND40rs_v2", "max_nodes": 1}},
     "jump subnet": {"network.jump_subnet": True},
     "peered": {"network.peer_with": [VNET], "network.peer_address_spaces": ["10.0.0.0/16"]},
     "certificate zone": {"network.certificate_zone": True},
