@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-import yaml  # type: ignore[import-untyped]
+import yaml
 from pulumi.runtime import settings as engine
 from pulumi.runtime.stack import Stack
 

@@ -71,7 +71,7 @@ OPTIONS = {
     | KEYS,
 }
 
-LOWEST = {"subscription.low_priority_cores": None, "subscription.sizes": []}
+LOWEST: dict[str, object] = {"subscription.low_priority_cores": None, "subscription.sizes": []}
 SIZES = {
     size.name: {"clusters.gpu.size": size.name, "clusters.gpu.max_nodes": 1} | LOWEST
     for size in sizes.deployable(gpu=True)
