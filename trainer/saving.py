@@ -79,6 +79,11 @@ class Saver:
         minutes = self._config.every_minutes
         return bool(self._writer and minutes and self._clock() - self._since >= 60.0 * minutes)
 
+    @property
+    def urgent(self) -> bool:
+        """Whether training is to pause after the running step: to be saved, or to hear of an error."""
+        return self.late or bool(self._writer and self._writer.failed)
+
     def due(self, step: int, epoch: int | None) -> bool:
         """Whether to save now.
 

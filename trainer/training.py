@@ -236,7 +236,7 @@ class Training:
 
     def _tick(self, step: int) -> None:
         self._watchdog.beat(step, arrived=self._loop.arrived)
-        if self._saver.late:
+        if self._saver.urgent:
             self._loop.request_pause()
         self._reporter.console.progress(step)
 

@@ -86,7 +86,7 @@ def test_by_the_clock_so_many_minutes_after_the_save_before(begin, clock, variab
     saver = begin(every_minutes=2.0)
     for now, due in ((119.0, False), (120.0, True), (500.0, True)):
         clock.now = now
-        assert (saver.late, saver.due(7, None)) == (due, due)
+        assert (saver.late, saver.urgent, saver.due(7, None)) == (due, due, due)
     saver.save(7, variables, {})
     clock.now = 619.0
     assert not saver.late
@@ -189,5 +189,7 @@ def test_an_error_in_the_background_is_told_at_the_next_step(begin, files, varia
     saver._writer._changed.acquire()
     saver._writer._changed.wait_for(lambda: not saver._writer._writing, 60)
     saver._writer._changed.release()
+    assert saver.urgent
+    assert not saver.late
     with pytest.raises(CheckpointError, match="step 5 cannot be saved"):
         saver.landed()

@@ -126,6 +126,11 @@ class CheckpointWriter:
             self.wait()
         return self._newest == step
 
+    @property
+    def failed(self) -> bool:
+        """Whether the next call raises an error."""
+        return self._error is not None
+
     def check(self) -> list[Saved]:
         """What has reached the disk since the last call; also tells of errors, see `save`."""
         self._raise()
