@@ -81,7 +81,7 @@ class Saver:
 
     @property
     def urgent(self) -> bool:
-        """Whether training is to pause after the running step: to be saved, or to hear of an error."""
+        """Whether to pause after the running step: to be saved, or to hear of an error."""
         return self.late or bool(self._writer and self._writer.failed)
 
     def due(self, step: int, epoch: int | None) -> bool:
