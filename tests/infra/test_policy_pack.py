@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +52,7 @@ def engine():
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield analyzer_pb2_grpc.AnalyzerStub(channel)
     finally:
-        process.send_signal(signal.SIGINT)
+        process.kill()
         process.wait(timeout=20)
         process.stdout.close()
 
