@@ -137,7 +137,7 @@ $(TRAINER): locks/trainer.txt pyproject.toml | $(UV)
 $(INFRA): locks/infra.txt | $(UV)
 	@echo "Installing Pulumi and the Azure SDK into .venv (about a minute)"
 	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
-	@VIRTUAL_ENV=.venv $(UV) pip sync --require-hashes locks/infra.txt
+	@VIRTUAL_ENV=.venv $(UV) pip sync --compile-bytecode --require-hashes locks/infra.txt
 	@touch $@
 
 $(XPROF): locks/profile.txt | $(UV)
