@@ -79,7 +79,7 @@ diagram: $(INFRA) ## Draw the platform from what it declares: STACK=dev
 costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=dev
 	@$(INFRA_PYTHON) -m infra.costs $(STACK) $(ARGS)
 
-test: test-infra test-trainer ## Run all tests (about 15 minutes on 2 cores)
+test: test-infra test-trainer ## Run all tests (about 18 minutes on 2 cores)
 
 test-infra: $(INFRA) ## Run the tests of the platform
 	$(INFRA_PYTHON) -m pytest tests/infra $(ARGS)
