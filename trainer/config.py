@@ -247,8 +247,8 @@ class LogConfig:
     """Steps between two lines of metrics."""
 
     tensorboard_dir: str | None = None
-    """Folder for TensorBoard; none is tblogs in the run folder, and outputs/tblogs inside an
-    Azure ML job, which uploads it while the job runs."""
+    """Folder for TensorBoard, with a folder for each run in it; none is tblogs in the run folder,
+    and outputs/tblogs inside an Azure ML job, which uploads it while the job runs."""
 
     report: bool = True
     """Write report.html, a page of curves, mistakes and facts, when the run ends or stops."""

@@ -125,15 +125,13 @@ class Reporter:
 
     @property
     def _tensorboard(self) -> Path:
-        """The folder with one for each attempt's curves."""
+        """The folder with one for each attempt's curves; this run's alone, as it may be rewound."""
         place = self._config.log.tensorboard_dir
         if place is not None:
-            return Path(place)
-        return (
-            Path("outputs/tblogs")
-            if "AZUREML_RUN_ID" in os.environ
-            else self._folder.path / "tblogs"
-        )
+            return Path(place) / self._folder.path.name
+        if "AZUREML_RUN_ID" in os.environ:
+            return Path("outputs/tblogs")
+        return self._folder.path / "tblogs"
 
     def predictions(
         self,

@@ -1,0 +1,40 @@
+"""Where a run's figures go."""
+
+from dataclasses import replace
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from trainer.config import LogConfig
+from trainer.plan import make_plan
+from trainer.presets import PRESETS
+from trainer.reporter import Reporter
+from trainer.run import RunFolder
+
+
+def open_run(tmp_path, name, step):
+    log = LogConfig(tensorboard_dir=str(tmp_path / "shared"), report=False)
+    config = replace(PRESETS["digits"], name=name, log=log)
+    folder = RunFolder(tmp_path / "runs" / name)
+    reporter = Reporter(config, make_plan(config, 2, 1437), folder, chief=True)
+    reporter.open(step, "version")
+    return reporter
+
+
+def steps(folder):
+    seen = EventAccumulator(str(folder), purge_orphaned_data=False)
+    seen.Reload()
+    return [point.step for point in seen.Scalars("train/loss")]
+
+
+def test_a_run_that_goes_back_leaves_the_curves_of_others_in_a_shared_folder(tmp_path):
+    for name in ("first", "second"):
+        reporter = open_run(tmp_path, name, 0)
+        for step in (5, 10, 15):
+            reporter.training(step, {"loss": float(step)})
+        reporter.close()
+    again = open_run(tmp_path, "second", 10)
+    again.training(15, {"loss": 0.5})
+    again.close()
+    assert steps(tmp_path / "shared" / "first" / "attempt-1") == [5, 10, 15]
+    assert steps(tmp_path / "shared" / "second" / "attempt-1") == [5, 10]
+    assert steps(tmp_path / "shared" / "second" / "attempt-2") == [15]
