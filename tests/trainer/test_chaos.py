@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.chaos import PHASES, SIGNALS, TARGETS, Blow, Struck, chaos, plan, table
+from benchmarks.chaos import PHASES, SIGNALS, TARGETS, Blow, Struck, chaos, finish, plan, table
 from tests.trainer.command import TINY, metrics
 
 
@@ -34,6 +34,26 @@ def test_the_table_says_what_was_done_and_how_long_it_took():
         *("1", "SIGKILL", "rank 1", "save", "30", "went on", "21", "11.2"),
     ]
     assert "ended with 143" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "again", "last"), [((0,), 0, 0), ((143, 143, 0), 2, 0), ((143, 1, 0), 1, 1)]
+)
+def test_what_a_signal_has_stopped_in_the_end_is_given_again_but_not_what_failed(
+    statuses, again, last
+):
+    class Run:
+        left, started = list(statuses), 0
+
+        def wait(self, _):
+            return self.left.pop(0)
+
+        def again(self):
+            self.started += 1
+
+    run = Run()
+    assert finish(run) == last
+    assert run.started == again
 
 
 @pytest.mark.slow
