@@ -225,8 +225,8 @@ def chaos(
 
 
 def finish(victim: Victim) -> int:
-    """Give the command again as long as it ends because it was asked to: a rank that gets SIGTERM in
-    its start-up takes one step before it stops, which counts as resumed.
+    """Give the command again as long as it ends because it was asked to: a rank that gets SIGTERM
+    in its start-up takes one step before it stops, which counts as resumed.
 
     Returns:
         The exit status of the last.
