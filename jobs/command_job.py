@@ -22,6 +22,7 @@ from azure.ai.ml.entities import (
     VsCodeJobService,
 )
 
+from jobs.errors import SnapshotError
 from jobs.spec import JobSpec, Services
 
 _Service = (
@@ -74,7 +75,13 @@ def command_job(spec: JobSpec, code: Path) -> CommandJob:
 
 
 def to_yaml(spec: JobSpec, code: Path) -> str:
-    """The job as a file for `az ml job create --file`; see `command_job` for the arguments."""
+    """The job as a file for `az ml job create --file`; see `command_job` for the arguments.
+
+    Raises:
+        SnapshotError: the folder is not there; the SDK would take its name for that of an asset.
+    """
+    if not code.is_dir():
+        raise SnapshotError(f"{code}: is not a folder, so there is no code to run")
     text = io.StringIO()
     command_job(spec, code).dump(text)
     return f"$schema: {SCHEMA}\n{text.getvalue().rstrip()}\n"
