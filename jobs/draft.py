@@ -16,6 +16,9 @@ DATA_INPUT: Final = "data"
 _PINNED_MEMORY: Final = "--ulimit memlock=-1"
 """InfiniBand's transfers need memory that stays in place, more than a container's default of it."""
 
+_SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
+"""What takes longer hangs, and would cost its nodes until someone looks."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -57,8 +60,8 @@ class Draft:
         """On a node: one a GPU."""
         return self.cluster.gpus_per_node or self.options.cpu_processes
 
-    def read(self, datastore: Datastore) -> None:
-        """Let the job read the data set that the options name."""
+    def read(self, datastore: Datastore) -> bool:
+        """Let the job read the data set that the options name, and say whether they name one."""
         data = self.options.data
         if data.asset is not None:
             uri, name = f"azureml:{data.asset}", data.asset
@@ -72,10 +75,11 @@ class Draft:
             self.problems.append(
                 "--data.asset: name the data set, as NAME:VERSION, or its folder by --data.path"
             )
-            return
+            return False
         self.inputs[DATA_INPUT] = Folder(uri, data.mode)
         self.variables |= variables.of_data(data)
         self.tags["data"] = name
+        return True
 
     def spec(self, command: str, processes: int | None) -> JobSpec:
         """Finish.
@@ -87,8 +91,9 @@ class Draft:
         asked, wrong = variables.read(options.variables)
         self.problems += wrong
         self._check_platform()
-        limit = LIFETIME_HOURS[cluster.priority]
-        hours = limit if options.timeout_hours is None else options.timeout_hours
+        hours = options.timeout_hours
+        if hours is None:
+            hours = _SHORT_HOURS.get(self.kind, LIFETIME_HOURS[cluster.priority])
         gpus = cluster.gpus_per_node > 0
         try:
             spec = JobSpec(
@@ -96,7 +101,7 @@ class Draft:
                 name=attempt.name,
                 run=attempt.run,
                 display_name=f"{attempt.run}, attempt {attempt.number}",
-                experiment=options.experiment,
+                experiment=options.experiment or self.kind,
                 description=self._description(processes),
                 command=command,
                 environment=self.source.gpu_environment if gpus else self.source.cpu_environment,

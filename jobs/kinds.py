@@ -143,8 +143,8 @@ def _training(draft: Draft, config: TrainConfig) -> JobSpec:
     named = draft.options.data.asset or draft.options.data.path
     data = config.data
     if data.source == "tfrecords":
-        draft.read(draft.outputs.datastores.prepared)
-        data = replace(data, dir=_DATA)
+        if draft.read(draft.outputs.datastores.prepared):
+            data = replace(data, dir=_DATA)
     else:
         draft.tags["data"] = data.source
         if named:

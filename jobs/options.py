@@ -99,12 +99,12 @@ class JobOptions:
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes on a node without GPUs."""
 
-    experiment: str = "resnet"
-    """What the workspace lists the run under."""
+    experiment: str | None = None
+    """What the workspace lists the run under; none is the kind of job."""
 
     timeout_hours: Annotated[float | None, Bounds(above=0)] = None
-    """When Azure cancels an attempt that is still running; none is as long as it lets a job live: 7
-    days on LowPriority nodes, 21 on dedicated ones."""
+    """When Azure cancels an attempt that is still running; none is as long as it lets a job live (7
+    days on LowPriority nodes, 21 on dedicated ones), and 2 hours for a smoke test or a check."""
 
     shm_size: str = "64g"
     """Shared memory of the container on a GPU node, through which processes of a node and NCCL
@@ -146,7 +146,7 @@ class PreparationOptions:
 def _contradictions(options: JobOptions) -> list[str]:
     data, resubmit, key = options.data, options.resubmit, options.services.ssh_public_key
     found = []
-    if not re.fullmatch(NAME, options.experiment):
+    if options.experiment is not None and not re.fullmatch(NAME, options.experiment):
         found.append(
             f"--experiment: {options.experiment!r} must be letters, digits, '_' and '-', the first"
             " a letter or digit"
