@@ -34,8 +34,11 @@ def platform(
         endpoint = f"https://{account}.blob.core.windows.net"
         return outputs.Datastore(names.datastore(container), account, endpoint, container, role)
 
-    private = profile == "private"
-    public = () if private else ("workspace", "default_storage", "data_storage")
+    access = outputs.Access("private", (), ())
+    if profile == "allowlisted":
+        access = outputs.Access(
+            "allowlisted", ("20.103.0.0/24",), ("workspace", "default_storage", "data_storage")
+        )
     return PlatformOutputs(
         tenant_id=guid(1),
         subscription_id=guid(2),
@@ -61,5 +64,5 @@ def platform(
         identities=outputs.Identities(guid(3), guid(4), guid(5), guid(6)),
         registry_login_server=f"{names.registry}.azurecr.io",
         vault_uri=f"https://{names.vault}.vault.azure.net/",
-        access=outputs.Access(profile, () if private else ("20.103.0.0/24",), public),
+        access=access,
     )

@@ -115,7 +115,7 @@ def test_the_trainer_reads_the_command_as_it_was_meant():
     pytest.importorskip("tyro")
     from trainer.cli import parse_train
 
-    config = replace(TRAINING, epochs=3, log=LogConfig(every_steps=7))
+    config = replace(TRAINING, epochs=30, log=LogConfig(every_steps=7))
     words = shlex.split(training(config).command)
     read = parse_train(words[4:])
     placed = replace(
