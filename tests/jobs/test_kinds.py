@@ -300,7 +300,7 @@ def test_jobs_know_of_the_other_worlds_only_what_is_pure():
 
 PURE = [
     "draft", "environment", "errors", "kinds", "options", "program", "runkey", "snapshot", "spec",
-    "supervise", "variables",
+    "supervise", "variables", "verdict",
 ]  # fmt: skip
 
 
