@@ -8,6 +8,7 @@ submission.
 
 import io
 from pathlib import Path
+from typing import TypeAlias
 
 from azure.ai.ml import Input, MpiDistribution, Output
 from azure.ai.ml.entities import (
@@ -25,7 +26,7 @@ from azure.ai.ml.entities import (
 from jobs.errors import SnapshotError
 from jobs.spec import JobSpec, Services
 
-_Service = (
+_Service: TypeAlias = (
     JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService
 )
 """What the SDK takes."""

@@ -140,7 +140,7 @@ class Draft:
             self.notes.append(
                 f"{cluster.size} has no InfiniBand, so gradients cross the nodes by Ethernet"
             )
-        if cluster.priority == "LowPriority":
+        if cluster.priority == "LowPriority" and self.kind != "check":
             self.notes.append(
                 "nodes of LowPriority may be taken back at any time, and a job lives 7 days at"
                 " most; a run that is followed with --supervise goes on as a new attempt"

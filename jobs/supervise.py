@@ -25,7 +25,8 @@ from trainer.errors import (
 from trainer.stop import STOP_SIGNALS
 
 Status = Literal["Completed", "Failed", "Canceled"]
-"""In which a job of Azure ML can end."""
+"""In which a job of Azure ML has ended. NotResponding is none of them, although the SDK counts it
+among both: a job that sends no heartbeat may still train."""
 
 FAILED: Final = TrainerError.exit_code
 CANCELED: Final = 20

@@ -146,12 +146,12 @@ def _sum(communicator: Communicator, size: int, rounds: int) -> dict[str, Any]:
     """Time of one sum: the median of the rounds, on the rank where it took longest."""
     buffer, extra = tf.ones([size // 4]), tf.zeros([1])
 
-    @tf.function(autograph=False)
-    def exchange() -> Any:
+    def graph() -> Any:
         (summed,), _ = communicator.exchange([buffer], extra)
         # One number, so that the end is the end of the sum and not of a copy to the host.
         return summed[0]
 
+    exchange = tf.function(graph, autograph=False)
     times = []
     for number in range(rounds + 2):
         communicator.barrier()
