@@ -160,7 +160,6 @@ def _training(draft: Draft, config: TrainConfig) -> JobSpec:
         config,
         name=draft.attempt.run,
         runs_dir=_RUN,
-        resume="auto",
         data=data,
         log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
     )

@@ -270,7 +270,12 @@ def test_no_job_turns_infiniband_off(name):
 
 
 def test_a_variable_of_ones_own_comes_last():
-    assert training(variables=("NCCL_DEBUG=TRACE", "X=1")).variables["NCCL_DEBUG"] == "TRACE"
+    asked = JobOptions(nodes=4, variables=("NCCL_DEBUG=TRACE", "X=1"))
+    for spec in (
+        training(variables=asked.variables),
+        kinds.check(STACK, asked, FIRST, SOURCE),
+    ):
+        assert (spec.variables["NCCL_DEBUG"], spec.variables["X"]) == ("TRACE", "1")
 
 
 def test_a_preset_goes_by_its_name():

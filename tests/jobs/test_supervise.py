@@ -161,6 +161,12 @@ def test_only_a_trained_run_ends_with_status_0(history, options):
     assert done == (isinstance(decision, Stop) and decision.exit_code == 0)
 
 
+def test_pauses_double_up_to_the_longest():
+    options = ResubmitOptions(attempts=6, backoff_seconds=10, longest_backoff_seconds=60)
+    delays = [decide([PREEMPTED] * count, options, LENT).delay for count in range(1, 6)]
+    assert delays == [10, 20, 40, 60, 60]
+
+
 @given(choices)
 def test_pauses_never_get_shorter(options):
     delays = [
