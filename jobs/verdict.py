@@ -1,0 +1,111 @@
+"""What a cluster check has measured, in plain words. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.outputs import Cluster
+from jobs.errors import JobsError
+
+_MIB: Final = 1 << 20
+
+FIGURES: Final[Mapping[str, Mapping[int, float]]] = {
+    "Standard_ND40rs_v2": {
+        32 * _MIB: 14.3e9,
+        64 * _MIB: 15.1e9,
+        128 * _MIB: 15.7e9,
+        256 * _MIB: 16.0e9,
+    }
+}
+"""Bus bandwidth in bytes a second by size and buffer, NCCL's sum over 2 nodes (Azure,
+largescale-deep-learning, Environment/README.md)."""
+
+GOOD: Final = 0.8
+"""Part of the figure from which on a network is as it should be."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an expensive job may start."""
+
+    good: bool
+    lines: tuple[str, ...]
+
+
+def verdict(measured: Mapping[str, Any], cluster: Cluster) -> Verdict:
+    """Judge what `trainer.cluster_check` wrote.
+
+    Args:
+        measured: the object in its file.
+        cluster: where it ran.
+
+    Raises:
+        JobsError: the file is of another version of the check.
+    """
+    try:
+        nodes = int(measured["ranks"]) // int(measured["ranks_per_node"])
+        findings = [_ranks(measured, cluster), *_network(measured, cluster, nodes)]
+        lines = [*findings, *_reading(measured)]
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise JobsError(
+            f"the file of the check does not say what this version expects ({error!r}); run the"
+            " check again with this one"
+        ) from error
+    return Verdict(all(good for good, _ in lines), tuple(text for _, text in lines))
+
+
+def _ranks(measured: Mapping[str, Any], cluster: Cluster) -> tuple[bool, str]:
+    each = int(measured["ranks_per_node"])
+    wanted = cluster.gpus_per_node or each
+    text = f"{measured['ranks']} ranks, {each} a node"
+    gpus = measured["environment"].get("gpus", [])
+    if cluster.gpus_per_node and len(gpus) != measured["ranks"]:
+        return (
+            False,
+            f"{text}, of which {len(gpus)} see a GPU: the image or its driver is not right",
+        )
+    return each == wanted, text if each == wanted else f"{text}, where {wanted} were wanted"
+
+
+def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[tuple[bool, str]]:
+    largest = max(measured["sums"], key=lambda one: one["bytes"])
+    found = float(largest["bus_bytes_per_second"])
+    text = f"{found / 1e9:.1f} GB/s of bus bandwidth for {largest['bytes'] // _MIB} MiB"
+    if nodes == 1:
+        return [(True, f"one node: {text}, inside of it")]
+    lines = []
+    if cluster.infiniband:
+        seen = bool(measured["infiniband"])
+        lines.append(
+            (
+                seen,
+                "InfiniBand is there on all nodes"
+                if seen
+                else "InfiniBand is not there on all nodes, so gradients take the Ethernet",
+            )
+        )
+    wanted = FIGURES.get(cluster.size, {}).get(largest["bytes"])
+    if wanted is None:
+        return [*lines, (True, f"{nodes} nodes: {text}; no figure to compare with")]
+    part = found / wanted
+    return [
+        *lines,
+        (
+            part >= GOOD,
+            f"{nodes} nodes: {text}, {part:.0%} of the {wanted / 1e9:.1f} that Azure published for"
+            f" 2 nodes of {cluster.size}",
+        ),
+    ]
+
+
+def _reading(measured: Mapping[str, Any]) -> list[tuple[bool, str]]:
+    rates = [float(rate) for rate in measured["read_bytes_per_second"]]
+    if not rates:
+        return []
+    return [
+        (
+            True,
+            f"data: {min(rates) / 1e6:.0f} MB/s on the slowest of {len(rates)} nodes,"
+            f" {sum(rates) / 1e6:.0f} MB/s on all together",
+        )
+    ]

@@ -1,0 +1,68 @@
+"""Platforms as stacks export them, and jobs on them."""
+
+from infra import outputs
+from infra.naming import Names
+from infra.outputs import PlatformOutputs
+from jobs.draft import Source
+from jobs.runkey import Attempt
+
+SOURCE = Source("trainer-gpu:5f0c2f7e8a91b3d4", "trainer-cpu:0b7a6c5d4e3f2a1b", "c0ffee0123456789")
+FIRST = Attempt("resnet50-imagenet")
+
+
+def guid(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012x}"
+
+
+def platform(
+    *,
+    profile="private",
+    size="Standard_ND40rs_v2",
+    gpus=8,
+    infiniband=True,
+    max_nodes=16,
+    dedicated=False,
+    priority="LowPriority",
+) -> PlatformOutputs:
+    names = Names("hvd", "dev", "westeurope")
+
+    def cluster(role, size, gpus, infiniband, priority, nodes, identity):
+        name = names.cluster(role, size, priority)
+        return outputs.Cluster(name, size, gpus, infiniband, priority, nodes, guid(identity))
+
+    def store(container, account, role):
+        endpoint = f"https://{account}.blob.core.windows.net"
+        return outputs.Datastore(names.datastore(container), account, endpoint, container, role)
+
+    access = outputs.Access("private", (), ())
+    if profile == "allowlisted":
+        access = outputs.Access(
+            "allowlisted", ("20.103.0.0/24",), ("workspace", "default_storage", "data_storage")
+        )
+    return PlatformOutputs(
+        tenant_id=guid(1),
+        subscription_id=guid(2),
+        resource_group=names.resource_group,
+        region="westeurope",
+        stack="dev",
+        workspace=names.workspace,
+        clusters=outputs.Clusters(
+            gpu=cluster("gpu", size, gpus, infiniband, priority, max_nodes, 4),
+            preparation=cluster("preparation", "Standard_D16ads_v5", 0, False, "Dedicated", 4, 5),
+            build=cluster("build", "Standard_D4ads_v5", 0, False, "Dedicated", 1, 6),
+            gpu_dedicated=(
+                cluster("gpu-dedicated", size, gpus, infiniband, "Dedicated", 2, 4)
+                if dedicated
+                else None
+            ),
+        ),
+        datastores=outputs.Datastores(
+            raw=store("raw", names.data_storage, "read"),
+            prepared=store("prepared", names.data_storage, "read"),
+            results=store("results", names.default_storage, "write"),
+        ),
+        identities=outputs.Identities(guid(3), guid(4), guid(5), guid(6)),
+        registry_login_server=f"{names.registry}.azurecr.io",
+        vault_uri=f"https://{names.vault}.vault.azure.net/",
+        access=access,
+    )

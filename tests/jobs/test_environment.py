@@ -1,0 +1,71 @@
+"""Images are built anew when what they are built from has changed, and only then."""
+
+import re
+
+import pytest
+
+from jobs.environment import LOCK, build_context
+from jobs.errors import SnapshotError
+from jobs.options import ASSET
+
+
+@pytest.fixture
+def repository(tmp_path):
+    for image in ("gpu", "cpu"):
+        folder = tmp_path / "environments" / image
+        folder.mkdir(parents=True)
+        (folder / "Dockerfile").write_text(f"FROM {image}\n")
+        (folder / "README.md").write_text("notes\n")
+        (tmp_path / "locks").mkdir(exist_ok=True)
+        (tmp_path / "locks" / f"{image}.txt").write_text("numpy==2.0.2\n")
+    return tmp_path
+
+
+def version(repository, image="gpu"):
+    return build_context(repository, image).version
+
+
+def test_notes_and_caches_are_no_change(repository):
+    before = version(repository)
+    folder = repository / "environments" / "gpu"
+    (folder / "README.md").write_text("other notes\n")
+    (folder / ".swp").write_text("x")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "a.pyc").write_text("x")
+    (repository / "environments" / "cpu" / "Dockerfile").write_text("FROM other\n")
+    assert version(repository) == before
+
+
+@pytest.mark.parametrize(
+    "file", ["environments/gpu/Dockerfile", "locks/gpu.txt", "environments/gpu/new/file"]
+)
+def test_what_the_build_reads_is_a_change(repository, file):
+    before = version(repository)
+    (repository / file).parent.mkdir(exist_ok=True)
+    (repository / file).write_text("changed\n")
+    assert version(repository) != before
+
+
+def test_the_context_is_written_with_its_lock_and_without_notes(repository, tmp_path):
+    build_context(repository, "gpu").write(tmp_path / "context")
+    found = {p.name: p.read_text() for p in (tmp_path / "context").iterdir()}
+    assert found == {"Dockerfile": "FROM gpu\n", LOCK: "numpy==2.0.2\n"}
+
+
+def test_the_reference_is_one_that_a_job_can_name(repository):
+    context = build_context(repository, "cpu")
+    assert re.fullmatch(ASSET, context.reference)
+    assert context.reference == f"trainer-cpu:{version(repository, 'cpu')}"
+
+
+@pytest.mark.parametrize("file", ["environments/gpu/Dockerfile", "locks/gpu.txt"])
+def test_a_missing_part_is_named(repository, file):
+    (repository / file).unlink()
+    with pytest.raises(SnapshotError, match=f"{file}: is missing"):
+        build_context(repository, "gpu")
+
+
+def test_a_second_lock_is_refused(repository):
+    (repository / "environments" / "gpu" / LOCK).write_text("numpy==1.0\n")
+    with pytest.raises(SnapshotError, match="delete this file"):
+        build_context(repository, "gpu")

@@ -1,0 +1,78 @@
+"""A look at a cluster before it trains."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from trainer.cluster_check import adapters, bus_bandwidth, read_rate
+from trainer.distributed import rendezvous
+from trainer.errors import DataError
+from trainer.launch import rank_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = ["--sizes-mib", "1", "2", "--rounds", "1", "--read-seconds", "0.1"]
+
+
+def check(ranks, *args):
+    """Exit statuses of all ranks and what they have printed."""
+    with rendezvous() as port:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "trainer.cluster_check", *SHORT, *args],
+                env=rank_environment(os.environ, rank, ranks, port), cwd=ROOT,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            for rank in range(ranks)
+        ]  # fmt: skip
+        ended = [process.communicate(timeout=120) for process in processes]
+    return [process.returncode for process in processes], ended
+
+
+@pytest.mark.slow
+def test_two_ranks_sum_read_and_tell_once(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "shard").write_bytes(bytes(3_000_000))
+    output = tmp_path / "outputs" / "check.json"
+    statuses, printed = check(2, "--data", str(tmp_path / "data"), "--output", str(output))
+    assert statuses == [0, 0], printed
+    found = json.loads(output.read_text())
+    assert json.loads(printed[0][0]) == found
+    assert printed[1][0] == ""
+    assert (found["ranks"], found["ranks_per_node"], len(found["nodes"])) == (2, 2, 1)
+    assert [one["bytes"] for one in found["sums"]] == [1 << 20, 2 << 20]
+    assert all(one["seconds"] > 0 and one["bus_bytes_per_second"] > 0 for one in found["sums"])
+    assert len(found["read_bytes_per_second"]) == 1
+
+
+@pytest.mark.slow
+def test_data_that_are_not_there_end_every_rank(tmp_path):
+    statuses, printed = check(2, "--data", str(tmp_path / "missing"))
+    assert statuses == [DataError.exit_code] * 2
+    assert all("missing: holds nothing to read" in errors for _, errors in printed)
+
+
+def test_the_bandwidth_of_the_bus_is_that_of_nvidias_tests():
+    # 16 GPUs, 128 MiB in 16.06 ms: 15.7 GB/s (Azure/largescale-deep-learning, Environment).
+    assert bus_bandwidth(128 << 20, 16.06e-3, 16) == pytest.approx(15.7e9, rel=0.005)
+
+
+def test_adapters_are_named_where_there_are_any(tmp_path):
+    (tmp_path / "mlx5_0").mkdir()
+    assert adapters(tmp_path) == ["mlx5_0"]
+    assert adapters(tmp_path / "missing") == []
+
+
+def test_reading_ends_with_the_files_or_with_the_time(tmp_path):
+    (tmp_path / "a").write_bytes(bytes(1000))
+    (tmp_path / "empty").write_bytes(b"")
+    assert read_rate(tmp_path, seconds=60) > 0
+    assert read_rate(tmp_path, seconds=1e-9, rank=1, ranks=2) > 0
+    (tmp_path / "a").unlink()
+    with pytest.raises(DataError, match="nothing to read"):
+        read_rate(tmp_path, seconds=1)
