@@ -22,7 +22,7 @@ XPROF := .tools/xprof/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # A lock each, of one or several groups of pyproject.toml; the first gives its name.
-LOCKS := trainer+dev+photos infra+dev profile
+LOCKS := trainer+dev+photos infra+rehearsal+dev profile
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
