@@ -1,9 +1,34 @@
 """`python -m trainer`: the command line, see `trainer.cli`."""
 
+import atexit
 import faulthandler
 import os
 import signal
 import sys
+
+status: int | None = None
+"""What the command has ended with."""
+
+
+def leave() -> None:
+    """End here, once everything that Python ends itself has ended.
+
+    TensorFlow's own threads now and then wait for one another for ever while the interpreter is
+    taken apart, and a command that has told its result must not fail by that.
+    """
+    if status is None:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        # Who listened is gone; Python says so in its own way.
+        return
+    os._exit(status)
+
+
+# What is registered first is called last, after what libraries register when they are imported.
+atexit.register(leave)
 
 can_dump = sys.stderr is not None
 if can_dump:
@@ -18,11 +43,12 @@ if "TRAINER_LAUNCHER_PID" in os.environ:
 from trainer.cli import main
 
 END_SECONDS = 60
-"""Time that Python gets to end, with all that libraries do then; a hang there is a hang as well."""
+"""Time that libraries get to end what they have begun; a hang there is a hang as well."""
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        status = main()
+        sys.exit(status)
     finally:
         if can_dump:
             faulthandler.dump_traceback_later(END_SECONDS, exit=True)

@@ -4,13 +4,14 @@ The functions live in `tests.trainer.scenarios`; arguments and results travel as
 so that a test can compare arrays to the bit.
 """
 
+import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from trainer.distributed import rendezvous
 from trainer.launch import rank_environment
 
 TIMEOUT = 120
-QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1"}
 ROOT = Path(__file__).resolve().parents[2]
+
+# Importing TensorFlow takes seconds of processor time; every rank is forked from one that has.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["tests.trainer.loaded"])
 
 
 def run_world(
@@ -44,57 +48,55 @@ def run_world(
         (Path(scratch) / "args").write_bytes(pickle.dumps(args))
         processes = []
         for rank in range(ranks):
-            env = dict(os.environ)
-            if ranks > 1:
-                env = rank_environment(env, rank, ranks, port)
-            env |= {**QUIET, **(overrides[rank] if overrides else {})}
-            command = [
-                sys.executable,
-                "-m",
-                "tests.trainer.world",
-                scenario.__name__,
-                scratch,
-                str(rank),
-            ]
-            processes.append(
-                subprocess.Popen(
-                    [*(prefixes[rank] if prefixes else ()), *command],
-                    env=env,
-                    cwd=ROOT,
-                    stdout=(Path(scratch) / f"log{rank}").open("w"),
-                    stderr=subprocess.STDOUT,
-                )
-            )
+            env = rank_environment({}, rank, ranks, port) if ranks > 1 else {}
+            env |= overrides[rank] if overrides else {}
+            prefix = prefixes[rank] if prefixes else ()
+            given = (scenario.__name__, scratch, str(rank))
+            processes.append(FORKED.Process(target=_begin, args=(env, prefix, given)))
+            processes[-1].start()
         try:
             _wait(processes)
         finally:
             for process in processes:
                 process.kill()
         for rank, process in enumerate(processes):
-            status, log = process.wait(), (Path(scratch) / f"log{rank}").read_text()
+            process.join()
+            status, log = process.exitcode, (Path(scratch) / f"log{rank}").read_text()
             assert status == 0, f"rank {rank} ended with {status}:\n{log}"
         return [pickle.loads((Path(scratch) / f"{rank}").read_bytes()) for rank in range(ranks)]
 
 
-def _wait(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+def _wait(processes: Sequence[BaseProcess]) -> None:
     """Until all have ended, one has failed, or time is up."""
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
-        statuses = [process.poll() for process in processes]
+        statuses = [process.exitcode for process in processes]
         if None not in statuses or any(statuses):
             return
         time.sleep(0.05)
 
 
-def main() -> None:
-    """Be one rank."""
+def _begin(env: Mapping[str, str], prefix: Sequence[str], given: tuple[str, str, str]) -> None:
+    """Become one rank, in a process that has loaded everything and has not used it."""
+    os.environ.update(env)
+    _, scratch, rank = given
+    log = os.open(Path(scratch) / f"log{rank}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if prefix:
+        command = [*prefix, sys.executable, "-m", "tests.trainer.world", *given]
+        os.chdir(ROOT)
+        os.execvp(command[0], command)
+    _run(*given)
+
+
+def _run(name: str, scratch: str, rank: str) -> None:
     from tests.trainer import scenarios
 
-    name, scratch, rank = sys.argv[1:]
     args = pickle.loads((Path(scratch) / "args").read_bytes())
     result = getattr(scenarios, name)(*args)
     (Path(scratch) / rank).write_bytes(pickle.dumps(result))
 
 
 if __name__ == "__main__":
-    main()
+    _run(*sys.argv[1:])
