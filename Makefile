@@ -7,10 +7,15 @@ RUN ?= runs/latest
 WHAT ?= loop
 IMAGES ?=
 INPUT ?=
-STACK ?= dev
 SEED ?= 0
 KILLS ?= 20
 DATA ?= data/images
+NODES ?=
+YES ?=
+
+# Only a stack that was named sends a training away.
+NAMED_STACK := $(filter command environment,$(firstword $(origin STACK)))
+STACK ?= dev
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -19,6 +24,7 @@ INFRA_PYTHON := .venv/bin/python
 TRAINER_PYTHON := .venv-trainer/bin/python
 XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
+AZURITE := .tools/azurite/.ready
 HADOLINT := .tools/hadolint
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
@@ -33,16 +39,20 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile render diagram costs test test-infra test-trainer test-fast lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(TRAINER) $(INFRA) ## Install both environments, once, into this folder
 	@echo "ready: .venv-trainer (TensorFlow, Horovod) and .venv (Pulumi, Azure SDK)"
 
-train: $(TRAINER) ## Train here: PRESET=digits (default), synthetic, ...; ARGS="--epochs 5 ..."
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here: PRESET=digits, ...; ARGS="--epochs 5"; on Azure with STACK=dev NODES=4
+ifdef NAMED_STACK
+	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(ARGS)
+else
 	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(ARGS)
+endif
 
 evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default the latest)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
@@ -74,6 +84,18 @@ chaos: $(TRAINER) ## Kill, stop and freeze a training again and again: SEED=0 KI
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
+preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
+	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)
+
+up: $(INFRA) ## Deploy the platform, or what has changed of it: STACK=dev
+	@$(INFRA_PYTHON) -m jobs up --stack $(STACK) $(ARGS)
+
+status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
+	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
+
+teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
+	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes) $(ARGS)
+
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
 	@$(INFRA_PYTHON) -m infra.snapshot
@@ -84,12 +106,12 @@ diagram: $(INFRA) ## Draw the platform from what it declares: STACK=dev
 costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=dev
 	@$(INFRA_PYTHON) -m infra.costs $(STACK) $(ARGS)
 
-test: test-infra test-trainer ## Run all tests (about 18 minutes on 2 cores)
+test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 
-test-infra: $(INFRA) ## Run the tests of the platform
-	$(INFRA_PYTHON) -m pytest tests/infra $(ARGS)
+test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope tests/infra tests/jobs tests/rehearsal $(ARGS)
 
-test-trainer: $(TRAINER) ## Run the tests of everything else, two at a time
+test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
@@ -108,7 +130,7 @@ format: $(TRAINER) ## Rewrite the code in the project's style
 
 types: $(TRAINER) $(INFRA) ## Check types
 	$(TRAINER_PYTHON) -m mypy
-	$(INFRA_PYTHON) -m mypy infra tests/infra
+	$(INFRA_PYTHON) -m mypy infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
@@ -146,6 +168,13 @@ $(INFRA): locks/infra.txt | $(UV)
 	@echo "Installing Pulumi and the Azure SDK into .venv (about a minute)"
 	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@VIRTUAL_ENV=.venv $(UV) pip sync --compile-bytecode --require-hashes locks/infra.txt
+	@touch $@
+
+$(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
+	@command -v npm >/dev/null || { echo "error: npm is not installed, and Azurite, the blob server of the tests, needs it: install Node.js 20 or newer" >&2; exit 1; }
+	@echo "Installing Azurite into .tools/azurite (half a minute)"
+	@mkdir -p $(@D) && cp rehearsal/azurite/package.json rehearsal/azurite/package-lock.json rehearsal/azurite/.npmrc $(@D)
+	@npm ci --prefix $(@D) --silent --no-progress --ignore-scripts
 	@touch $@
 
 $(XPROF): locks/profile.txt | $(UV)
