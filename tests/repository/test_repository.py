@@ -44,6 +44,44 @@ def test_the_trainer_imports_neither_cloud_nor_the_other_worlds():
         assert not imports(path) & {"azure", "pulumi", "jobs", "infra", "rehearsal"}, path
 
 
+def modules(path):
+    """Full names of all modules that a file imports from, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+WORLDS = {"infra", "jobs", "trainer", "rehearsal"}
+
+
+@pytest.mark.parametrize(
+    ("world", "others"),
+    [("infra", set()), ("rehearsal", set()), ("jobs", {"infra", "trainer"}), ("trainer", set())],
+)
+def test_a_world_imports_only_what_its_contracts_allow(world, others):
+    for path in (ROOT / world).rglob("*.py"):
+        assert imports(path) & (WORLDS - {world}) <= others, path
+
+
+def test_jobs_know_a_platform_only_by_its_outputs():
+    for path in (ROOT / "jobs").glob("*.py"):
+        known = {name.split(".")[1] for name in modules(path) if name.startswith("infra.")}
+        assert known <= {"outputs", "errors"}, path
+
+
+def test_jobs_sign_in_in_one_place():
+    importers = {
+        path.name
+        for path in (ROOT / "jobs").glob("*.py")
+        if "azure.identity.DefaultAzureCredential" in modules(path)
+    }
+    assert importers == {"azure.py"}
+
+
 @pytest.mark.parametrize("module", PURE)
 def test_pure_modules_load_only_the_standard_library(module):
     code = (
