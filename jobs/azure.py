@@ -145,6 +145,14 @@ class Workspace:
         """
         return self._ask(method, f"{self._run_history}/history/v1.0{self.id}/{path}", body)
 
+    def check(self) -> None:
+        """Ask for the workspace itself, to tell whether it is missing or only a part of it.
+
+        Raises:
+            MissingError: there is no such workspace.
+        """
+        self.arm("GET", self.id)
+
     def who(self) -> str | None:
         """Who is signed in, by a name that a person knows; none if nobody is."""
         # Imported here, as only errors and preflight ask.
@@ -208,13 +216,14 @@ class Workspace:
         return _pipeline(bearer)
 
     @cached_property
-    def _anonymous(self) -> PipelineClient[Any, Any]:
+    def anonymous(self) -> PipelineClient[Any, Any]:
+        """For addresses that need no sign-in, or hold a signature of their own."""
         return _pipeline()
 
     def _ask(self, method: str, url: str, body: object, *, signed: bool = True) -> Any:
         request = HttpRequest(method, url, json=body)
         with self.errors(_named(url)):
-            client = self._signed if signed else self._anonymous
+            client = self._signed if signed else self.anonymous
             response = client.send_request(request)
             if response.status_code >= 400:
                 raise HttpResponseError(response=response)
