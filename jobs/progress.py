@@ -103,7 +103,8 @@ class Progress:
     def _text(self) -> str:
         (since, before), (now, moved) = self._recent[0], self._recent[-1]
         rate = (moved - before) / (now - since) if now > since else 0.0
-        done = self._moved + self._kept
+        # What is sent a second time is no progress.
+        done = min(self._moved + self._kept, self._size)
         return line(self._verb, self._done_files, self._files, done, self._size, rate)
 
 

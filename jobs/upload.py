@@ -3,9 +3,7 @@
 The same command after an interruption sends the rest.
 """
 
-import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from azure.core.exceptions import AzureError
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import connect
 from jobs.blobs import refused
+from jobs.console import Console
 from jobs.data_set import DataSet, read_data_set
 from jobs.options import FOLDER, NAME
 from jobs.progress import Progress, span, volume
@@ -58,11 +57,6 @@ class UploadOptions:
     patience_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
     """How long storage may be away before this gives up."""
 
-    def __post_init__(self) -> None:
-        problems = fields.problems(self) or _problems(self)
-        if problems:
-            raise ConfigError(problems)
-
     @property
     def datastore(self) -> str:
         return self.to.partition("/")[0]
@@ -87,10 +81,14 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     Raises:
         JobsError: it cannot be sent, or was not.
     """
+    problems = fields.problems(options) or _problems(options)
+    if problems:
+        raise ConfigError(problems)
+    console = Console(as_json=as_json)
     store = find_datastore(outputs, options.datastore)
     data = read_data_set(Path(options.folder))
     for text in _notes(data):
-        print(text, file=sys.stderr)
+        console.note(text)
     workspace = connect(outputs)
     with Progress("uploading", len(data.wanted), data.folder.bytes) as progress:
         upload = Upload(options, store, data, workspace, progress)
@@ -102,7 +100,7 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         except KeyboardInterrupt:
             upload.say_how_far()
             return INTERRUPTED
-    print(json.dumps(done, indent=1) if as_json else _words(done))
+    console.answer(done, _words(done))
     return 0
 
 

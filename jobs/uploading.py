@@ -49,7 +49,7 @@ class Upload:
         )
         self._known: dict[str, Hashes] = {}
         self._problems: list[str] = []
-        self._new = 0
+        self._new: set[str] = set()
 
     def preview(self) -> dict[str, object]:
         """What would be sent, without reading the files."""
@@ -83,7 +83,7 @@ class Upload:
         return {
             **self._facts(),
             "asset": asset.reference if self._options.register else None,
-            "new_files": self._new,
+            "new_files": len(self._new),
             "sent_bytes": self._progress.total_moved,
             "seconds": round(time.monotonic() - began, 1),
         }
@@ -91,8 +91,8 @@ class Upload:
     def say_how_far(self) -> None:
         """Tell a person that nothing is lost."""
         self._progress.say(
-            f"stopped: {self._new:,} of {len(self._data.wanted):,} files were sent now; the same"
-            " command sends what is still missing, and no more"
+            f"stopped: {len(self._new):,} of {len(self._data.wanted):,} files were sent now; the"
+            " same command sends what is still missing, and no more"
         )
 
     def _complete(self, closed: str | None) -> None:
@@ -144,7 +144,8 @@ class Upload:
                 if name not in self._known:
                     self._progress.file()
                 self._known[name] = sent.hashes
-                self._new += sent.new
+                if sent.new:
+                    self._new.add(name)
 
             each(wanted, work, options.threads, self._patience)
         if self._problems:
