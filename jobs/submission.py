@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from infra.outputs import Cluster
 from jobs import attempts
 from jobs.azure import Workspace, segment
 from jobs.errors import ConflictError, JobsError, MissingError, RequestError, SpecError
@@ -59,7 +60,7 @@ def look_up(workspace: Workspace, spec: JobSpec) -> None:
             f" stack {workspace.outputs.stack} again (make up), or name another by --cluster",
             error.status,
         ) from error
-    problems = cluster_problems(spec, found)
+    problems = cluster_problems(cluster, spec.nodes, found)
     if problems:
         raise SpecError(problems)
     for folder in spec.inputs.values():
@@ -76,9 +77,9 @@ def look_up(workspace: Workspace, spec: JobSpec) -> None:
             ) from error
 
 
-def cluster_problems(spec: JobSpec, found: Mapping[str, Any]) -> list[str]:
-    """What a cluster, as Azure describes it, differs in from what a job counts on."""
-    cluster, own = spec.cluster, found["properties"].get("properties") or {}
+def cluster_problems(cluster: Cluster, nodes: int, found: Mapping[str, Any]) -> list[str]:
+    """What a cluster, as Azure describes it, differs in from what a job counts on. Pure."""
+    own = found["properties"].get("properties") or {}
     state = found["properties"].get("provisioningState")
     most = int((own.get("scaleSettings") or {}).get("maxNodeCount") or 0)
     size, priority = str(own.get("vmSize") or ""), str(own.get("vmPriority") or "")
@@ -88,9 +89,9 @@ def cluster_problems(spec: JobSpec, found: Mapping[str, Any]) -> list[str]:
         problems.append(f"cluster {cluster.name}: has {size}, not {cluster.size}; {again}")
     if priority.lower() != cluster.priority.lower():
         problems.append(f"cluster {cluster.name}: is {priority}, not {cluster.priority}; {again}")
-    if most < spec.nodes:
+    if most < nodes:
         problems.append(
-            f"--nodes: {spec.nodes}, but the cluster {cluster.name} has {most} at most; ask for"
+            f"--nodes: {nodes}, but the cluster {cluster.name} has {most} at most; ask for"
             " fewer, or raise its maximum in the stack"
         )
     if state not in (None, "Succeeded"):
