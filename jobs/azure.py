@@ -25,6 +25,7 @@ from jobs.explain import explained
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
+    from azure.core.credentials_async import AsyncTokenCredential
 
 API_VERSION: Final = "2024-10-01"
 """Of Microsoft.MachineLearningServices, for our own requests."""
@@ -42,15 +43,14 @@ _MICROSOFT: Final = (
 
 def credential() -> TokenCredential:
     """Who asks: a service principal or managed identity of the environment, else `az login`."""
-    return DefaultAzureCredential(
-        exclude_interactive_browser_credential=True,
-        exclude_shared_token_cache_credential=True,
-        exclude_visual_studio_code_credential=True,
-        exclude_powershell_credential=True,
-        exclude_broker_credential=True,
-        # Another authority is not known to Microsoft's list of them, which would be asked first.
-        disable_instance_discovery=_authority() not in _MICROSOFT,
-    )
+    return DefaultAzureCredential(**_ways())
+
+
+def async_credential() -> "AsyncTokenCredential":
+    """The same for libraries that ask by asyncio."""
+    from azure.identity.aio import DefaultAzureCredential as Asynchronous  # noqa: PLC0415
+
+    return Asynchronous(**_ways())
 
 
 def connect(outputs: PlatformOutputs) -> "Workspace":
@@ -262,6 +262,19 @@ def _named(url: str) -> str:
     if len(parts) > 1 and parts[-1] in ("details", "cancel", "listNodes"):
         parts.pop()
     return f"{parts[-2].rstrip('s')} {parts[-1]}" if len(parts) > 1 else urlsplit(url).netloc
+
+
+def _ways() -> dict[str, Any]:
+    """Arguments of a credential: which ways to sign in are tried."""
+    return {
+        "exclude_interactive_browser_credential": True,
+        "exclude_shared_token_cache_credential": True,
+        "exclude_visual_studio_code_credential": True,
+        "exclude_powershell_credential": True,
+        "exclude_broker_credential": True,
+        # Another authority is not known to Microsoft's list of them, which would be asked first.
+        "disable_instance_discovery": _authority() not in _MICROSOFT,
+    }
 
 
 def _authority() -> str:

@@ -38,7 +38,7 @@ class WatchOptions:
 
 
 @dataclass(frozen=True)
-class FollowOptions:
+class FollowOptions(WatchOptions):
     """Show what a job says and which states it goes through, until it has ended. NAME is the key of
     a run, and then its newest attempt, or the name of a job. Ctrl-C leaves the job running.
     """
@@ -50,7 +50,6 @@ class FollowOptions:
     """Submit the run again when its nodes were taken away, until it has trained to its end. Any
     number of people may do this at once, from any machine."""
 
-    watch: WatchOptions = field(default_factory=WatchOptions)
     resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
 
 
@@ -59,7 +58,7 @@ def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     if not options.name:
         raise JobsError("follow: name a run or a job; `python -m jobs list` shows them")
     console, workspace = Console(as_json=as_json), connect(outputs)
-    manner = options.watch.manner()
+    manner = options.manner()
     try:
         job = find(workspace, options.name)
     except KeyboardInterrupt:

@@ -4,12 +4,12 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from azure.core.exceptions import ResourceNotFoundError
+from azure.core.exceptions import AzureError, ResourceNotFoundError
 
 from infra.outputs import Datastore
 from jobs.azure import Workspace
-from jobs.blobs import container
-from jobs.errors import RequestError
+from jobs.blobs import container, read_small, refused
+from jobs.errors import MissingError, RequestError
 from jobs.history import Details, Job
 from jobs.runkey import Attempt
 
@@ -37,14 +37,14 @@ def trained(workspace: Workspace, job: Job, details: Details) -> bool | None:
     """
     if job.kind not in _TRAINING or job.attempt is None:
         return None
-    stores = workspace.outputs.datastores
-    name = f"{run_folder(job.run)}/{RESULT}"
-    with workspace.errors(f"result of run {job.run}"):
-        blob = container(stores.results, workspace.credential).get_blob_client(name)
-        try:
-            written = blob.get_blob_properties().last_modified
-        except ResourceNotFoundError:
-            return False
+    store = workspace.outputs.datastores.results
+    blob = container(store, workspace.credential).get_blob_client(f"{run_folder(job.run)}/{RESULT}")
+    try:
+        written = blob.get_blob_properties().last_modified
+    except ResourceNotFoundError:
+        return False
+    except AzureError as error:
+        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
     # One that was there before is that of a shorter run under the same key, unless the attempt says
     # itself that nothing was left to train.
     return details.status == "Completed" or _since(written, details.started or job.created)
@@ -61,13 +61,25 @@ def artifact(workspace: Workspace, job: str, name: str) -> Any:
     Raises:
         RequestError: it is not there, or storage cannot be looked at from here.
     """
-    with workspace.errors(f"file {name} of job {job}"):
-        store = container(artifact_store(workspace), workspace.credential)
-        content = store.download_blob(f"{artifact_folder(job)}/{name}").readall()
+    content = read(workspace, artifact_store(workspace), f"{artifact_folder(job)}/{name}")
+    if content is None:
+        raise MissingError(f"file {name} of job {job}: is not there; look at its log")
     try:
         return json.loads(content)
     except ValueError as error:
         raise RequestError(f"file {name} of job {job}: is not JSON ({error})") from error
+
+
+def read(workspace: Workspace, store: Datastore, name: str) -> bytes | None:
+    """A small blob of a datastore; none if it is not there.
+
+    Raises:
+        RequestError: storage cannot be looked at from here.
+    """
+    try:
+        return read_small(container(store, workspace.credential), name)
+    except AzureError as error:
+        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
 
 
 def artifact_folder(job: str) -> str:

@@ -18,6 +18,7 @@ from jobs.spec import JobSpec
 
 _KEPT: Final = (
     "jobType",
+    "displayName",
     "description",
     "experimentName",
     "codeId",
@@ -70,7 +71,7 @@ def look_up(workspace: Workspace, spec: JobSpec) -> None:
         except MissingError as error:
             raise MissingError(
                 f"--data.asset: {name}:{version} is not registered in workspace"
-                f" {workspace.outputs.workspace}; `python -m jobs upload` registers what it uploads",
+                f" {workspace.outputs.workspace}; `python -m jobs upload` registers what it sends",
                 error.status,
             ) from error
 
@@ -81,7 +82,7 @@ def cluster_problems(spec: JobSpec, found: Mapping[str, Any]) -> list[str]:
     state = found["properties"].get("provisioningState")
     most = int((own.get("scaleSettings") or {}).get("maxNodeCount") or 0)
     size, priority = str(own.get("vmSize") or ""), str(own.get("vmPriority") or "")
-    again = f"deploy the stack again, or read its outputs again if it was deployed"
+    again = "deploy the stack again, or read its outputs again if it was deployed"
     problems = []
     if size.lower() != cluster.size.lower():
         problems.append(f"cluster {cluster.name}: has {size}, not {cluster.size}; {again}")
@@ -146,6 +147,24 @@ def submit_again(workspace: Workspace, job: Job) -> tuple[Job, bool]:
     return _present(workspace, following.name), True
 
 
+def free_attempt(workspace: Workspace, attempt: Attempt) -> Attempt:
+    """The next one of a run that may have some.
+
+    Raises:
+        ConflictError: the last one has not ended.
+    """
+    tried = attempts.attempts(workspace, attempt.run)
+    if not tried:
+        return attempt
+    last = tried[-1]
+    if not last.ended:
+        raise ConflictError(
+            f"run {attempt.run}: {last.name} has not ended ({last.status}); `python -m jobs follow"
+            f" {attempt.run}` follows it, and `python -m jobs cancel {attempt.run}` ends it"
+        )
+    return next_attempt(last)
+
+
 def next_attempt(job: Job) -> Attempt:
     """Of the same run.
 
@@ -165,9 +184,17 @@ def following_body(job: Job, attempt: Attempt) -> dict[str, Any]:
         job: an earlier attempt.
         attempt: the one to make.
     """
-    body = job.body
-    kept = {key: body[key] for key in _KEPT if body.get(key) is not None}
     tags = {key: value for key, value in job.tags.items() if key != CANCELED_BY}
+    return {
+        **writable(job),
+        "displayName": f"{attempt.run}, attempt {attempt.number}",
+        "tags": {**tags, **attempt.tags},
+    }
+
+
+def writable(job: Job) -> dict[str, Any]:
+    """What a job was submitted with, without what Azure added. Pure."""
+    body = job.body
     services = {
         name: service
         for name, service in (body.get("services") or {}).items()
@@ -179,12 +206,11 @@ def following_body(job: Job, attempt: Attempt) -> dict[str, Any]:
         if name != _DEFAULT_OUTPUT
     }
     return {
-        **kept,
-        "displayName": f"{attempt.run}, attempt {attempt.number}",
+        **{key: body[key] for key in _KEPT if body.get(key) is not None},
         "inputs": body.get("inputs") or {},
         "outputs": outputs,
         "services": services,
-        "tags": {**tags, **attempt.tags},
+        "tags": dict(job.tags),
     }
 
 
