@@ -1,0 +1,1 @@
+"""Azure on loopback: Resource Manager, Azure Machine Learning and blob storage for rehearsals."""

@@ -1,0 +1,57 @@
+"""What no Azure offers: failures, lost nodes and full data centres on request."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.errors import AzureError
+from rehearsal.faults import Fault
+from rehearsal.http import Answer, Asked
+
+if TYPE_CHECKING:
+    from rehearsal.loopback import Loopback
+
+
+class Admin:
+    """Everything that a test may do to this Azure; each method is also a route of POST /admin."""
+
+    def __init__(self, azure: "Loopback") -> None:
+        """Administer one Azure."""
+        self._azure = azure
+
+    def fault(self, match: str, **values: Any) -> None:
+        """Let requests fail; see `Fault` for the values."""
+        self._azure.faults.add(Fault(match, **values))
+
+    def clear_faults(self) -> None:
+        """Let everything pass again."""
+        self._azure.faults.clear()
+
+    def forget_requests(self) -> None:
+        """Forget what was asked."""
+        self._azure.faults.forget()
+
+    def kill_blob_server(self) -> None:
+        """Take blob storage down."""
+        self._azure.azurite.kill()
+
+    def start_blob_server(self) -> None:
+        """Bring blob storage back, with its data."""
+        self._azure.azurite.start()
+
+    def answer(self, asked: Asked) -> Answer:
+        """Answer `POST /admin/NAME` with the method's arguments as JSON, and `GET /admin/requests`.
+
+        Raises:
+            AzureError: there is no such method, or it does not take this.
+        """
+        name = asked.path.removeprefix("/admin/").replace("-", "_")
+        if asked.method == "GET" and name == "requests":
+            found = [dataclasses.asdict(request) for request in self._azure.requests]
+            return Answer(body={"value": found})
+        method = None if name.startswith("_") or name == "answer" else getattr(self, name, None)
+        if method is None or asked.method != "POST":
+            raise AzureError(404, "NotFound", f"{asked.method} {asked.path}: no such route")
+        try:
+            return Answer(body={"value": method(**asked.json())})
+        except (TypeError, ValueError) as error:
+            raise AzureError(400, "InvalidRequestContent", str(error)) from error

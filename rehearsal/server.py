@@ -1,0 +1,101 @@
+"""HTTPS on loopback."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from rehearsal.certificate import Certificate
+from rehearsal.errors import RehearsalError
+from rehearsal.http import Answer, Asked
+
+_START_SECONDS = 30.0
+
+
+class Server:
+    """Answers requests on a free port, from a thread of its own."""
+
+    def __init__(
+        self, answer: Callable[[Asked], Answer], certificate: Certificate, port: int = 0
+    ) -> None:
+        """Listen, but do not answer yet.
+
+        Args:
+            answer: called in a thread for each request.
+            certificate: for HTTPS.
+            port: of loopback; 0 takes a free one.
+        """
+        self._answer = answer
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", port))
+        self.port = int(self._socket.getsockname()[1])
+        methods = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"]
+        routes = [Route("/{path:path}", self._respond, methods=methods)]
+        config = uvicorn.Config(
+            Starlette(routes=routes),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=60,
+            ssl_certfile=str(certificate.certificate),
+            ssl_keyfile=str(certificate.key),
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="loopback", daemon=True)
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._thread.start()
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._server.started:
+            if time.monotonic() > deadline or not self._thread.is_alive():
+                raise RehearsalError("the server on loopback did not start")
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Stop, and free the port."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    async def _respond(self, request: Request) -> Response:
+        asked = Asked(
+            request.method,
+            request.url.path,
+            dict(request.query_params),
+            dict(request.headers),
+            await request.body(),
+        )
+        answer = await run_in_threadpool(self._answer, asked)
+        if answer.cut:
+            return _Cut()
+        headers = dict(answer.headers)
+        if isinstance(answer.body, bytes):
+            headers.setdefault("content-type", "text/plain; charset=utf-8")
+            return Response(answer.body, answer.status, headers)
+        content = b"" if answer.body is None else json.dumps(answer.body).encode()
+        return Response(content, answer.status, headers, "application/json")
+
+
+class _Cut(Response):
+    """Closes the connection in the middle of an answer."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        transport = getattr(send, "__self__", None)
+        if transport is not None:
+            transport.transport.abort()

@@ -1,0 +1,117 @@
+"""Storage accounts, their containers, identities and vaults."""
+
+import re
+from typing import Any
+
+from rehearsal.blobs import Blobs
+from rehearsal.errors import AzureError
+from rehearsal.http import Answer, Asked
+from rehearsal.paths import ArmPath
+from rehearsal.resources import Kind, Resources, new_id
+from rehearsal.store import Document
+
+ACCOUNT = "Microsoft.Storage/storageAccounts"
+BLOB_SERVICE = f"{ACCOUNT}/blobServices"
+CONTAINER = f"{BLOB_SERVICE}/containers"
+
+_ACCOUNT_NAME = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER_NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}")
+
+
+class StorageAccount(Kind):
+    """An account of the blob server."""
+
+    def __init__(self, resources: Resources, blobs: Blobs) -> None:
+        """Rules over these resources."""
+        self._resources = resources
+        self._blobs = blobs
+
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        if not _ACCOUNT_NAME.fullmatch(path.name):
+            raise AzureError(
+                400,
+                "AccountNameInvalid",
+                f"{path.name} is not a valid storage account name. Storage account name must be"
+                " between 3 and 24 characters in length and use numbers and lower-case letters"
+                " only.",
+            )
+        for other in self._resources.of_kind(ACCOUNT):
+            if other["name"] == path.name and other["id"].lower() != path.id.lower():
+                raise AzureError(
+                    409,
+                    "StorageAccountAlreadyTaken",
+                    f"The storage account named {path.name} is already taken.",
+                )
+
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        key = None if before is None else before.get("key")
+        document["key"] = self._blobs.azurite.add_account(path.name, key)
+        document["properties"] |= {
+            "primaryEndpoints": {"blob": f"{self._blobs.public(path.name)}/"},
+            "primaryLocation": document.get("location"),
+            "statusOfPrimary": "available",
+        }
+
+    def stored(self, path: ArmPath, document: Document) -> None:
+        service = f"{path.id}/blobServices/default"
+        if self._resources.get(service) is None:
+            self._resources.put(service, {})
+
+    def show(self, path: ArmPath, document: Document) -> Document:
+        return {name: value for name, value in document.items() if name != "key"}
+
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+        if action.lower() != "listkeys":
+            return None
+        if document["properties"].get("allowSharedKeyAccess") is not False:
+            # Azure would answer; here nobody is ever given a key.
+            return Answer(body={"keys": []})
+        raise AzureError(
+            409, "KeyBasedAuthenticationNotPermitted", "Key based authentication is not permitted"
+        )
+
+
+class Container(Kind):
+    """A container of an account."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        """Rules over this blob server."""
+        self._blobs = blobs
+
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        if not _CONTAINER_NAME.fullmatch(path.name):
+            raise AzureError(
+                400, "InvalidResourceName", f"{path.name!r} is not a valid container name"
+            )
+
+    def stored(self, path: ArmPath, document: Document) -> None:
+        self._blobs.make_container(account_of(path.id), path.name)
+
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+        if document:
+            self._blobs.container(account_of(path.id), path.name).delete_container()
+        return Answer(200)
+
+
+class AssignedIdentity(Kind):
+    """A user-assigned identity."""
+
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        known: dict[str, Any] = (before or {}).get("properties", {})
+        for name in ("clientId", "principalId", "tenantId"):
+            document["properties"][name] = known.get(name) or new_id()
+
+
+def account_of(identifier: str) -> str:
+    """Name of the storage account that an id belongs to."""
+    words = identifier.split("/")
+    return words[[word.lower() for word in words].index("storageaccounts") + 1]
+
+
+def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:
+    """Rules of all kinds here."""
+    return {
+        ACCOUNT: StorageAccount(resources, blobs),
+        CONTAINER: Container(blobs),
+        "Microsoft.ManagedIdentity/userAssignedIdentities": AssignedIdentity(),
+    }

@@ -1,0 +1,144 @@
+"""Workspaces of Azure Machine Learning and their datastores."""
+
+from collections.abc import Callable
+
+from rehearsal.blobs import Blobs
+from rehearsal.errors import AzureError, user_error
+from rehearsal.http import Answer, Asked
+from rehearsal.paths import ArmPath
+from rehearsal.resources import Kind, Resources, new_id
+from rehearsal.storage import account_of
+from rehearsal.store import Document
+
+WORKSPACE = "Microsoft.MachineLearningServices/workspaces"
+DATASTORE = f"{WORKSPACE}/datastores"
+ARTIFACTS = "workspaceartifactstore"
+DELETED = "deleted_workspaces"
+
+
+class Workspace(Kind):
+    """A workspace: soft-deleted before it is gone, unless it is purged at once."""
+
+    def __init__(self, resources: Resources, blobs: Blobs, base: Callable[[], str]) -> None:
+        """Rules over these resources.
+
+        Args:
+            resources: all of them.
+            blobs: where the default storage account is.
+            base: gives the address of this Azure.
+        """
+        self._resources = resources
+        self._blobs = blobs
+        self._base = base
+
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        if before is None and self._resources.store.get(DELETED, path.id) is not None:
+            raise AzureError(
+                409,
+                "Conflict",
+                f"Soft-deleted workspace exists. Please purge or recover it. {path.name}",
+            )
+        account = (body.get("properties") or {}).get("storageAccount")
+        if account is None or self._resources.get(account) is None:
+            raise AzureError(
+                400,
+                "ValidationError",
+                f"The storage account {account!r} of workspace {path.name} was not found.",
+            )
+
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        known = {} if before is None else before["properties"]
+        identity = document.get("identity") or {"type": "SystemAssigned"}
+        for client in (identity.get("userAssignedIdentities") or {}).values():
+            client |= {"principalId": new_id(), "clientId": new_id()} if not client else {}
+        if "SystemAssigned" in identity.get("type", ""):
+            identity |= {"principalId": identity.get("principalId") or new_id()}
+        document["identity"] = identity
+        document["properties"] |= {
+            "workspaceId": known.get("workspaceId") or new_id(),
+            "discoveryUrl": f"{self._base()}/discovery",
+            "mlFlowTrackingUri": self._base().replace("https:", "azureml:")
+            + f"/mlflow/v1.0{path.id}",
+            "friendlyName": document["properties"].get("friendlyName") or path.name,
+        }
+
+    def stored(self, path: ArmPath, document: Document) -> None:
+        properties = document["properties"]
+        account = account_of(properties["storageAccount"])
+        for name, container in {
+            "workspaceblobstore": f"azureml-blobstore-{properties['workspaceId']}",
+            ARTIFACTS: "azureml",
+        }.items():
+            identifier = f"{path.id}/datastores/{name}"
+            if self._resources.get(identifier) is None:
+                self._blobs.make_container(account, container)
+                self._resources.put(identifier, {"properties": _blob_datastore(account, container)})
+
+    def show(self, path: ArmPath, document: Document) -> Document:
+        base = self._base()
+        document["properties"] |= {"discoveryUrl": f"{base}/discovery"}
+        return document
+
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+        purge = asked.query.get("forceToPurge", "").lower() == "true"
+        deleted = self._resources.store.get(DELETED, path.id)
+        if purge:
+            self._resources.store.delete(DELETED, path.id)
+        elif document:
+            self._resources.store.put(DELETED, path.id, document)
+        return Answer(200 if document or (purge and deleted) else 204)
+
+
+class Datastore(Kind):
+    """A container that the workspace knows by name."""
+
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        properties = body.get("properties") or {}
+        missing = [name for name in ("accountName", "containerName") if not properties.get(name)]
+        if properties.get("datastoreType") == "AzureBlob" and missing:
+            raise user_error(f"Datastore {path.name}: {' and '.join(missing)} must be given.")
+
+    def show(self, path: ArmPath, document: Document) -> Document:
+        credentials = document["properties"].get("credentials") or {}
+        document["properties"]["credentials"] = {
+            "credentialsType": credentials.get("credentialsType", "None")
+        }
+        return document
+
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+        if action.lower() == "listsecrets":
+            # Identity only: there is no secret that could be listed.
+            return Answer(body={"secretsType": "None"})
+        return None
+
+
+def workspace_of(identifier: str) -> str:
+    """Id of the workspace that an id belongs to."""
+    words = identifier.split("/")
+    return "/".join(words[: [word.lower() for word in words].index("workspaces") + 2])
+
+
+def default_account(resources: Resources, workspace: str) -> str:
+    """Name of a workspace's own storage account."""
+    document = resources.get(workspace)
+    if document is None:
+        raise AzureError(404, "ResourceNotFound", f"Workspace {workspace} was not found.")
+    return account_of(document["properties"]["storageAccount"])
+
+
+def _blob_datastore(account: str, container: str) -> Document:
+    return {
+        "datastoreType": "AzureBlob",
+        "accountName": account,
+        "containerName": container,
+        "endpoint": "localhost",
+        "protocol": "https",
+        "serviceDataAccessAuthIdentity": "WorkspaceSystemAssignedIdentity",
+        "credentials": {"credentialsType": "None"},
+        "isDefault": container != "azureml",
+    }
+
+
+def kinds(resources: Resources, blobs: Blobs, base: Callable[[], str]) -> dict[str, Kind]:
+    """Rules of all kinds here."""
+    return {WORKSPACE: Workspace(resources, blobs, base), DATASTORE: Datastore()}
