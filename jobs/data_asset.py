@@ -6,6 +6,7 @@ from typing import Any
 
 from jobs.azure import Workspace, segment
 from jobs.errors import ConflictError, MissingError
+from jobs.places import place
 from jobs.spec import datastore_uri
 
 
@@ -41,11 +42,6 @@ def versions(workspace: Workspace, name: str) -> dict[str, str]:
         # Of a workspace that is not there the caller has heard before.
         return {}
     return {str(item["name"]): place(str(item["properties"]["dataUri"])) for item in items}
-
-
-def place(uri: str) -> str:
-    """Datastore and folder of an address: Azure gives back a longer one than it was given."""
-    return uri[uri.find("/datastores/") :].rstrip("/") if "/datastores/" in uri else uri
 
 
 def check(asset: DataAsset, registered: Mapping[str, str]) -> bool:

@@ -18,6 +18,7 @@ from jobs.data_set import DataSet
 from jobs.errors import RequestError
 from jobs.local_files import LocalError, listing
 from jobs.patience import Patience
+from jobs.places import place
 from jobs.progress import Progress
 from jobs.reading import Hashes, Wanted
 from jobs.send import OccupiedError, Sender
@@ -72,7 +73,7 @@ class Upload:
         registered = self._registered()
         if self._data.manifest is not None:
             data_asset.check(self._asset({}), registered)
-        here = data_asset.place(self._asset_uri)
+        here = place(self._asset_uri)
         owner = next((v for v, at in registered.items() if at == here), None)
         # Of a manifest's own version a lost file may be sent again; it is the same file.
         closed = owner if self._data.manifest is None else None
@@ -179,7 +180,7 @@ class Upload:
         if not self._options.register:
             return {}
         # First of all, as what is not there has no data sets either.
-        self._workspace.arm("GET", self._workspace.id)
+        self._workspace.check()
         return data_asset.versions(self._workspace, self._options.asset)
 
     @property
