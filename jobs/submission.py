@@ -140,7 +140,8 @@ def submit_again(workspace: Workspace, job: Job) -> tuple[Job, bool]:
     body = {"properties": following_body(job, following)}
     try:
         workspace.arm("PUT", f"jobs/{segment(following.name)}", body=body)
-    except ConflictError:
+    except RequestError:
+        # Another who supervises may have been faster, with a word or two that differ.
         existing = attempts.job(workspace, following.name)
         if existing is None:
             raise
