@@ -2,6 +2,7 @@
 from what Azure keeps of the one before, so that any machine can do it.
 """
 
+import io
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -117,9 +118,13 @@ def submit(workspace: Workspace, spec: JobSpec, repository: Path) -> Job:
         )
     with staged(repository) as code, workspace.errors(f"job {spec.name}"):
         # Imported here, as the SDK takes seconds.
-        from jobs.command_job import command_job  # noqa: PLC0415
+        from azure.ai.ml import load_job  # noqa: PLC0415
 
-        workspace.client.jobs.create_or_update(command_job(spec, code))
+        from jobs.command_job import to_yaml  # noqa: PLC0415
+
+        # The SDK submits what it has loaded, and refuses the CommandJob that it was made from.
+        job = load_job(io.StringIO(to_yaml(spec, code)))
+        workspace.client.jobs.create_or_update(job)
     return _present(workspace, spec.name)
 
 
