@@ -141,7 +141,7 @@ def read_options(name: str, verb: Verb, options: type, args: Sequence[str]) -> A
     given, others = _first(options, args) if verb.positional else (None, list(args))
     if given is not None:
         others = [f"--{verb.positional}", given, *others]
-    return parse(options(), name, others, _description(options))
+    return parse(options(), name, others, _description(options), package="jobs")
 
 
 def _first(options: type, args: Sequence[str]) -> tuple[str | None, list[str]]:
