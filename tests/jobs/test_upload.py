@@ -135,7 +135,7 @@ def test_a_file_that_changes_underneath_is_an_error_and_the_set_stays_incomplete
         return found
 
     monkeypatch.setattr(upload, "read_data_set", changing)
-    with pytest.raises(LocalError, match="train-00002.tfrecord: changed since this began"):
+    with pytest.raises(LocalError, match=r"train-00002\.tfrecord: changed since this began"):
         send_folder(live, folder, "prepared/changing")
     found = there(live, "prepared/changing")
     assert victim.name not in found
