@@ -21,10 +21,14 @@ XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-# A lock each, of one or several groups of pyproject.toml; the first gives its name.
-LOCKS := trainer+dev+photos infra+rehearsal+dev profile
+# A lock each, of one or several groups of pyproject.toml; the first gives its name. The images have
+# what they share with the trainer in the versions that were tested here.
+LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
+
+LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
+	case $$groups in cpu|gpu) echo --constraints locks/trainer.txt;; esac)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -104,14 +108,14 @@ types: $(TRAINER) $(INFRA) ## Check types
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
-		$(COMPILE) $$(echo "+$$groups" | sed 's/+/ --group /g') $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
+		$(COMPILE) $(LOCKED) $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
 	done; echo "locks/ fits pyproject.toml"
 
 lock-check: $(UV) ## Fail if locks/ is stale
 	@mkdir -p build
 	@for groups in $(LOCKS); do \
 		name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
-		$(COMPILE) $$(echo "+$$groups" | sed 's/+/ --group /g') -o build/$$name.txt || exit 1; \
+		$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
 		cmp -s locks/$$name.txt build/$$name.txt || { \
 			echo "error: locks/$$name.txt does not fit pyproject.toml; run make lock and commit it" >&2; exit 1; }; \
 	done; echo "locks are up to date"

@@ -34,13 +34,13 @@ def attempts(workspace: Workspace, run: str) -> tuple[Job, ...]:
     """All attempts of a run, the first one first; they are numbered without a gap."""
     if key_problems(run):
         return ()
-    found = []
     attempt = Attempt(run)
-    while (one := job(workspace, attempt.name)) is not None:
-        found.append(one)
-        if attempt.number == MOST:
-            break
+    first = job(workspace, attempt.name)
+    found = [] if first is None else [first]
+    while len(found) == attempt.number < MOST:
         attempt = attempt.following()
+        one = _asked(workspace, attempt.name)
+        found += [] if one is None else [one]
     return tuple(found)
 
 
@@ -50,11 +50,10 @@ def job(workspace: Workspace, name: str) -> Job | None:
     Raises:
         MissingError: it is the workspace that is not there.
     """
-    try:
-        return read_job(workspace.arm("GET", f"jobs/{segment(name)}"))
-    except MissingError:
+    found = _asked(workspace, name)
+    if found is None:
         workspace.check()
-        return None
+    return found
 
 
 def listed(workspace: Workspace) -> Iterator[Job]:
@@ -66,3 +65,10 @@ def listed(workspace: Workspace) -> Iterator[Job]:
 def details(workspace: Workspace, name: str) -> Details:
     """What the run history knows of a job."""
     return read_details(workspace.history("GET", f"runs/{segment(name)}/details"))
+
+
+def _asked(workspace: Workspace, name: str) -> Job | None:
+    try:
+        return read_job(workspace.arm("GET", f"jobs/{segment(name)}"))
+    except MissingError:
+        return None

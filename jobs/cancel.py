@@ -1,6 +1,7 @@
 """`python -m jobs cancel NAME`."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -54,10 +55,22 @@ def _mark(console: Console, workspace: Workspace, job: Job) -> None:
     """Tell all who supervise the run that a person has ended it."""
     if job.canceled_by_us or job.attempt is None:
         return
-    tags = {**job.tags, CANCELED_BY: workspace.who() or "unknown"}
-    body = {"properties": {**writable(job), "tags": tags}}
+    mark = {CANCELED_BY: workspace.who() or "unknown"}
+    experiment = segment(str(job.body.get("experimentName") or "Default"))
     try:
-        # Of a job that is there, Azure takes over the tags and nothing else.
+        # As the studio does it.
+        path = f"experiments/{experiment}/runs/{segment(job.name)}"
+        workspace.history("PATCH", path, {"tags": mark})
+    except RequestError:
+        _mark_by_body(console, workspace, job, mark)
+
+
+def _mark_by_body(
+    console: Console, workspace: Workspace, job: Job, mark: Mapping[str, str]
+) -> None:
+    """The way that Azure documents: of a job that is there, a PUT changes the tags and no more."""
+    body = {"properties": {**writable(job), "tags": {**job.tags, **mark}}}
+    try:
         workspace.arm("PUT", f"jobs/{segment(job.name)}", body=body)
     except RequestError as error:
         console.note(

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_origin
 
 from jobs.errors import JobsError
 from jobs.planned import REPOSITORY
@@ -23,7 +23,8 @@ usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
   preflight    whether a run could start: sign-in, network, cluster, quota, image, data
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
                submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:3 -- --epochs 90
-  prepare      raw images into shards, as a job: prepare imagenet --raw ilsvrc2012 --prepared imagenet
+  prepare      raw images into shards, as a job:
+               prepare imagenet --raw ilsvrc2012 --prepared imagenet -- --train FILE ...
   spec         print the job as YAML for `az ml job create`, and submit nothing
   follow       show what a run says until it has ended; --supervise submits it again when its nodes
                were taken away
@@ -32,7 +33,8 @@ usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
   logs         what the processes of a job wrote: logs NAME --rank all
   cancel       end a run
   tensorboard  curves of a run, live from blob storage
-  upload       a folder into a container, registered as a data set: upload DIR --to prepared/imagenet
+  upload       a folder into a container, registered as a data set:
+               upload DIR --to prepared/imagenet
   download     what a run leaves: model, report, curves, logs
   register     the model of a run as a versioned model
   teardown     delete the platform of a stack
@@ -136,13 +138,24 @@ def read_options(name: str, verb: Verb, options: type, args: Sequence[str]) -> A
     Raises:
         ConfigError: with every unknown option and unreadable value.
     """
-    switches = [leaf.flag for leaf in fields.leaves(options) if leaf.type is bool]
-    given, others = split_positional(args, switches)
-    if given and verb.positional is not None:
-        others = [f"--{verb.positional}", given.pop(0), *others]
-    if given:
-        raise ConfigError([f"{given[0]}: there is no place for this argument"])
-    return parse(options(), name, others, _description(options))
+    given, others = _first(options, args) if verb.positional else (None, list(args))
+    if given is not None:
+        others = [f"--{verb.positional}", given, *others]
+    return parse(options(), name, others, _description(options), package="jobs")
+
+
+def _first(options: type, args: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The argument that stands for itself, and the others."""
+    if args and not args[0].startswith("-"):
+        return args[0], list(args[1:])
+    leaves = list(fields.leaves(options))
+    if any(get_origin(leaf.type) is tuple for leaf in leaves):
+        # It cannot be told from one more value of an option that takes several.
+        return None, list(args)
+    given, others = split_positional(args, [leaf.flag for leaf in leaves if leaf.type is bool])
+    if len(given) > 1:
+        raise ConfigError([f"{given[1]}: there is no place for this argument"])
+    return (given[0] if given else None), others
 
 
 def common_options(args: Sequence[str]) -> tuple[list[str], Common]:

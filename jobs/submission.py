@@ -2,12 +2,14 @@
 from what Azure keeps of the one before, so that any machine can do it.
 """
 
+import io
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from infra.outputs import Cluster
 from jobs import attempts
 from jobs.azure import Workspace, segment
 from jobs.errors import ConflictError, JobsError, MissingError, RequestError, SpecError
@@ -59,7 +61,7 @@ def look_up(workspace: Workspace, spec: JobSpec) -> None:
             f" stack {workspace.outputs.stack} again (make up), or name another by --cluster",
             error.status,
         ) from error
-    problems = cluster_problems(spec, found)
+    problems = cluster_problems(cluster, spec.nodes, found)
     if problems:
         raise SpecError(problems)
     for folder in spec.inputs.values():
@@ -76,9 +78,9 @@ def look_up(workspace: Workspace, spec: JobSpec) -> None:
             ) from error
 
 
-def cluster_problems(spec: JobSpec, found: Mapping[str, Any]) -> list[str]:
-    """What a cluster, as Azure describes it, differs in from what a job counts on."""
-    cluster, own = spec.cluster, found["properties"].get("properties") or {}
+def cluster_problems(cluster: Cluster, nodes: int, found: Mapping[str, Any]) -> list[str]:
+    """What a cluster, as Azure describes it, differs in from what a job counts on. Pure."""
+    own = found["properties"].get("properties") or {}
     state = found["properties"].get("provisioningState")
     most = int((own.get("scaleSettings") or {}).get("maxNodeCount") or 0)
     size, priority = str(own.get("vmSize") or ""), str(own.get("vmPriority") or "")
@@ -88,9 +90,9 @@ def cluster_problems(spec: JobSpec, found: Mapping[str, Any]) -> list[str]:
         problems.append(f"cluster {cluster.name}: has {size}, not {cluster.size}; {again}")
     if priority.lower() != cluster.priority.lower():
         problems.append(f"cluster {cluster.name}: is {priority}, not {cluster.priority}; {again}")
-    if most < spec.nodes:
+    if most < nodes:
         problems.append(
-            f"--nodes: {spec.nodes}, but the cluster {cluster.name} has {most} at most; ask for"
+            f"--nodes: {nodes}, but the cluster {cluster.name} has {most} at most; ask for"
             " fewer, or raise its maximum in the stack"
         )
     if state not in (None, "Succeeded"):
@@ -116,9 +118,13 @@ def submit(workspace: Workspace, spec: JobSpec, repository: Path) -> Job:
         )
     with staged(repository) as code, workspace.errors(f"job {spec.name}"):
         # Imported here, as the SDK takes seconds.
-        from jobs.command_job import command_job  # noqa: PLC0415
+        from azure.ai.ml import load_job  # noqa: PLC0415
 
-        workspace.client.jobs.create_or_update(command_job(spec, code))
+        from jobs.command_job import to_yaml  # noqa: PLC0415
+
+        # The SDK submits what it has loaded, and refuses the CommandJob that it was made from.
+        job = load_job(io.StringIO(to_yaml(spec, code)))
+        workspace.client.jobs.create_or_update(job)
     return _present(workspace, spec.name)
 
 
@@ -139,7 +145,8 @@ def submit_again(workspace: Workspace, job: Job) -> tuple[Job, bool]:
     body = {"properties": following_body(job, following)}
     try:
         workspace.arm("PUT", f"jobs/{segment(following.name)}", body=body)
-    except ConflictError:
+    except RequestError:
+        # Another who supervises may have been faster, with a word or two that differ.
         existing = attempts.job(workspace, following.name)
         if existing is None:
             raise

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from infra.outputs import PlatformOutputs
-from jobs import attempts, dataset, planned, submission, summary
+from jobs import attempts, planned, submission, summary, training_data
 from jobs.azure import Workspace, connect
 from jobs.console import Console
 from jobs.draft import Source
@@ -115,12 +115,12 @@ def show(
     if config is not None:
         if config.data.source == "tfrecords":
             try:
-                manifest = dataset.manifest(workspace, options.data)
+                manifest = training_data.manifest(workspace, options.data)
             except JobsError as error:
                 # Who submits need not be allowed to read the data, or near enough to do so.
                 unknown = str(error).splitlines()[0]
         if manifest is not None or config.data.source != "tfrecords":
-            plan = dataset.plan(config, spec.ranks, manifest)
+            plan = training_data.plan(config, spec.ranks, manifest)
     console.say(summary.lines(spec, plan, manifest, unknown))
     return plan
 

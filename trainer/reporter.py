@@ -1,4 +1,4 @@
-"""Where a run's figures go: console, metrics.jsonl, TensorBoard, result.json and report.html.
+"""Where a run's figures go: console, metrics.jsonl, TensorBoard, MLflow, result.json, report.html.
 
 Only rank 0 reports; on the other ranks every method does nothing.
 """
@@ -18,7 +18,8 @@ from trainer.environment import environment
 from trainer.evaluate import Evaluation
 from trainer.plan import Plan
 from trainer.predictions import Predictions, write_predictions
-from trainer.run import RunFolder
+from trainer.run import RunFolder, decisive
+from trainer.tracking import tracking
 
 
 class Reporter:
@@ -39,6 +40,8 @@ class Reporter:
         self._gpus, self._changes = gpus, changes
         self.console = Console(plan.last_step, silent=not chief)
         self._curves: Curves | None = None
+        self.tracking = tracking(folder.path.name, chief=chief)
+        """To be entered before `open`; its end sends what is left."""
         self.attempt = 1
 
     def headline(self, step: int, classes: int) -> None:
@@ -73,6 +76,13 @@ class Reporter:
         values = {"attempt": self.attempt, **facts, "environment": environment(self._gpus)}
         folder.metrics.append("start", step, values)
         self._curves = Curves(self._tensorboard / f"attempt-{self.attempt}")
+        chosen = {"preset": self._config.preset, **decisive(self._config)}
+        named = {"run": folder.path.name, "attempt": self.attempt, "data_version": data_version}
+        # The job of Azure Machine Learning has tags of its own, among the same run's.
+        tags = {f"trainer.{name}": value for name, value in named.items()}
+        self.tracking.begin(
+            {**chosen, "ranks": plan.ranks, "global_batch": plan.global_batch}, tags
+        )
 
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
@@ -222,6 +232,7 @@ class Reporter:
         self._folder.metrics.append(event, step, values)
         assert self._curves is not None
         self._curves.add(event, step, values)
+        self.tracking.add(event, step, values)
 
 
 def ranks(number: int) -> str:

@@ -147,6 +147,11 @@ def without(config: TrainConfig, *groups: str) -> dict[str, object]:
     }
 
 
+def decisive(config: TrainConfig) -> dict[str, object]:
+    """The options that decide the result, by dotted key."""
+    return without(config, *_MAY_CHANGE)
+
+
 def new_name(config: TrainConfig, now: datetime) -> str:
     """The name of a run that was given none."""
     return f"{config.preset}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
@@ -154,7 +159,7 @@ def new_name(config: TrainConfig, now: datetime) -> str:
 
 def config_hash(config: TrainConfig) -> str:
     """SHA-256 of the options that decide the result."""
-    text = json.dumps(without(config, *_MAY_CHANGE), sort_keys=True)
+    text = json.dumps(decisive(config), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -99,7 +99,7 @@ class Training:
         self._feed.open(self._progress.batches(step))
         stop.attach(self._loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
-        with self._reporter.console:
+        with self._reporter.console, self._reporter.tracking:
             self._reporter.headline(step, self._prepared.classes)
             # Tracing and compiling happen in the first step, which is taken and timed on its own.
             report = self._take_steps(step, 1, "compile")
@@ -153,9 +153,10 @@ class Training:
                 # Killed before it was exported, or not wanted then.
                 self._export(step)
             return 0
-        self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
-        self._held_out.evaluate(step, self._progress.chrono)
-        self._held_out.write_predictions(step)
+        with self._reporter.tracking:
+            self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
+            self._held_out.evaluate(step, self._progress.chrono)
+            self._held_out.write_predictions(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
         self._export(step)

@@ -34,9 +34,14 @@ def test_only_distributed_imports_horovod():
     assert importers == ["distributed.py"]
 
 
+def test_only_tracking_imports_mlflow():
+    importers = [path.name for path in TRAINER if "mlflow" in imports(path)]
+    assert importers == ["tracking.py"]
+
+
 def test_the_trainer_imports_neither_cloud_nor_the_other_worlds():
     for path in TRAINER:
-        assert not imports(path) & {"azure", "pulumi", "jobs", "infra", "rehearsal", "mlflow"}, path
+        assert not imports(path) & {"azure", "pulumi", "jobs", "infra", "rehearsal"}, path
 
 
 @pytest.mark.parametrize("module", PURE)

@@ -1,0 +1,214 @@
+"""Metrics for MLflow, sent by rank 0 where a tracking server is named.
+
+Azure Machine Learning names its own in every job. All of it happens in a thread, the seconds that
+MLflow's import takes included: training neither waits for the server nor fails with it. Elsewhere
+nothing is loaded, started or kept.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from math import isfinite
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+CAPACITY: Final = 10_000
+"""Points that may wait for a server that does not answer; what comes then is left out."""
+
+LARGEST_BATCH: Final = 1000
+"""Points that MLflow takes at once."""
+
+FLUSH_SECONDS: Final = 10.0
+"""Longest wait for the last points at the end: a node that is taken back has 30 seconds in all."""
+
+_SENT: Final = {
+    *("loss", "train_top1", "learning_rate", "images_per_second", "data_wait_percent"),
+    *("top1", "top5", "validation_loss"),
+}
+"""Of what is reported; metrics.jsonl and TensorBoard have all."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one metric."""
+
+    key: str
+    value: float
+    milliseconds: int
+    """When it was taken, since 1970."""
+    step: int
+
+
+class Client(Protocol):
+    """What is asked of MLflow; each method may raise anything, and take long."""
+
+    def describe(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
+        """Say what the run is."""
+
+    def send(self, points: Sequence[Point]) -> None:
+        """Add at most `LARGEST_BATCH` points."""
+
+    def end(self, *, failed: bool) -> None:
+        """Mark the run as ended, unless someone else does."""
+
+
+class Tracking:
+    """What one attempt tells MLflow; a context whose end sends what is left."""
+
+    def __init__(
+        self, connect: Callable[[], Client] | None, flush_seconds: float = FLUSH_SECONDS
+    ) -> None:
+        """`connect` is called in the thread; without it nothing is sent."""
+        self._connect, self._flush_seconds = connect, flush_seconds
+        self._points: list[Point] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = self._failed = self._warned = False
+        self._left_out = 0
+
+    def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
+        """Connect, and say what the run is.
+
+        Args:
+            parameters: what was chosen; MLflow refuses other values for a run that has them.
+            tags: what may change.
+        """
+        if self._connect is not None:
+            arguments = (self._connect, parameters, tags)
+            self._thread = threading.Thread(
+                target=self._work, args=arguments, name="tracking", daemon=True
+            )
+            self._thread.start()
+
+    def add(self, group: str, step: int, values: Mapping[str, float]) -> None:
+        """Report values as `group/name`; returns at once."""
+        if self._thread is None:
+            return
+        now = time.time_ns() // 1_000_000
+        points = [
+            Point(f"{group}/{name}", value, now, step)
+            for name, value in values.items()
+            if name in _SENT and isfinite(value)
+        ]
+        with self._changed:
+            if len(self._points) + len(points) > CAPACITY:
+                self._left_out += len(points)
+            else:
+                self._points += points
+                self._changed.notify()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._thread is None:
+            return
+        with self._changed:
+            self._closing, self._failed = True, kind is not None
+            self._changed.notify()
+        self._thread.join(self._flush_seconds)
+        if self._thread.is_alive():
+            self._warn(f"the last metrics were not taken within {self._flush_seconds:g} s")
+        elif self._left_out:
+            self._warn(f"{self._left_out} values were left out, as the server was too slow")
+
+    def _work(
+        self,
+        connect: Callable[[], Client],
+        parameters: Mapping[str, object],
+        tags: Mapping[str, object],
+    ) -> None:
+        try:
+            client = connect()
+        except Exception as error:  # noqa: BLE001 training does not fail with a server of metrics
+            self._warn(f"{type(error).__name__}: {error}")
+            return
+        self._try(client.describe, parameters, tags)
+        while batch := self._take():
+            self._try(client.send, batch)
+        self._try(partial(client.end, failed=self._failed))
+
+    def _take(self) -> list[Point]:
+        """Wait for the next points; empty when there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._points or self._closing)
+            taken, self._points = self._points[:LARGEST_BATCH], self._points[LARGEST_BATCH:]
+        return taken
+
+    def _try(self, action: Callable[..., None], *arguments: object) -> None:
+        try:
+            action(*arguments)
+        except Exception as error:  # noqa: BLE001 training does not fail with a server of metrics
+            self._warn(f"{type(error).__name__}: {error}")
+
+    def _warn(self, what: str) -> None:
+        """Tell the first trouble only: a server that is away would fill the log."""
+        if not self._warned:
+            self._warned = True
+            print(
+                f"warning: MLflow: {what}; the run goes on, and metrics.jsonl has all its metrics",
+                file=sys.stderr,
+            )
+
+
+class MlflowClient:
+    """The run that the environment names, else a new one."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is that of a new run.
+
+        Raises:
+            mlflow.exceptions.MlflowException: the server cannot be reached, or refuses.
+        """
+        from mlflow import entities, tracking
+
+        self._entities, self._client = entities, tracking.MlflowClient()
+        given = os.environ.get("MLFLOW_RUN_ID")
+        self._own = given is None
+        self._run = given or self._client.create_run(self._experiment(), run_name=name).info.run_id
+
+    def describe(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
+        named = [self._entities.RunTag(name, str(value)) for name, value in tags.items()]
+        chosen = [self._entities.Param(name, str(value)) for name, value in parameters.items()]
+        # Apart, as a run that is continued with other options keeps its parameters.
+        self._client.log_batch(self._run, tags=named, synchronous=True)
+        self._client.log_batch(self._run, params=chosen, synchronous=True)
+
+    def send(self, points: Sequence[Point]) -> None:
+        metrics = [
+            self._entities.Metric(point.key, point.value, point.milliseconds, point.step)
+            for point in points
+        ]
+        self._client.log_batch(self._run, metrics=metrics, synchronous=True)
+
+    def end(self, *, failed: bool) -> None:
+        if self._own:
+            self._client.set_terminated(self._run, "FAILED" if failed else "FINISHED")
+
+    def _experiment(self) -> str:
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
+        if name is None:
+            return os.environ.get("MLFLOW_EXPERIMENT_ID", "0")
+        found = self._client.get_experiment_by_name(name)
+        return str(found.experiment_id if found else self._client.create_experiment(name))
+
+
+def tracking(name: str, *, chief: bool) -> Tracking:
+    """For the run of this name; sends something only where a server is named and MLflow is there.
+
+    Args:
+        name: of the run.
+        chief: whether this is rank 0; the others send nothing.
+    """
+    wanted = chief and "MLFLOW_TRACKING_URI" in os.environ and find_spec("mlflow") is not None
+    return Tracking((lambda: MlflowClient(name)) if wanted else None)
