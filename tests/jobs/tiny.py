@@ -1,9 +1,11 @@
 """Jobs of a line of shell on a loopback Azure, tagged as runs of this project."""
 
+import subprocess
+import sys
 import threading
 import time
 
-from tests.jobs.live import ARM
+from tests.jobs.live import ARM, ROOT
 
 IMAGE = "environments/tiny/versions/1"
 TRAINED = (
@@ -72,3 +74,21 @@ def meanwhile(*steps):
 def running(live, job):
     """A step: until a job runs."""
     return lambda: wait_for(lambda: status(live, job) == "Running")
+
+
+def by_hand(live, *args):
+    """The command line as a person starts it, so that it hears Ctrl-C; what a shell starts in the
+    background ignores it.
+    """
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from jobs.cli import main; sys.exit(main())"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *args],
+        cwd=ROOT,
+        env=live.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
