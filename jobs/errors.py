@@ -24,3 +24,44 @@ class SnapshotError(JobsError):
     """Files that a code snapshot or an image is made of, and that are missing or not files."""
 
     exit_code = 3
+
+
+class PlatformReadError(JobsError):
+    """Outputs of a stack that could not be read: no Pulumi, no login, no such stack, no file."""
+
+    exit_code = 4
+
+
+class NotDeployedError(PlatformReadError):
+    """A stack that exports nothing: it was never deployed to its end, or was taken down."""
+
+
+class RequestError(JobsError):
+    """Azure could not be asked, or said no. A job that runs is not touched by it."""
+
+    exit_code = 22
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of HTTP; none if no answer came."""
+
+
+class SignInError(RequestError):
+    """Nobody is signed in, or the sign-in has ended."""
+
+
+class AccessError(RequestError):
+    """Signed in, but without the role, or from a network that is not let in."""
+
+
+class MissingError(RequestError):
+    """What was asked for is not there."""
+
+
+class ConflictError(RequestError):
+    """What was asked for contradicts what is there."""
+
+
+class UnreachableError(RequestError):
+    """No answer, or none but that the service is busy; asking later may help."""

@@ -57,8 +57,23 @@ def without_options(args: Sequence[str], *flags: str) -> list[str]:
     return kept
 
 
-def parse(default: T, command: str, args: Sequence[str], description: str | None = None) -> T:
-    """Read options over an instance of a dataclass whose fields they are."""
+def parse(
+    default: T,
+    command: str,
+    args: Sequence[str],
+    description: str | None = None,
+    *,
+    package: str = "trainer",
+) -> T:
+    """Read options over an instance of a dataclass whose fields they are.
+
+    Args:
+        default: values of what is not given.
+        command: whose options they are.
+        args: the command line after it.
+        description: for the help; none is the dataclass's own.
+        package: that the command is a part of.
+    """
     cls = type(default)
     known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
     strange = [
@@ -79,7 +94,7 @@ def parse(default: T, command: str, args: Sequence[str], description: str | None
         with _registry():
             built, left = tyro.cli(
                 cls,
-                prog=f"python -m trainer {command}",
+                prog=f"python -m {package} {command}",
                 description=description,
                 args=list(args),
                 default=default,

@@ -1,0 +1,207 @@
+"""The command line: `python -m jobs VERB`.
+
+A verb's module is imported when it is asked for: some of them need libraries that take seconds.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_origin
+
+from jobs.errors import JobsError, NotDeployedError
+from jobs.planned import REPOSITORY
+from jobs.stack import read_outputs
+from trainer import fields
+from trainer.arguments import parse, split_positional
+from trainer.errors import ConfigError, TrainerError
+
+USAGE = """\
+usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
+
+  preflight    whether a run could start: sign-in, network, cluster, quota, image, data
+  submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
+               submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:3 -- --epochs 90
+  prepare      raw images into shards, as a job:
+               prepare imagenet --raw ilsvrc2012 --prepared imagenet -- --train FILE ...
+  spec         print the job as YAML for `az ml job create`, and submit nothing
+  follow       show what a run says until it has ended; --supervise submits it again when its nodes
+               were taken away
+  status       what costs money now, and the runs with their attempts
+  list         the jobs of the workspace
+  logs         what the processes of a job wrote: logs NAME --rank all
+  cancel       end a run
+  tensorboard  curves of a run, live from blob storage
+  upload       a folder into a container, registered as a data set:
+               upload DIR --to prepared/imagenet
+  download     what a run leaves: model, report, curves, logs
+  register     the model of a run as a versioned model
+  teardown     delete the platform of a stack
+
+NAME is the key of a run, which stands for its newest job, or the name of a job.
+
+for every verb:
+  --stack NAME     whose platform; its outputs are read by pulumi (default: dev)
+  --outputs FILE   a file of these outputs instead (`pulumi stack output platform --json`); the
+                   variable JOBS_OUTPUTS names one as well
+  --json           one JSON document on stdout; progress and notes go to stderr
+
+python -m jobs VERB --help lists the options of a verb.
+
+exit status: 0 done, and what was followed has trained to its end; 1 failed; 2 a job that could not
+run as asked; 3 files missing; 4 outputs of the stack not readable; 20 cancelled; 21 interrupted and
+not submitted again; 22 Azure could not be asked, or refused; 23 a check found something poor; 130
+interrupted here (what Azure runs goes on). A job that has failed gives its program's own status.
+"""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Where a verb is."""
+
+    module: str
+    options: str
+    """Name of its dataclass of options."""
+    positional: str | None = None
+    """The option that its first argument gives."""
+    program: bool = False
+    """Whether options of the trainer may follow after `--`."""
+    half_gone: bool = False
+    """Whether it deals with a stack that exports nothing any more."""
+
+
+VERBS: Final = {
+    "preflight": Verb("jobs.preflight", "PreflightOptions", program=True),
+    "submit": Verb("jobs.submit", "SubmitOptions", program=True),
+    "prepare": Verb("jobs.prepare", "PrepareOptions", "what", program=True),
+    "spec": Verb("jobs.show_spec", "SpecOptions", program=True),
+    "follow": Verb("jobs.follow", "FollowOptions", "name"),
+    "status": Verb("jobs.status", "StatusOptions"),
+    "list": Verb("jobs.listing", "ListOptions"),
+    "logs": Verb("jobs.logs", "LogsOptions", "name"),
+    "cancel": Verb("jobs.cancel", "CancelOptions", "name"),
+    "tensorboard": Verb("jobs.tensorboard", "TensorboardOptions", "name"),
+    "upload": Verb("jobs.upload", "UploadOptions", "folder"),
+    "download": Verb("jobs.download", "DownloadOptions", "name"),
+    "register": Verb("jobs.register", "RegisterOptions", "name"),
+    "teardown": Verb("jobs.teardown", "TeardownOptions", half_gone=True),
+}
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every verb can be told."""
+
+    stack: str | None
+    outputs: str | None
+    as_json: bool
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb and return its exit status; errors of the user's come without a traceback."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(args)
+    except (JobsError, TrainerError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return JobsError.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(args: list[str]) -> int:
+    if args[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0
+    if not args or args[0] not in VERBS:
+        wrong = f"error: {args[0]!r} is no verb\n\n" if args else ""
+        print(f"{wrong}{USAGE}", end="", file=sys.stderr)
+        return ConfigError.exit_code
+    name, verb = args[0], VERBS[args[0]]
+    own, program = _divided(args[1:])
+    if program and not verb.program:
+        raise JobsError(f"{name}: takes no options of the trainer after '--'")
+    rest, common = common_options(own)
+    module = importlib.import_module(verb.module)
+    options = read_options(name, verb, getattr(module, verb.options), rest)
+    more: dict[str, Any] = {"program": program} if verb.program else {}
+    outputs = None
+    try:
+        outputs = read_outputs(REPOSITORY, common.stack, common.outputs)
+    except NotDeployedError:
+        if not verb.half_gone:
+            raise
+    if verb.half_gone:
+        more["stack"] = common.stack
+    return int(module.run(options, outputs, as_json=common.as_json, **more))
+
+
+def read_options(name: str, verb: Verb, options: type, args: Sequence[str]) -> Any:
+    """The options of a verb, its first argument among them.
+
+    Raises:
+        ConfigError: with every unknown option and unreadable value.
+    """
+    given, others = _first(options, args) if verb.positional else (None, list(args))
+    if given is not None:
+        others = [f"--{verb.positional}", given, *others]
+    return parse(options(), name, others, _description(options), package="jobs")
+
+
+def _first(options: type, args: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The argument that stands for itself, and the others."""
+    if args and not args[0].startswith("-"):
+        return args[0], list(args[1:])
+    leaves = list(fields.leaves(options))
+    if any(get_origin(leaf.type) is tuple for leaf in leaves):
+        # It cannot be told from one more value of an option that takes several.
+        return None, list(args)
+    given, others = split_positional(args, [leaf.flag for leaf in leaves if leaf.type is bool])
+    if len(given) > 1:
+        raise ConfigError([f"{given[1]}: there is no place for this argument"])
+    return (given[0] if given else None), others
+
+
+def common_options(args: Sequence[str]) -> tuple[list[str], Common]:
+    """What every verb can be told, apart from its own options.
+
+    Raises:
+        ConfigError: an option without its value.
+    """
+    found: dict[str, str | None] = {"--stack": None, "--outputs": None}
+    rest, as_json = [], False
+    remaining = list(args)
+    while remaining:
+        arg = remaining.pop(0)
+        flag, mark, value = arg.partition("=")
+        if arg == "--json":
+            as_json = True
+        elif flag in found:
+            if not mark:
+                if not remaining or remaining[0].startswith("--"):
+                    raise ConfigError([f"{flag}: needs a value"])
+                value = remaining.pop(0)
+            found[flag] = value
+        else:
+            rest.append(arg)
+    outputs = found["--outputs"]
+    if outputs is None and found["--stack"] is None:
+        outputs = os.environ.get("JOBS_OUTPUTS")
+    return rest, Common(found["--stack"], outputs, as_json)
+
+
+def _divided(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Own options, and those after `--`."""
+    if "--" not in args:
+        return list(args), ()
+    place = list(args).index("--")
+    return list(args[:place]), tuple(args[place + 1 :])
+
+
+def _description(options: type) -> str:
+    return " ".join((options.__doc__ or "").split())

@@ -1,0 +1,38 @@
+"""Where a verb's words go: what it was asked for to stdout, the rest to stderr when stdout is for a
+program.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Console:
+    """Output of one verb."""
+
+    as_json: bool = False
+    """One JSON document on stdout, and nothing else there."""
+
+    def say(self, text: str) -> None:
+        """Tell a person."""
+        print(text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
+
+    def note(self, text: str) -> None:
+        """Tell a person what is no part of an answer."""
+        print(text, file=sys.stderr, flush=True)
+
+    def answer(self, document: object, text: str) -> None:
+        """Give what the verb was asked for: to a program, or in words."""
+        print(json.dumps(document, indent=1) if self.as_json else text, flush=True)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,188 @@
+"""What an error of Azure's means to a person, and what to do about it. Pure, but for asking who is
+signed in.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+
+from infra.outputs import PlatformOutputs
+from jobs.errors import (
+    AccessError,
+    ConflictError,
+    MissingError,
+    RequestError,
+    SignInError,
+    UnreachableError,
+)
+
+_NETWORK: Final = re.compile(
+    r"public network access|private endpoint|private link|virtual network"
+    r"|AuthorizationFailure|not allowed (?:to access|from)|ip address|forbidden by its firewall",
+    re.IGNORECASE,
+)
+"""Words of services that refuse a network and not a person. Storage says AuthorizationFailure for
+the first and AuthorizationPermissionMismatch for the second."""
+
+_BLOB_HOST: Final = ".blob."
+_BUSY: Final = {408, 429, 500, 502, 503, 504}
+
+
+def explained(
+    error: AzureError, what: str, outputs: PlatformOutputs, who: Callable[[], str | None]
+) -> RequestError:
+    """The error to raise in place of one of Azure's.
+
+    Args:
+        error: what the SDK, azure-core or azure-identity raised.
+        what: was asked for, by its name.
+        outputs: of the stack, for what it says of networks.
+        who: tells who is signed in, if anyone is.
+    """
+    if isinstance(error, ClientAuthenticationError) and _of_identity(error):
+        return SignInError(
+            f"not signed in to Azure: {_first_line(error)}\nrun `az login --tenant"
+            f" {outputs.tenant_id}`, or give AZURE_TENANT_ID, AZURE_CLIENT_ID and its secret or"
+            " certificate in the environment"
+        )
+    if isinstance(error, HttpResponseError) and error.status_code is not None:
+        return _of_status(error, error.status_code, what, outputs, who)
+    if isinstance(error, ServiceRequestError | ServiceResponseError):
+        host = _host(error)
+        place = f" {host}" if host else ""
+        return UnreachableError(
+            f"{what}: no answer from{place or ' Azure'} ({_first_line(error)})\n"
+            + _network(outputs, host)
+        )
+    return RequestError(f"{what}: {_first_line(error)}")
+
+
+def signed_in_as(token: str) -> str | None:
+    """The name in a token: a person's, or the id of a service principal."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return None
+    found = next((claims[k] for k in ("upn", "unique_name", "appid", "oid") if claims.get(k)), None)
+    return None if found is None else str(found)
+
+
+def _of_status(
+    error: HttpResponseError,
+    status: int,
+    what: str,
+    outputs: PlatformOutputs,
+    who: Callable[[], str | None],
+) -> RequestError:
+    said = _said(error)
+    if status == 401:
+        return SignInError(
+            f"{what}: Azure does not take this sign-in ({said})\nsign in to the tenant of the"
+            f" stack: az login --tenant {outputs.tenant_id}",
+            status,
+        )
+    if status == 403:
+        return AccessError(
+            f"{what}: refused ({said})\n" + _access(error, said, outputs, who), status
+        )
+    if status == 404:
+        return MissingError(
+            f"{what}: is not there ({said})\nlooked in workspace {outputs.workspace}, resource"
+            f" group {outputs.resource_group}, subscription {outputs.subscription_id}; if the stack"
+            f" {outputs.stack} was deployed anew or taken down, read its outputs again",
+            status,
+        )
+    if status in (409, 412):
+        return ConflictError(f"{what}: contradicts what is there ({said})", status)
+    if status in _BUSY:
+        return UnreachableError(
+            f"{what}: Azure is busy, and still is after several tries (status {status}: {said});"
+            " try again in some minutes",
+            status,
+        )
+    return RequestError(f"{what}: Azure refuses it (status {status}: {said})", status)
+
+
+def _access(
+    error: HttpResponseError, said: str, outputs: PlatformOutputs, who: Callable[[], str | None]
+) -> str:
+    host = _host(error)
+    if _NETWORK.search(said):
+        return _network(outputs, host)
+    name = who()
+    person = f"signed in as {name}, who" if name else "whoever is signed in"
+    if _BLOB_HOST in host:
+        return (
+            f"{person} needs the role Storage Blob Data Reader (to read) or Storage Blob Data"
+            f" Contributor (to write) on the container in {host}; the stack gives them to the"
+            " groups under people"
+        )
+    return (
+        f"{person} needs the role AzureML Data Scientist on workspace {outputs.workspace}; the"
+        " stack gives it to the group people.scientists, and a new member may have to sign in again"
+    )
+
+
+def _network(outputs: PlatformOutputs, host: str) -> str:
+    access = outputs.access
+    if host.startswith("management.") or not host:
+        return "look at the network of this machine, its proxy and its name resolution"
+    if access.profile == "private":
+        return (
+            f"the stack {outputs.stack} is private: its services answer from inside its network"
+            " only, so connect by its VPN or peering, or work on a jump host (az network bastion)"
+        )
+    ranges = ", ".join(access.allowed_addresses) or "nothing"
+    return (
+        f"the stack {outputs.stack} lets in {ranges}; if this machine's public address is another,"
+        " add it to allowed_addresses and deploy the stack again"
+    )
+
+
+def _of_identity(error: ClientAuthenticationError) -> bool:
+    """Whether no token was given, in contrast to a service that refuses the token."""
+    path = urlsplit(_url(error)).path
+    return not path or "/oauth2/" in path
+
+
+def _host(error: AzureError) -> str:
+    url = _url(error)
+    if url:
+        return urlsplit(url).netloc
+    # What could not be connected to has no answer, but its text names the host.
+    found = re.search(r"host='([^']+)'|to '?([\w.-]+\.[a-z]+)'?", str(error))
+    return (found[1] or found[2]) if found else ""
+
+
+def _url(error: AzureError) -> str:
+    response: Any = getattr(error, "response", None)
+    request = getattr(response, "request", None)
+    return str(getattr(request, "url", "") or "")
+
+
+def _said(error: HttpResponseError) -> str:
+    """Azure's own words: the innermost code and message."""
+    inner: Any = error.error
+    code, message = getattr(inner, "code", None), getattr(inner, "message", None)
+    text = f"{code}: {message}" if code and message else str(message or error.message or error)
+    return " ".join(text.split())
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

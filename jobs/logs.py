@@ -1,0 +1,58 @@
+"""`python -m jobs logs NAME`."""
+
+import json
+from dataclasses import dataclass
+
+from infra.outputs import PlatformOutputs
+from jobs import attempts
+from jobs.azure import connect
+from jobs.console import Console
+from jobs.errors import JobsError, RequestError
+from jobs.follow import WatchOptions, detached
+from jobs.follower import Follower
+from jobs.history import ENDED
+from jobs.logfiles import Logs, fetcher, wanted
+
+
+@dataclass(frozen=True)
+class LogsOptions(WatchOptions):
+    """Print what the processes of a job wrote to stdout and stderr. NAME is the key of a run, and
+    then its newest attempt, or the name of a job. With --json a JSON object a line.
+    """
+
+    name: str = ""
+    """Of the run or the job; the first argument."""
+
+    follow: bool = False
+    """Go on until the job has ended."""
+
+
+def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Print the log; with --follow until the job has ended, whatever its end."""
+    if not options.name:
+        raise JobsError("logs: name a run or a job; `python -m jobs list` shows them")
+    workspace, manner = connect(outputs), options.manner()
+    try:
+        job = attempts.find(workspace, options.name)
+        details = attempts.details(workspace, job.name)
+        if options.follow and details.status not in ENDED:
+            Follower(workspace, job, Console(as_json=as_json), manner).follow()
+            return 0
+    except KeyboardInterrupt:
+        return detached(options.name)
+    files = wanted(details.logs, manner.ranks)
+    if not files:
+        known = ", ".join(str(rank) for _, rank in wanted(details.logs, lambda _: True))
+        raise JobsError(
+            f"{job.name}: has no such log (it is {details.status}; ranks with a log: "
+            f"{known or 'none yet'})"
+        )
+    logs = Logs(fetcher(workspace), manner.ranks)
+    for line in [*logs.more(details.logs), *logs.rest()]:
+        if as_json:
+            print(json.dumps({"rank": line.rank, "line": line.text}))
+        else:
+            print(f"[{line.rank}] {line.text}" if manner.named else line.text)
+    if logs.refused:
+        raise RequestError(f"{job.name}: {logs.refused}")
+    return 0

@@ -1,0 +1,81 @@
+"""`python -m jobs prepare`: raw images into shards, as a job on the preparation cluster."""
+
+import secrets
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from infra.outputs import PlatformOutputs
+from jobs import kinds, planned, submission, summary
+from jobs.azure import connect
+from jobs.console import Console
+from jobs.errors import JobsError
+from jobs.follow import DETACHED, WatchOptions, follow
+from jobs.images import ensure
+from jobs.options import JobOptions, PreparationOptions
+from jobs.runkey import Attempt, new_key
+from jobs.submit import hand_over, leave
+from jobs.supervisor import Supervisor
+from trainer.arguments import parse
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
+
+_OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
+
+
+@dataclass(frozen=True)
+class PrepareOptions(JobOptions, WatchOptions):
+    """Write raw images as a data set, by a job on the preparation cluster: python -m jobs prepare
+    {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the preparation],
+    which `python -m trainer prepare imagenet --help` lists; they name files below the raw folder.
+    """
+
+    what: Literal["folder", "imagenet", ""] = ""
+    """The first argument."""
+
+    raw: str = ""
+    """Folder in the container of raw data."""
+
+    prepared: str = ""
+    """Folder in the container of prepared data that is written."""
+
+    name: str | None = None
+    """Key of the run; none is the preparation, time and a few letters. Under the key of one that
+    has ended it goes on where that stopped."""
+
+    no_follow: bool = False
+    """End when the job is submitted."""
+
+
+def run(
+    options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+) -> int:
+    """Submit a preparation, and follow it to the end."""
+    if not options.what:
+        raise JobsError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    manner = options.manner()
+    what = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
+    folders = PreparationOptions(options.raw, options.prepared)
+    key = options.name or new_key(
+        f"prepare-{options.what}", datetime.now(UTC), secrets.token_hex(2)
+    )
+    source, attempt = planned.read_source(), Attempt(key)
+    spec = kinds.prepare(outputs, what, folders, options, attempt, source)
+    try:
+        if options.name is not None:
+            attempt = submission.free_attempt(workspace, attempt)
+            spec = kinds.prepare(outputs, what, folders, options, attempt, source)
+        submission.look_up(workspace, spec)
+        console.say(summary.lines(spec, None, None, None))
+        console.say(f"image {ensure(planned.image_of(spec), workspace)} is registered")
+    except KeyboardInterrupt:
+        print("\ninterrupted; nothing was submitted", file=sys.stderr)
+        return DETACHED
+    job = hand_over(console, workspace, spec)
+    if job is None:
+        return DETACHED
+    if options.no_follow:
+        return leave(console, spec, None, job)
+    again = spec.cluster.priority == "LowPriority"
+    return follow(Supervisor(workspace, console, manner, options.resubmit, again=again), job)

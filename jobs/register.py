@@ -1,0 +1,224 @@
+"""`python -m jobs register`: the final model of a run as a version of a registered model.
+
+A run is one version, whose name is made from the run's key: to register it again changes nothing.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from azure.core.exceptions import AzureError
+
+from infra.outputs import PlatformOutputs
+from jobs import results
+from jobs.attempts import attempts
+from jobs.azure import Workspace, connect, segment
+from jobs.blobs import container, read_small, refused
+from jobs.console import Console
+from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.options import NAME
+from jobs.places import place
+from jobs.runkey import attempt_of, key_problems
+from jobs.spec import datastore_uri
+from trainer import fields
+from trainer.errors import ConfigError
+from trainer.exported import FACTS, FOLDER, SAVED_MODEL
+
+VERSION_LENGTH: Final = 16
+EXPORT: Final = "export"
+"""Property of a registered model: hash of the facts of the export that it is."""
+
+_METRICS: Final = ("top1", "top5", "examples", "epochs", "steps", "ranks")
+_SPEED: Final = ("images_per_second", "training_seconds", "attempts")
+
+
+@dataclass(frozen=True)
+class RegisterOptions:
+    """Register the final model of a run. NAME is the run's key, or the name of one of its jobs."""
+
+    name: str = ""
+    """Of the run or the job; the first argument."""
+
+    model: str | None = None
+    """What the model is registered as; none is the preset that the run began with."""
+
+    @property
+    def run(self) -> str:
+        """Key of the run."""
+        attempt = attempt_of(self.name)
+        return attempt.run if attempt else self.name
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is registered."""
+
+    name: str
+    version: str
+    uri: str
+    description: str
+    tags: Mapping[str, str]
+    """To be found by."""
+    properties: Mapping[str, str]
+    """Never changed again."""
+
+    @property
+    def reference(self) -> str:
+        """NAME:VERSION."""
+        return f"{self.name}:{self.version}"
+
+
+def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Register a model, and print its name.
+
+    Raises:
+        JobsError: the run has not trained to its end, or has no exported model.
+    """
+    problems = fields.problems(options) or key_problems(options.run)
+    if options.model is not None and not re.fullmatch(NAME, options.model):
+        problems.append(f"--model: {options.model!r} must be letters, digits, '_' and '-'")
+    if problems:
+        raise ConfigError(problems)
+    workspace = connect(outputs)
+    found = _read(workspace, options.run)
+    model = describe(options, outputs, found, _code(workspace, options.run))
+    new = _register(workspace, model)
+    answer = {
+        "model": model.reference,
+        "new": new,
+        "uri": model.uri,
+        "tags": dict(model.tags),
+        "properties": dict(model.properties),
+    }
+    state = "registered" if new else "is registered already"
+    Console(as_json=as_json).answer(answer, f"{model.reference}: {state}, {model.uri}")
+    return 0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Files of a run that has trained to its end, as the trainer wrote them."""
+
+    config: Mapping[str, Any]
+    result: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    digest: str
+    """Of the export's facts."""
+
+
+def describe(
+    options: RegisterOptions, outputs: PlatformOutputs, found: Finished, code: str | None
+) -> Model:
+    """What to register. Pure.
+
+    Args:
+        options: of the command.
+        outputs: of the stack.
+        found: of the run.
+        code: digest of the code snapshot of its last job, if that is known.
+
+    Raises:
+        JobsError: the export is not of the run's last step, or no name fits.
+    """
+    run, steps, step = options.run, found.result["steps"], found.facts["step"]
+    if step != steps:
+        raise JobsError(
+            f"run {run}: its exported model is of step {step}, but it has trained to step {steps};"
+            " submit it again under the same name, and it exports its final weights"
+        )
+    name = options.model or str(found.config["config"]["preset"])
+    metrics = {key: str(found.result[key]) for key in _METRICS if found.result.get(key) is not None}
+    speed = {key: str(found.result[key]) for key in _SPEED if found.result.get(key) is not None}
+    versions = {
+        "data_version": str(found.facts["data_version"]),
+        "code_version": str(found.facts["code_version"]),
+        **({} if code is None else {"code": code}),
+    }
+    folder = f"{results.run_folder(run)}/{FOLDER}"
+    return Model(
+        name=name,
+        version=hashlib.sha256(run.encode()).hexdigest()[:VERSION_LENGTH],
+        uri=datastore_uri(outputs.datastores.results.name, folder),
+        description=f"SavedModel of run {run} after {steps} steps",
+        tags={"run": run, **metrics, **versions},
+        properties={"run": run, EXPORT: found.digest, **metrics, **speed, **versions},
+    )
+
+
+def _read(workspace: Workspace, run: str) -> Finished:
+    store = workspace.outputs.datastores.results
+    client = container(store, workspace.credential)
+    folder = results.run_folder(run)
+    try:
+        config = read_small(client, f"{folder}/config.json")
+        result = read_small(client, f"{folder}/{results.RESULT}")
+        facts = read_small(client, f"{folder}/{FOLDER}/{FACTS}")
+        graph = client.get_blob_client(f"{folder}/{FOLDER}/{SAVED_MODEL}/saved_model.pb").exists()
+    except AzureError as error:
+        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
+    if config is None:
+        raise MissingError(
+            f"run {run}: has no folder {folder} in container {store.container} of {store.account};"
+            " `python -m jobs list` shows the runs there are"
+        )
+    if result is None:
+        raise JobsError(
+            f"run {run}: has not trained to its end; `python -m jobs follow {run} --supervise`"
+            " carries it there"
+        )
+    if facts is None or not graph:
+        raise JobsError(
+            f"run {run}: has no exported model; submit it again under the same name with"
+            " --export True, which trains nothing more and exports its final weights"
+        )
+    try:
+        return Finished(
+            config=json.loads(config),
+            result=json.loads(result),
+            facts=json.loads(facts),
+            digest=hashlib.sha256(facts).hexdigest(),
+        )
+    except ValueError as error:
+        raise JobsError(f"run {run}: a file of its folder is not JSON ({error})") from error
+
+
+def _code(workspace: Workspace, run: str) -> str | None:
+    """Digest of the code that the newest job of a run was submitted with."""
+    jobs = attempts(workspace, run)
+    return jobs[-1].tags.get("code") if jobs else None
+
+
+def _register(workspace: Workspace, model: Model) -> bool:
+    """Whether it is new.
+
+    Raises:
+        ConflictError: the version is of another model, or of an older export of the run.
+    """
+    path = f"models/{segment(model.name)}/versions/{segment(model.version)}"
+    try:
+        there = workspace.arm("GET", path)["properties"]
+    except MissingError:
+        workspace.check()
+    else:
+        same = (there.get("properties") or {}).get(EXPORT) == model.properties[EXPORT]
+        if place(str(there["modelUri"])) != place(model.uri) or not same:
+            raise ConflictError(
+                f"model {model.reference}: is registered, but the run has been exported again since"
+                " and a version stays what it is; register it by another --model"
+            )
+        return False
+    body = {
+        "properties": {
+            "modelType": "custom_model",
+            "modelUri": model.uri,
+            "description": model.description,
+            "tags": dict(model.tags),
+            "properties": dict(model.properties),
+            "isAnonymous": False,
+        }
+    }
+    workspace.arm("PUT", path, body=body)
+    return True

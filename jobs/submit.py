@@ -1,0 +1,212 @@
+"""`python -m jobs submit`: a training on the platform, from a summary to its end."""
+
+import sys
+from dataclasses import dataclass, replace
+
+from infra.outputs import PlatformOutputs
+from jobs import attempts, planned, submission, summary, training_data
+from jobs.azure import Workspace, connect
+from jobs.console import Console
+from jobs.draft import Source
+from jobs.errors import JobsError
+from jobs.follow import DETACHED, WatchOptions, follow
+from jobs.history import Job
+from jobs.images import ensure
+from jobs.kinds import VERDICT
+from jobs.options import ResubmitOptions
+from jobs.planned import RunOptions
+from jobs.results import artifact
+from jobs.runkey import Attempt
+from jobs.spec import JobSpec
+from jobs.supervisor import Supervisor
+from jobs.verdict import verdict
+from trainer.config import TrainConfig
+from trainer.data.manifest import Manifest
+from trainer.plan import Plan
+
+POOR: int = 23
+"""Exit status of a check that found something poor."""
+
+
+@dataclass(frozen=True)
+class SubmitOptions(RunOptions, WatchOptions):
+    """Run a training on the platform: python -m jobs submit --preset NAME [options] [-- options of
+    the trainer]. A summary first, then it is followed to its end; Ctrl-C leaves it running.
+    """
+
+    check_cluster: bool = False
+    """Measure the network of as many nodes by a short job first, and submit only if it is good."""
+
+    even_if_poor: bool = False
+    """Submit although the check found something poor."""
+
+    no_follow: bool = False
+    """End when the job is submitted."""
+
+    no_supervise: bool = False
+    """Do not submit the run again when nodes of LowPriority were taken away."""
+
+    dry_run: bool = False
+    """Print the summary, and submit nothing."""
+
+
+def run(
+    options: SubmitOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+) -> int:
+    """Submit, and follow to the end."""
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    manner = options.manner()
+    config = planned.read_config(options, program)
+    attempt, source = planned.first_attempt(options), planned.read_source()
+    # All that can be refused without asking anyone is refused before anyone is asked.
+    spec = planned.make_spec(outputs, options, config, attempt, source)
+    try:
+        if options.name is not None:
+            attempt = submission.free_attempt(workspace, attempt)
+            spec = planned.make_spec(outputs, options, config, attempt, source)
+        plan = show(console, workspace, spec, options, config)
+        status = _before(console, workspace, options, spec, source)
+    except KeyboardInterrupt:
+        print("\ninterrupted; nothing was submitted", file=sys.stderr)
+        return DETACHED
+    if options.dry_run:
+        console.answer(summary.document(spec, plan), "nothing was submitted")
+    if status is not None:
+        return status
+    job = hand_over(console, workspace, spec)
+    if job is None:
+        return DETACHED
+    if options.no_follow:
+        return leave(console, spec, plan, job)
+    again = spec.cluster.priority == "LowPriority" and not options.no_supervise
+    supervisor = Supervisor(workspace, console, manner, options.resubmit, again=again)
+    status = follow(supervisor, job)
+    return _judge(console, workspace, spec) if spec.kind == "check" and status == 0 else status
+
+
+def leave(console: Console, spec: JobSpec, plan: Plan | None, job: Job) -> int:
+    """Say how to come back to a job that is not followed."""
+    console.answer(
+        {**summary.document(spec, plan), "page": job.page},
+        f"`python -m jobs follow {job.run}` follows it",
+    )
+    return 0
+
+
+def show(
+    console: Console,
+    workspace: Workspace,
+    spec: JobSpec,
+    options: RunOptions,
+    config: TrainConfig | None,
+) -> Plan | None:
+    """Look up what the job names, and print the summary.
+
+    Returns:
+        The run's numbers, as far as they are known.
+
+    Raises:
+        JobsError: the cluster, the data set or what it holds is not as the job needs it.
+    """
+    submission.look_up(workspace, spec)
+    plan: Plan | None = None
+    manifest: Manifest | None = None
+    unknown: str | None = None
+    if config is not None:
+        if config.data.source == "tfrecords":
+            try:
+                manifest = training_data.manifest(workspace, options.data)
+            except JobsError as error:
+                # Who submits need not be allowed to read the data, or near enough to do so.
+                unknown = str(error).splitlines()[0]
+        if manifest is not None or config.data.source != "tfrecords":
+            plan = training_data.plan(config, spec.ranks, manifest)
+    console.say(summary.lines(spec, plan, manifest, unknown))
+    return plan
+
+
+def hand_over(console: Console, workspace: Workspace, spec: JobSpec) -> Job | None:
+    """Submit one job; none if a person has interrupted it."""
+    try:
+        job = submission.submit(workspace, spec, planned.REPOSITORY)
+    except KeyboardInterrupt:
+        # The request may be on its way.
+        there = attempts.job(workspace, spec.name)
+        if there is None:
+            print(f"\ninterrupted; {spec.name} was not submitted", file=sys.stderr)
+        else:
+            print(
+                f"\ninterrupted, but {spec.name} was submitted already:\n"
+                f"  python -m jobs follow {spec.run}    follows it\n"
+                f"  python -m jobs cancel {spec.run}    ends it",
+                file=sys.stderr,
+            )
+        return None
+    console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
+    return job
+
+
+def _before(
+    console: Console,
+    workspace: Workspace,
+    options: SubmitOptions,
+    spec: JobSpec,
+    source: Source,
+) -> int | None:
+    """What comes between the summary and the job; a status if there is to be no job."""
+    if options.dry_run:
+        return 0
+    console.say(f"image {ensure(planned.image_of(spec), workspace)} is registered")
+    if options.check_cluster and spec.kind in ("train", "benchmark"):
+        return _check(console, workspace, options, Attempt(spec.run, 1), source)
+    return None
+
+
+def _check(
+    console: Console,
+    workspace: Workspace,
+    options: SubmitOptions,
+    attempt: Attempt,
+    source: Source,
+) -> int | None:
+    """Check the nodes first; the status to end with, or none if they are good."""
+    spec = planned.check_spec(workspace.outputs, options, attempt, source)
+    job = hand_over(console, workspace, spec)
+    if job is None:
+        return DETACHED
+    manner = replace(options.manner(), ranks=lambda _: False)
+    quiet = Console(as_json=True)
+    try:
+        outcome = Supervisor(workspace, quiet, manner, ResubmitOptions(), again=True).follow(job)
+    except KeyboardInterrupt:
+        print(
+            f"\ninterrupted; the check goes on (`python -m jobs cancel {job.run}` ends it), the"
+            " training was not submitted",
+            file=sys.stderr,
+        )
+        return DETACHED
+    if outcome.exit_code:
+        raise JobsError(
+            f"{outcome.job.name}: the check has not succeeded ({outcome.reason}); the training was"
+            f" not submitted. `python -m jobs logs {outcome.job.name} --rank all` shows its log"
+        )
+    found = verdict(artifact(workspace, outcome.job.name, VERDICT), spec.cluster)
+    for line in found.lines:
+        console.say(f"  {line}")
+    if not found.good and not options.even_if_poor:
+        console.note(
+            "the check found something poor, so the training was not submitted; --even-if-poor"
+            " submits it nevertheless"
+        )
+        return POOR
+    return None
+
+
+def _judge(console: Console, workspace: Workspace, spec: JobSpec) -> int:
+    """Say what a check that a person asked for has found."""
+    last = attempts.attempts(workspace, spec.run)[-1]
+    found = verdict(artifact(workspace, last.name, VERDICT), spec.cluster)
+    for line in found.lines:
+        console.say(f"  {line}")
+    console.say("good" if found.good else "something is poor")
+    return 0 if found.good else POOR

@@ -1,0 +1,184 @@
+"""`python -m jobs teardown`: everything of a stack away, so that it can be made again.
+
+It may be given again after any interruption. `jobs.dismantle` has the steps.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from infra import outputs as contract
+from infra.errors import OutputsError
+from infra.outputs import PlatformOutputs
+from jobs.azure import Workspace, connect
+from jobs.console import Console
+from jobs.dismantle import Dismantling, running
+from jobs.errors import JobsError, PlatformReadError
+from jobs.pulumi import Declared, Pulumi
+from jobs.remains import Left, group_is_there, left, workspace_is_there
+from trainer.fields import Bounds
+
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True)
+class TeardownOptions:
+    """Delete the platform of a stack with all data, checkpoints and models in it. It is safe to
+    repeat, and ends with what is left, which should be nothing.
+    """
+
+    yes: bool = False
+    """Do not ask."""
+
+    wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
+    """Longest time for each of: jobs to end, clusters, workspace and vault to be gone."""
+
+    poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
+    """Pause between two looks."""
+
+
+class ProtectedError(JobsError):
+    """The stack holds resources that are not to be deleted by the way."""
+
+
+def run(
+    options: TeardownOptions,
+    outputs: PlatformOutputs | None,
+    *,
+    as_json: bool,
+    stack: str | None = None,
+    repository: Path = REPOSITORY,
+) -> int:
+    """Tear a stack down, and print what was done and what is left.
+
+    Args:
+        options: of the command.
+        outputs: of the stack; none if Pulumi has none any more, as after an interruption.
+        as_json: whether a program reads the answer.
+        stack: its name, where there are no outputs.
+        repository: folder of Pulumi.yaml.
+
+    Returns:
+        Exit status: 0 if nothing is left, 1 if something is, 130 after Ctrl-C.
+
+    Raises:
+        JobsError: protected resources, or a step that failed.
+    """
+    console = Console(as_json=as_json)
+    record = Record(repository, outputs.stack if outputs else stack or "dev")
+    known = outputs or record.read()
+    workspace = connect(known)
+    pulumi = Pulumi(repository, known.stack)
+    work = Dismantling(workspace, pulumi, console, options.wait_minutes * 60, options.poll_seconds)
+    try:
+        declared = pulumi.declared()
+        check_protected(known.stack, declared)
+        _confirm(options, workspace, declared, console)
+        record.write(known)
+        work.run(declared)
+        remains = [*left(workspace), *work.declared_left()]
+    except KeyboardInterrupt:
+        console.note(
+            f"interrupted; done: {'; '.join(work.done) or 'nothing'}\nto go on, give the same"
+            " command again: what is done is not missed"
+        )
+        return INTERRUPTED
+    if not remains:
+        record.remove()
+    answer = {
+        "stack": known.stack,
+        "done": work.done,
+        "left": [asdict(one) for one in remains],
+    }
+    console.answer(answer, _words(known.stack, remains))
+    return 1 if remains else 0
+
+
+def check_protected(stack: str, declared: Sequence[Declared]) -> None:
+    """Stop before anything is deleted if not all of it may be.
+
+    Raises:
+        ProtectedError: some resources are protected.
+    """
+    names = [one.name for one in declared if one.protected]
+    if names:
+        raise ProtectedError(
+            f"stack {stack}: {len(names)} resources are protected ({', '.join(names)}), so nothing"
+            " was deleted. They hold what cannot be made again: training data, results, keys. If"
+            " they are to go as well, say so first, as a step of its own:\n"
+            f"  pulumi state unprotect --all --stack {stack}\n"
+            "and then give the same command again"
+        )
+
+
+class Record:
+    """Outputs of a stack that is being torn down: Pulumi forgets them before all is done.
+
+    Args:
+        repository: that `build/` is in.
+        stack: its name.
+    """
+
+    def __init__(self, repository: Path, stack: str) -> None:
+        self._path = repository / "build" / f"teardown-{stack}.json"
+        self._stack = stack
+
+    def read(self) -> PlatformOutputs:
+        """What was written when the teardown began.
+
+        Raises:
+            PlatformReadError: nothing was.
+        """
+        try:
+            return contract.from_dict(json.loads(self._path.read_text()))
+        except FileNotFoundError as error:
+            raise PlatformReadError(
+                f"stack {self._stack}: has no outputs, and no teardown of it was begun here, so"
+                " either there is nothing of it, or it was never deployed to its end. In the second"
+                f" case deploy it again, or run `pulumi destroy --refresh --stack {self._stack}`"
+                " and purge its workspace and vault in the portal"
+            ) from error
+        except (OSError, ValueError, OutputsError) as error:
+            raise PlatformReadError(f"{self._path}: cannot be used ({error})") from error
+
+    def write(self, outputs: PlatformOutputs) -> None:
+        """Keep the outputs until the end."""
+        self._path.parent.mkdir(exist_ok=True)
+        self._path.write_text(json.dumps(contract.to_dict(outputs), indent=1) + "\n")
+
+    def remove(self) -> None:
+        """Forget them."""
+        self._path.unlink(missing_ok=True)
+
+
+def _confirm(
+    options: TeardownOptions, workspace: Workspace, declared: Sequence[Declared], console: Console
+) -> None:
+    outputs = workspace.outputs
+    if options.yes:
+        return
+    if not declared and not group_is_there(workspace):
+        # Nothing can be lost any more; only names are still to be freed.
+        return
+    jobs = len(running(workspace)) if workspace_is_there(workspace) else 0
+    console.note(
+        f"stack {outputs.stack} in subscription {outputs.subscription_id}: {len(declared)}"
+        f" resources in group {outputs.resource_group}, with all data, checkpoints and models in"
+        f" them; {jobs} jobs have not ended and are cancelled. This cannot be undone."
+    )
+    if not sys.stdin.isatty():
+        raise JobsError(f"teardown of {outputs.stack}: nobody is here to be asked; give --yes True")
+    print(f"type {outputs.stack} to delete it: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != outputs.stack:
+        raise JobsError(f"teardown of {outputs.stack}: not confirmed, so nothing was deleted")
+
+
+def _words(stack: str, remains: Sequence[Left]) -> str:
+    if not remains:
+        return f"stack {stack}: nothing is left"
+    lines = [f"  - {one.what}: {one.why}" for one in remains]
+    return "\n".join([f"stack {stack}: {len(remains)} things are left:", *lines])
