@@ -6,23 +6,13 @@ import pytest
 from azure.storage.blob import ContentSettings
 
 from jobs import download
-from jobs.azure import connect
-from jobs.blobs import Blob, container
+from jobs.blobs import Blob
 from jobs.download import DownloadOptions
 from jobs.errors import JobsError, MissingError
 from jobs.fetch import RECORD, Left, decide
 from jobs.local_files import LocalError
+from tests.jobs.runs import declare_job, put
 from trainer.errors import ConfigError
-
-ARM = "2024-10-01"
-
-
-def put(live, files):
-    """Write files of a run into the container of results."""
-    client = container(live.outputs.datastores.results, connect(live.outputs).credential)
-    for name, content in files.items():
-        client.upload_blob(name, content, overwrite=True)
-    return client
 
 
 def run_files(run, **more):
@@ -79,16 +69,9 @@ def test_checkpoints_come_when_they_are_asked_for_and_the_rest_is_not_sent_again
 
 def test_logs_and_outputs_of_all_attempts_come_with_it(live, tmp_path):
     put(live, run_files("tried"))
-    azure, workspace = live.azure, live.workspace
-    azure.put(f"{workspace}/environments/plain", ARM, {"properties": {}})
-    azure.put(f"{workspace}/environments/plain/versions/1", ARM, {"properties": {"image": "p"}})
-    cluster = live.outputs.clusters.preparation.name
-    artifacts = azure.blobs.container(live.outputs.datastores.results.account, "azureml")
+    artifacts = live.azure.blobs.container(live.outputs.datastores.results.account, "azureml")
     for number in (1, 2):
-        azure.put(f"{workspace}/jobs/tried-r{number}", ARM, {"properties": {
-            "jobType": "Command", "command": "true", "tags": {"run": "tried"},
-            "environmentId": f"{workspace}/environments/plain/versions/1",
-            "computeId": f"{workspace}/computes/{cluster}"}})  # fmt: skip
+        declare_job(live, f"tried-r{number}", tags={"run": "tried"})
         log = f"ExperimentRun/dcid.tried-r{number}/outputs/tblogs/events"
         artifacts.upload_blob(log, f"{number}".encode(), overwrite=True)
     get(live, "tried-r1", tmp_path / "tried")
@@ -174,7 +157,7 @@ def test_a_damaged_blob_is_noticed(live, tmp_path, monkeypatch, size):
     blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
     at_once = partial(download.container, retries=0)
     monkeypatch.setattr(download, "container", lambda *args, **_: at_once(*args))
-    with pytest.raises(JobsError, match="damaged/file: .*another MD5"):
+    with pytest.raises(JobsError, match=r"damaged/file: .*another MD5"):
         get(live, "damaged", tmp_path / "damaged")
     assert not (tmp_path / "damaged" / "file").exists()
 

@@ -18,6 +18,7 @@ from jobs.teardown import ProtectedError, TeardownOptions
 from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
 from tests.jobs.platform import platform
+from tests.jobs.runs import declare_job
 
 ARM = "2024-10-01"
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
@@ -143,23 +144,8 @@ def answer(capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def start_job(stack, name):
-    """A job that would run for a minute."""
-    live = stack.live
-    live.azure.put(f"{live.workspace}/environments/plain", ARM, {"properties": {}})
-    live.azure.put(
-        f"{live.workspace}/environments/plain/versions/1", ARM, {"properties": {"image": "plain"}}
-    )
-    cluster = stack.outputs.clusters.preparation.name
-    live.azure.put(f"{live.workspace}/jobs/{name}", ARM, {"properties": {
-        "jobType": "Command", "command": "sleep 60", "experimentName": "x",
-        "environmentId": f"{live.workspace}/environments/plain/versions/1",
-        "computeId": f"{live.workspace}/computes/{cluster}",
-        "resources": {"instanceCount": 1}}})  # fmt: skip
-
-
 def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
-    start_job(stack, "long-r1")
+    declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
     assert stack.tear_down() == 0
     done = answer(capsys)
     assert done["left"] == []
