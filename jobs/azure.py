@@ -32,6 +32,8 @@ API_VERSION: Final = "2024-10-01"
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
+RETRIES: Final = 6
+"""Of what is refused for a moment; with the pauses between, half a minute in all."""
 
 _PUBLIC: Final = "https://management.azure.com"
 _MICROSOFT: Final = (
@@ -240,7 +242,11 @@ def _pipeline(
 ) -> PipelineClient[Any, Any]:
     # A host that does not answer is given up soon; one that says it is busy is waited for.
     retry = policies.RetryPolicy(
-        retry_total=6, retry_connect=2, retry_read=3, retry_status=6, retry_backoff_factor=0.5
+        retry_total=RETRIES,
+        retry_connect=2,
+        retry_read=3,
+        retry_status=RETRIES,
+        retry_backoff_factor=0.5,
     )
     return PipelineClient(
         "",

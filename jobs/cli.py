@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_origin
 
-from jobs.errors import JobsError
+from jobs.errors import JobsError, NotDeployedError
 from jobs.planned import REPOSITORY
 from jobs.stack import read_outputs
 from trainer import fields
@@ -67,6 +67,8 @@ class Verb:
     """The option that its first argument gives."""
     program: bool = False
     """Whether options of the trainer may follow after `--`."""
+    half_gone: bool = False
+    """Whether it deals with a stack that exports nothing any more."""
 
 
 VERBS: Final = {
@@ -83,7 +85,7 @@ VERBS: Final = {
     "upload": Verb("jobs.upload", "UploadOptions", "folder"),
     "download": Verb("jobs.download", "DownloadOptions", "name"),
     "register": Verb("jobs.register", "RegisterOptions", "name"),
-    "teardown": Verb("jobs.teardown", "TeardownOptions"),
+    "teardown": Verb("jobs.teardown", "TeardownOptions", half_gone=True),
 }
 
 
@@ -127,8 +129,15 @@ def _run(args: list[str]) -> int:
     rest, common = common_options(own)
     module = importlib.import_module(verb.module)
     options = read_options(name, verb, getattr(module, verb.options), rest)
-    outputs = read_outputs(REPOSITORY, common.stack, common.outputs)
     more: dict[str, Any] = {"program": program} if verb.program else {}
+    outputs = None
+    try:
+        outputs = read_outputs(REPOSITORY, common.stack, common.outputs)
+    except NotDeployedError:
+        if not verb.half_gone:
+            raise
+    if verb.half_gone:
+        more["stack"] = common.stack
     return int(module.run(options, outputs, as_json=common.as_json, **more))
 
 

@@ -32,6 +32,10 @@ class PlatformReadError(JobsError):
     exit_code = 4
 
 
+class NotDeployedError(PlatformReadError):
+    """A stack that exports nothing: it was never deployed to its end, or was taken down."""
+
+
 class RequestError(JobsError):
     """Azure could not be asked, or said no. A job that runs is not touched by it."""
 

@@ -150,11 +150,11 @@ class Follower:
 def queue_hints(workspace: Workspace, job: Job) -> list[str]:
     """Why a job may still be queued, by what Azure tells of its cluster and of cores."""
     nodes = stages.read_nodes(workspace.arm("GET", f"computes/{segment(job.cluster)}"))
-    return stages.queue_hints(job.nodes, nodes, quota_problems(workspace, nodes, job.nodes))
+    return stages.queue_hints(job.nodes, nodes, quota_problems(workspace, nodes, job.nodes) or [])
 
 
-def quota_problems(workspace: Workspace, nodes: stages.Nodes, wanted: int) -> list[str]:
-    """What the subscription's cores keep a cluster from; empty also if Azure does not tell."""
+def quota_problems(workspace: Workspace, nodes: stages.Nodes, wanted: int) -> list[str] | None:
+    """What the subscription's cores keep a cluster from; none if Azure does not tell."""
     outputs = workspace.outputs
     place = (
         f"/subscriptions/{outputs.subscription_id}/providers/Microsoft.MachineLearningServices"
@@ -165,9 +165,11 @@ def quota_problems(workspace: Workspace, nodes: stages.Nodes, wanted: int) -> li
         usages = list(workspace.arm_list(f"{place}/usages"))
     except RequestError:
         # A region whose list cannot be read is no reason why a job waits.
-        return []
+        return None
     size = sizes.get(nodes.size.lower())
-    found = quota.find_quota(usages, nodes.priority, size.family if size else "")
+    if size is None or not size.cores:
+        return None
+    found = quota.find_quota(usages, nodes.priority, size.family)
     return quota.missing(found, size, wanted, nodes.allocated, nodes.priority)
 
 

@@ -152,8 +152,10 @@ def _cluster_points(workspace: Workspace, cluster: Cluster, wanted: int) -> Iter
     text = f"{cluster.name}: {nodes.most} x {nodes.size} at most, {nodes.allocated} allocated"
     yield Point("cluster", good=not problems, text="\n".join(problems) or text)
     missing = quota_problems(workspace, nodes, wanted)
-    count = "1 node" if wanted == 1 else f"{wanted} nodes"
-    yield Point("quota", good=not missing, text="\n".join(missing) or f"enough for {count}")
+    enough = f"enough cores for {wanted} x {nodes.size}"
+    if missing is None:
+        enough = f"Azure does not tell how many cores are left for {nodes.size}"
+    yield Point("quota", good=not missing, text="\n".join(missing or [enough]))
 
 
 def _image(workspace: Workspace, spec: JobSpec) -> str:

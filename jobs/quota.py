@@ -65,7 +65,7 @@ def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) 
 
 
 def missing(
-    quota: Quota | None, size: Size | None, nodes: int, allocated: int, priority: str
+    quota: Quota | None, size: Size, nodes: int, allocated: int, priority: str
 ) -> list[str]:
     """What keeps so many nodes from being allocated; empty if nothing does that Azure tells.
 
@@ -76,8 +76,6 @@ def missing(
         allocated: that the cluster has already.
         priority: of the nodes.
     """
-    if size is None or not size.cores:
-        return []
     need = nodes * size.cores
     pool = "low-priority" if priority == "LowPriority" else size.family
     if quota is None:

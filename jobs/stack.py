@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from infra.errors import OutputsError
 from infra.outputs import PlatformOutputs, from_dict
-from jobs.errors import PlatformReadError
+from jobs.errors import NotDeployedError, PlatformReadError
 
 OUTPUT: Final = "platform"
 """Name of the stack output."""
@@ -20,24 +20,28 @@ SECONDS: Final = 120
 _CAUSES: Final = (
     (
         ("no stack named", "no such stack"),
+        NotDeployedError,
         "there is no stack {stack}; `pulumi stack ls` lists those of this backend, and"
         " `make up STACK={stack}` deploys it",
     ),
     (
         ("passphrase", "incorrect secret", "failed to decrypt"),
+        PlatformReadError,
         "the state is encrypted; give PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE in"
         " the environment, or sign in to the key that encrypts it",
     ),
     (
         ("pulumi login", "not logged in", "access token", "pulumi_access_token", "unauthorized"),
+        PlatformReadError,
         "run `pulumi login` with the address of the team's state",
     ),
     (
         ("does not have output property", "no output property", "current stack has no output"),
+        NotDeployedError,
         "the stack {stack} has never been deployed to its end; run `make up STACK={stack}`",
     ),
 )
-"""What Pulumi says, in lower case, and what to do about it."""
+"""What Pulumi says, in lower case, which error it is and what to do about it."""
 
 
 def read_outputs(repository: Path, stack: str | None, file: str | None) -> PlatformOutputs:
@@ -49,6 +53,7 @@ def read_outputs(repository: Path, stack: str | None, file: str | None) -> Platf
         file: JSON of the outputs, instead.
 
     Raises:
+        NotDeployedError: the stack exports nothing.
         PlatformReadError: it could not be read, with what to do.
     """
     if file is not None:
@@ -92,7 +97,7 @@ def _from_pulumi(repository: Path, stack: str) -> PlatformOutputs:
     except OSError as error:
         raise PlatformReadError(f"{pulumi}: cannot be run ({error.strerror})") from error
     if ended.returncode != 0:
-        raise PlatformReadError(_cause(ended.stderr or ended.stdout, stack))
+        raise _cause(ended.stderr or ended.stdout, stack)
     try:
         found = json.loads(ended.stdout)
     except ValueError as error:
@@ -103,14 +108,14 @@ def _from_pulumi(repository: Path, stack: str) -> PlatformOutputs:
     return _parsed(found, f"stack {stack}")
 
 
-def _cause(said: str, stack: str) -> str:
-    """What to do about an error of Pulumi's, with its own words."""
+def _cause(said: str, stack: str) -> PlatformReadError:
+    """The error for one of Pulumi's, with its own words and what to do."""
     words = " ".join(said.split()).removeprefix("error: ")
     low = words.lower()
-    for signs, advice in _CAUSES:
+    for signs, kind, advice in _CAUSES:
         if any(sign in low for sign in signs):
-            return f"pulumi: {words}\n{advice.format(stack=stack)}"
-    return f"pulumi: could not read the stack {stack}: {words}"
+            return kind(f"pulumi: {words}\n{advice.format(stack=stack)}")
+    return PlatformReadError(f"pulumi: could not read the stack {stack}: {words}")
 
 
 def _parsed(found: Any, where: str) -> PlatformOutputs:

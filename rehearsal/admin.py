@@ -38,6 +38,23 @@ class Admin:
         """Bring blob storage back, with its data."""
         self._azure.azurite.start()
 
+    def preempt(self, job: str | None = None, cluster: str | None = None) -> int:
+        """Take the nodes of a job or of a whole cluster away; how many jobs lost theirs.
+
+        Args:
+            job: id of the job.
+            cluster: id of the compute.
+        """
+        return self._azure.engine.preempt(job, cluster)
+
+    def capacity(self, cluster: str, nodes: int | None) -> None:
+        """Let Azure have so many machines for a cluster (its id), or as many as it wants."""
+        self._azure.engine.limit(cluster, nodes)
+
+    def quota(self, location: str, name: str, cores: int) -> None:
+        """Set a limit of cores in a region, such as of totalLowPriorityCores."""
+        self._azure.usages.limit(location, name, cores)
+
     def answer(self, asked: Asked) -> Answer:
         """Answer `POST /admin/NAME` with the method's arguments as JSON, and `GET /admin/requests`.
 

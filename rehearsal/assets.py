@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from typing_extensions import override
+
 from rehearsal.blobs import Blobs
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
@@ -33,6 +35,7 @@ class Versions(Kind):
         # The SDK looks code up by its hash before it has ever been there.
         self.searched = family == "codes"
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         workspace = workspace_of(path.id)
         if self._resources.get(workspace) is None:
@@ -60,12 +63,14 @@ class Versions(Kind):
                 f" {', '.join(changed)} cannot be changed.",
             )
 
+    @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         properties = document["properties"]
         for name in ("tags", "properties", *(["flavors"] if self._family == "models" else [])):
             properties[name] = properties.get(name) or {}
         properties["isArchived"] = bool(properties.get("isArchived"))
 
+    @override
     def stored(self, path: ArmPath, document: Document) -> None:
         known = self._resources.get(path.parent) or {"properties": {}}
         latest = max(_number(path.name), _number(known["properties"].get("latestVersion", "0")))
@@ -74,6 +79,7 @@ class Versions(Kind):
             {"properties": {"latestVersion": path.name, "nextVersion": str(latest + 1)}},
         )
 
+    @override
     def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
         digest = asked.query.get("hash")
         if digest is not None:
@@ -84,6 +90,7 @@ class Versions(Kind):
         top = asked.query.get("$top")
         return found if top is None else found[: int(top)]
 
+    @override
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() != "startpendingupload":
             return None

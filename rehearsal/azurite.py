@@ -54,6 +54,11 @@ class Azurite:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def held(self) -> bool:
+        """Whether it was taken down."""
+        return self._held
+
+    @property
     def pid(self) -> int | None:
         """Of the process, if it is there."""
         return self._process.pid if self._process is not None and self.running else None
@@ -117,7 +122,8 @@ class Azurite:
             self._process = subprocess.Popen(
                 [
                     node, str(self._program), "--blobHost", "127.0.0.1",
-                    "--blobPort", str(self.port), "--location", str(self._folder),
+                    "--blobPort", str(self.port),
+                    "--blobKeepAliveTimeout", "60", "--location", str(self._folder),
                     "--cert", str(self._certificate.certificate),
                     "--key", str(self._certificate.key), "--oauth", "basic",
                     "--skipApiVersionCheck", "--disableTelemetry", "--disableProductStyleUrl",

@@ -1,7 +1,7 @@
 """Accounts and containers of the blob server, as the services of this Azure use them."""
 
-import datetime
-from collections.abc import Callable
+import datetime as dt
+import urllib.parse
 from pathlib import Path
 
 from azure.core.exceptions import ResourceExistsError
@@ -13,6 +13,7 @@ from azure.storage.blob import (
 )
 
 from rehearsal.azurite import Azurite
+from rehearsal.references import Place
 
 _HOURS = 12
 
@@ -20,18 +21,22 @@ _HOURS = 12
 class Blobs:
     """Blob storage with its keys: only for the services, which hand out SAS and identities."""
 
-    def __init__(self, azurite: Azurite, trusted: Path, public: Callable[[str], str]) -> None:
+    def __init__(self, azurite: Azurite, trusted: Path, address: str) -> None:
         """Use a blob server.
 
         Args:
             azurite: the server.
             trusted: file of certificates to trust.
-            public: gives an account's address as clients are told it.
+            address: of blob storage, as clients are told it.
         """
         self.azurite = azurite
-        self.public = public
+        self._address = address
         self._trusted = trusted
         self._services: dict[str, BlobServiceClient] = {}
+
+    def public(self, account: str) -> str:
+        """Address of an account's blobs, as clients are told it."""
+        return f"{self._address}/{account}"
 
     def container(self, account: str, container: str) -> ContainerClient:
         """A client of a container, straight to the server."""
@@ -51,6 +56,11 @@ class Blobs:
             self.container(account, container).create_container()
         except ResourceExistsError:
             return
+
+    def place(self, uri: str) -> Place:
+        """The container and path of a blob's address."""
+        account, container, *path = urllib.parse.urlsplit(uri).path.strip("/").split("/")
+        return Place(account, container, urllib.parse.unquote("/".join(path)))
 
     def writable(self, account: str, container: str) -> tuple[str, str]:
         """Address of a container, and the same with a signature that lets its bearer write."""
@@ -77,5 +87,5 @@ class Blobs:
         return f"{self.public(account)}/{container}/{blob}?{signature}"
 
 
-def _later() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=_HOURS)
+def _later() -> dt.datetime:
+    return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_HOURS)

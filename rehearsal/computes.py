@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from typing_extensions import override
+
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
 from rehearsal.paths import ArmPath
@@ -26,6 +28,7 @@ class Compute(Kind):
         """
         self._nodes = nodes
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         properties = body.get("properties") or {}
         kind = properties.get("computeType")
@@ -50,6 +53,7 @@ class Compute(Kind):
                 if name in inner and inner[name] != known.get(name):
                     raise user_error(f"Compute {path.name}: {name} cannot be changed.")
 
+    @override
     def show(self, path: ArmPath, document: Document) -> Document:
         nodes = self._nodes(path.id)
         properties = document["properties"]
@@ -74,6 +78,7 @@ class Compute(Kind):
         document["properties"] = {**properties, "properties": shown}
         return document
 
+    @override
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
         action = asked.query.get("underlyingResourceAction", "")
         if action.lower() not in {"delete", "detach"}:
@@ -88,6 +93,7 @@ class Compute(Kind):
             )
         return Answer(200)
 
+    @override
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() == "listnodes":
             return Answer(body={"nodes": self._nodes(path.id)})

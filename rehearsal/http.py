@@ -19,6 +19,8 @@ class Asked:
     headers: Mapping[str, str]
     """Names in lower case."""
     raw: bytes = b""
+    target: str = ""
+    """Path and query as they were sent."""
     caller: str = ""
     """Client id of who asks; empty before that is known."""
 

@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from rehearsal import references
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
@@ -43,6 +45,7 @@ class Job(Kind):
         self._runs = runs
         self._engine = engine
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         properties: dict[str, Any] = body.get("properties") or {}
         if before is not None:
@@ -67,6 +70,7 @@ class Job(Kind):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
                     references.place(self._resources, workspace, folder["uri"], family)
 
+    @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         properties = document["properties"]
         if before is not None:
@@ -85,10 +89,12 @@ class Job(Kind):
         properties.setdefault("displayName", path.name)
         self._runs.create(path.id)
 
+    @override
     def stored(self, path: ArmPath, document: Document) -> None:
         if self._runs.get(path.id)["status"] == "NotStarted":
             self._engine.submit(path.id)
 
+    @override
     def show(self, path: ArmPath, document: Document) -> Document:
         document["properties"]["status"] = self._runs.get(path.id)["status"]
         services = document["properties"].get("services") or {}
@@ -101,6 +107,7 @@ class Job(Kind):
         document["properties"]["services"] = services
         return document
 
+    @override
     def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
         archived = asked.query.get("listViewType", "ActiveOnly")
         wanted = {"ActiveOnly": (False,), "ArchivedOnly": (True,)}.get(archived, (False, True))
@@ -112,6 +119,7 @@ class Job(Kind):
             and (tag is None or tag.partition("=")[0] in (document["properties"].get("tags") or {}))
         ]
 
+    @override
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
         if document and self._runs.get(path.id)["status"] not in ENDED:
             raise AzureError(
@@ -120,6 +128,7 @@ class Job(Kind):
         self._runs.forget(path.id)
         return Answer(200)
 
+    @override
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() != "cancel":
             return None

@@ -1,23 +1,27 @@
 """One Azure, from start to end."""
 
+import dataclasses
 import shutil
 import tempfile
 import time
-import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rehearsal import assets, certificate, computes, jobs, storage, vaults, workspaces
 from rehearsal.admin import Admin
+from rehearsal.attempt import World
 from rehearsal.azurite import Azurite
+from rehearsal.blob_front import BlobFront
 from rehearsal.blobs import Blobs
 from rehearsal.engine import Engine
 from rehearsal.errors import AzureError
 from rehearsal.faults import Faults, Request
+from rehearsal.folders import Cache
 from rehearsal.history import History
 from rehearsal.http import Answer, Asked
-from rehearsal.identity import Identity
+from rehearsal.identity import STORAGE, Identity
 from rehearsal.options import Options
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
@@ -54,10 +58,17 @@ class Loopback:
         self.azurite = Azurite(
             self.options.azurite, self.folder / "blobs", self.certificate, self._guard
         )
-        self.blobs = Blobs(self.azurite, self.certificate.bundle, self.azurite.endpoint)
+        front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
+        self._blob_server = Server(front.answer, self.certificate)
+        self._blob_server.start()
+        self.blobs = Blobs(
+            self.azurite,
+            self.certificate.bundle,
+            f"https://127.0.0.1:{self._blob_server.port}",
+        )
         self.resources = Resources(self.store)
         self.runs = Runs(self.store)
-        self.engine = Engine(self.runs)
+        self.engine = Engine(self.resources, self.runs)
         self.history = History(self.resources, self.runs, self.blobs)
         self.resources.register(storage.kinds(self.resources, self.blobs))
         self.resources.register(workspaces.kinds(self.resources, self.blobs, lambda: self.url))
@@ -71,6 +82,7 @@ class Loopback:
         self._client = self.identity.add_client()
         self._server = Server(self.answer, self.certificate)
         self.url = f"https://127.0.0.1:{self._server.port}"
+        self.engine.start(self._world())
         self._server.start()
 
     def __enter__(self) -> Self:
@@ -125,20 +137,28 @@ class Loopback:
 
     def answer(self, asked: Asked) -> Answer:
         """Answer a request, with the faults that are asked for, and remember it."""
-        query = urllib.parse.urlencode(asked.query)
+        if asked.path.startswith(ADMIN):
+            return self._refusable(self._administer, asked)
+        query = asked.target.partition("?")[2]
         began = time.time()
-        caller = ""
-        administers = asked.path.startswith(ADMIN)
-        try:
-            answer = None if administers else self.faults.answer(asked, query)
-            if answer is None:
-                answer = self._answer(asked)
-        except AzureError as error:
-            answer = Answer(error.status, error.body())
-        if not administers:
-            request = Request(asked.method, asked.path, query, answer.status, caller, began)
-            self.faults.note(request)
+        answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
+        caller = self._caller(asked)
+        self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
         return answer
+
+    def _world(self) -> World:
+        return World(
+            resources=self.resources,
+            runs=self.runs,
+            blobs=self.blobs,
+            cache=Cache(self.blobs, self.folder / "cache"),
+            guard=self._guard,
+            identity=self.identity,
+            options=self.options,
+            folder=self.folder / "nodes",
+            trusted=self.certificate.bundle,
+            url=self.url,
+        )
 
     def _answer(self, asked: Asked) -> Answer:
         signing_in = self.identity.answer(asked, self.url)
@@ -147,21 +167,45 @@ class Loopback:
         if asked.path.startswith("/discovery"):
             services = ("api", "history", "experimentation")
             return Answer(body=dict.fromkeys(services, self.url))
-        claims: dict[str, Any] = self.identity.caller(asked.headers.get("authorization", ""))
-        asked = Asked(
-            asked.method, asked.path, asked.query, asked.headers, asked.raw, claims["appid"]
-        )
-        if asked.path.startswith(ADMIN):
-            return self.admin.answer(asked)
+        asked = self._signed_in(asked)
         if asked.path.startswith("/history/"):
             return self.history.answer(asked)
         if asked.path.lower().startswith("/subscriptions"):
             return self.resources.answer(asked)
         raise AzureError(404, "NotFound", f"Nothing answers at {asked.path}")
 
+    def _administer(self, asked: Asked) -> Answer:
+        return self.admin.answer(self._signed_in(asked))
+
+    def _signed_in(self, asked: Asked) -> Asked:
+        claims = self.identity.caller(asked.headers.get("authorization", ""))
+        if claims["aud"] == STORAGE:
+            raise AzureError(
+                401,
+                "InvalidAuthenticationTokenAudience",
+                "The access token has been obtained for the wrong audience.",
+            )
+        return dataclasses.replace(asked, caller=claims["appid"])
+
+    def _caller(self, asked: Asked) -> str:
+        try:
+            return str(self.identity.caller(asked.headers.get("authorization", ""))["appid"])
+        except AzureError:
+            return ""
+
+    @staticmethod
+    def _refusable(function: Callable[[Asked], Answer], asked: Asked) -> Answer:
+        try:
+            return function(asked)
+        except AzureError as error:
+            return Answer(error.status, error.body())
+
     def close(self) -> None:
         """End everything; safe to repeat."""
+        for server in (self._server, self._blob_server):
+            server.stop()
         self._server.close()
+        self._blob_server.close()
         self.engine.close()
         self.azurite.close()
         self._guard.close()

@@ -1,8 +1,8 @@
 """Resource Manager: a store of resources that asks each kind for its own rules."""
 
-import datetime
+import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rehearsal import paths
@@ -33,19 +33,19 @@ class Kind:
     def stored(self, path: ArmPath, document: Document) -> None:
         """What follows from a document that was stored."""
 
-    def show(self, path: ArmPath, document: Document) -> Document:
+    def show(self, path: ArmPath, document: Document) -> Document:  # noqa: ARG002
         """The document as it is read."""
         return document
 
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:  # noqa: ARG002
         """Refuse, or say how the deletion is answered."""
         return Answer(200)
 
-    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
+    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:  # noqa: ARG002
         """The documents of a collection that are shown."""
         return found
 
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:  # noqa: ARG002
         """Answer a POST on the resource, or none if there is no such action."""
         return None
 
@@ -55,7 +55,7 @@ _PLAIN = Kind()
 
 def now() -> str:
     """The time, as Azure writes it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
 class Resources:
@@ -65,7 +65,7 @@ class Resources:
         """Know no kind yet."""
         self.store = store
         self.kinds: dict[str, Kind] = {}
-        self.collections: dict[str, Any] = {}
+        self.collections: dict[str, Callable[[ArmPath, Asked], list[Document]]] = {}
         """Functions of (path, asked) that answer a GET of a collection by themselves."""
 
     def register(self, kinds: Mapping[str, Kind]) -> None:
@@ -104,10 +104,8 @@ class Resources:
             AzureError: it is refused.
         """
         path = paths.parse(asked.path)
-        if path.tail and asked.method == "POST":
-            return self._act(path, asked)
         if path.tail:
-            return self._list(path, asked)
+            return (self._act if asked.method == "POST" else self._list)(path, asked)
         match asked.method:
             case "PUT":
                 return self._put(path, asked)
@@ -117,10 +115,9 @@ class Resources:
                 return self._delete(path, asked)
             case "HEAD":
                 return Answer(204 if self._found(path, refuse=False) else 404)
-            case "GET":
+            case _:
                 found = self._found(path)
                 return Answer(body=self.rules(path.kind).show(path, found))
-        raise AzureError(405, "MethodNotAllowed", f"{asked.method} is not allowed here")
 
     def put(self, identifier: str, body: Document, caller: str = "platform") -> Document:
         """Write a resource; what it has become."""

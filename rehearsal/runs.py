@@ -1,5 +1,6 @@
 """Records of runs: what became of each job."""
 
+import datetime as dt
 import threading
 from typing import Any
 
@@ -45,6 +46,14 @@ class Runs:
             self._store.put(SPACE, job, record)
         with self._changed:
             self._changed.notify_all()
+
+    def seconds_in_state(self, job: str) -> float:
+        """Since a run came into its state."""
+        states = self.get(job)["states"]
+        if not states:
+            return 0.0
+        since = dt.datetime.fromisoformat(states[-1][1])
+        return (dt.datetime.now(dt.UTC) - since).total_seconds()
 
     def forget(self, job: str) -> None:
         """Remove a record."""

@@ -5,13 +5,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from rehearsal.certificate import Certificate
@@ -39,14 +38,13 @@ class Server:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", port))
         self.port = int(self._socket.getsockname()[1])
-        methods = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"]
-        routes = [Route("/{path:path}", self._respond, methods=methods)]
         config = uvicorn.Config(
-            Starlette(routes=routes),
+            self._respond,
+            interface="asgi3",
             log_config=None,
+            log_level="error",
             access_log=False,
             lifespan="off",
-            timeout_graceful_shutdown=1,
             timeout_keep_alive=60,
             ssl_certfile=str(certificate.certificate),
             ssl_keyfile=str(certificate.key),
@@ -63,9 +61,14 @@ class Server:
                 raise RehearsalError("the server on loopback did not start")
             time.sleep(0.01)
 
+    def stop(self) -> None:
+        """Answer nothing new, and wait for nobody who keeps a connection."""
+        self._server.should_exit = True
+        self._server.force_exit = True
+
     def close(self) -> None:
         """Stop, and free the port."""
-        self._server.should_exit = True
+        self.stop()
         if self._thread.is_alive():
             self._thread.join()
         self._socket.close()
@@ -73,29 +76,34 @@ class Server:
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        path, query = scope["raw_path"].decode("ascii"), scope["query_string"].decode("ascii")
         asked = Asked(
             request.method,
             request.url.path,
             dict(request.query_params),
             dict(request.headers),
             await request.body(),
+            f"{path}?{query}" if query else path,
         )
         answer = await run_in_threadpool(self._answer, asked)
         if answer.cut:
-            return _Cut()
-        headers = dict(answer.headers)
-        if isinstance(answer.body, bytes):
-            headers.setdefault("content-type", "text/plain; charset=utf-8")
-            return Response(answer.body, answer.status, headers)
-        content = b"" if answer.body is None else json.dumps(answer.body).encode()
-        return Response(content, answer.status, headers, "application/json")
+            _cut(send)
+            return
+        await _response(answer)(scope, receive, send)
 
 
-class _Cut(Response):
-    """Closes the connection in the middle of an answer."""
+def _response(answer: Answer) -> Response:
+    headers = dict(answer.headers)
+    if isinstance(answer.body, bytes):
+        headers.setdefault("content-type", "text/plain; charset=utf-8")
+        return Response(answer.body, answer.status, headers)
+    content = b"" if answer.body is None else json.dumps(answer.body).encode()
+    return Response(content, answer.status, headers, "application/json")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        transport = getattr(send, "__self__", None)
-        if transport is not None:
-            transport.transport.abort()
+
+def _cut(send: Send) -> None:
+    """Close the connection: what uvicorn sends with is a method of what has the transport."""
+    cycle: Any = send
+    cycle.__self__.transport.abort()

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from typing_extensions import override
+
 from rehearsal.blobs import Blobs
 from rehearsal.errors import AzureError
 from rehearsal.http import Answer, Asked
@@ -26,6 +28,7 @@ class StorageAccount(Kind):
         self._resources = resources
         self._blobs = blobs
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         if not _ACCOUNT_NAME.fullmatch(path.name):
             raise AzureError(
@@ -43,6 +46,7 @@ class StorageAccount(Kind):
                     f"The storage account named {path.name} is already taken.",
                 )
 
+    @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         key = None if before is None else before.get("key")
         document["key"] = self._blobs.azurite.add_account(path.name, key)
@@ -52,14 +56,17 @@ class StorageAccount(Kind):
             "statusOfPrimary": "available",
         }
 
+    @override
     def stored(self, path: ArmPath, document: Document) -> None:
         service = f"{path.id}/blobServices/default"
         if self._resources.get(service) is None:
             self._resources.put(service, {})
 
+    @override
     def show(self, path: ArmPath, document: Document) -> Document:
         return {name: value for name, value in document.items() if name != "key"}
 
+    @override
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() != "listkeys":
             return None
@@ -78,15 +85,18 @@ class Container(Kind):
         """Rules over this blob server."""
         self._blobs = blobs
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         if not _CONTAINER_NAME.fullmatch(path.name):
             raise AzureError(
                 400, "InvalidResourceName", f"{path.name!r} is not a valid container name"
             )
 
+    @override
     def stored(self, path: ArmPath, document: Document) -> None:
         self._blobs.make_container(account_of(path.id), path.name)
 
+    @override
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
         if document:
             self._blobs.container(account_of(path.id), path.name).delete_container()
@@ -96,6 +106,7 @@ class Container(Kind):
 class AssignedIdentity(Kind):
     """A user-assigned identity."""
 
+    @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         known: dict[str, Any] = (before or {}).get("properties", {})
         for name in ("clientId", "principalId", "tenantId"):

@@ -1,5 +1,7 @@
 """Key vaults: deleted ones keep their name until they are purged."""
 
+from typing_extensions import override
+
 from rehearsal.errors import AzureError
 from rehearsal.http import Answer, Asked
 from rehearsal.paths import ArmPath
@@ -18,6 +20,7 @@ class Vault(Kind):
         """Rules over these resources."""
         self._resources = resources
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         recovers = (body.get("properties") or {}).get("createMode") == "recover"
         deleted = [d for d in self._resources.store.below(SPACE) if d["name"] == path.name]
@@ -29,6 +32,7 @@ class Vault(Kind):
                 f" recover or purge existing key vault. {path.name}",
             )
 
+    @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         properties = document["properties"]
         properties.setdefault("enableSoftDelete", True)
@@ -37,6 +41,7 @@ class Vault(Kind):
             location = str(document.get("location"))
             self._resources.store.delete(SPACE, _deleted_id(path.id, location, path.name))
 
+    @override
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
         if document:
             location = str(document.get("location"))
@@ -66,6 +71,7 @@ class DeletedVault(Kind):
         """Rules over these resources."""
         self._resources = resources
 
+    @override
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() != "purge":
             return None
@@ -89,14 +95,9 @@ class DeletedVault(Kind):
 def register(resources: Resources) -> None:
     """Answer for vaults."""
     resources.register({VAULT: Vault(resources), DELETED_KIND: DeletedVault(resources)})
-    resources.collections["microsoft.keyvault/deletedvaults"] = _deleted(resources)
-
-
-def _deleted(resources: Resources):  # type: ignore[no-untyped-def]
-    def listed(path: ArmPath, asked: Asked) -> list[Document]:
-        return resources.store.below(SPACE, f"/subscriptions/{path.subscription}")
-
-    return listed
+    resources.collections["microsoft.keyvault/deletedvaults"] = lambda path, _: (
+        resources.store.below(SPACE, f"/subscriptions/{path.subscription}")
+    )
 
 
 def _deleted_id(identifier: str, location: str, name: str) -> str:

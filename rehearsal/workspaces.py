@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from typing_extensions import override
+
 from rehearsal.blobs import Blobs
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
@@ -31,6 +33,7 @@ class Workspace(Kind):
         self._blobs = blobs
         self._base = base
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         if before is None and self._resources.store.get(DELETED, path.id) is not None:
             raise AzureError(
@@ -46,11 +49,14 @@ class Workspace(Kind):
                 f"The storage account {account!r} of workspace {path.name} was not found.",
             )
 
+    @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         known = {} if before is None else before["properties"]
         identity = document.get("identity") or {"type": "SystemAssigned"}
-        for client in (identity.get("userAssignedIdentities") or {}).values():
-            client |= {"principalId": new_id(), "clientId": new_id()} if not client else {}
+        for name, client in (identity.get("userAssignedIdentities") or {}).items():
+            assigned = self._resources.get(name) or {"properties": {}}
+            for value in ("principalId", "clientId"):
+                client[value] = assigned["properties"].get(value) or new_id()
         if "SystemAssigned" in identity.get("type", ""):
             identity |= {"principalId": identity.get("principalId") or new_id()}
         document["identity"] = identity
@@ -62,6 +68,7 @@ class Workspace(Kind):
             "friendlyName": document["properties"].get("friendlyName") or path.name,
         }
 
+    @override
     def stored(self, path: ArmPath, document: Document) -> None:
         properties = document["properties"]
         account = account_of(properties["storageAccount"])
@@ -74,11 +81,13 @@ class Workspace(Kind):
                 self._blobs.make_container(account, container)
                 self._resources.put(identifier, {"properties": _blob_datastore(account, container)})
 
+    @override
     def show(self, path: ArmPath, document: Document) -> Document:
         base = self._base()
         document["properties"] |= {"discoveryUrl": f"{base}/discovery"}
         return document
 
+    @override
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
         purge = asked.query.get("forceToPurge", "").lower() == "true"
         deleted = self._resources.store.get(DELETED, path.id)
@@ -92,12 +101,14 @@ class Workspace(Kind):
 class Datastore(Kind):
     """A container that the workspace knows by name."""
 
+    @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         properties = body.get("properties") or {}
         missing = [name for name in ("accountName", "containerName") if not properties.get(name)]
         if properties.get("datastoreType") == "AzureBlob" and missing:
             raise user_error(f"Datastore {path.name}: {' and '.join(missing)} must be given.")
 
+    @override
     def show(self, path: ArmPath, document: Document) -> Document:
         credentials = document["properties"].get("credentials") or {}
         document["properties"]["credentials"] = {
@@ -105,6 +116,7 @@ class Datastore(Kind):
         }
         return document
 
+    @override
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() == "listsecrets":
             # Identity only: there is no secret that could be listed.

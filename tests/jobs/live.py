@@ -63,8 +63,10 @@ def declare(azure: Loopback, folder: Path, described: PlatformOutputs | None = N
     out, group, workspace = live.outputs, live.group, live.workspace
     azure.put(group, ARM, {"location": out.region})
     stores = (out.datastores.raw, out.datastores.prepared, out.datastores.results)
-    accounts = {store.account: f"{group}/providers/Microsoft.Storage/storageAccounts/{store.account}"
-                for store in stores}  # fmt: skip
+    accounts = {
+        name: f"{group}/providers/Microsoft.Storage/storageAccounts/{name}"
+        for name in {store.account: None for store in stores}
+    }
     for account, identifier in accounts.items():
         premium = account == out.datastores.prepared.account
         body = {

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from infra.outputs import to_dict
-from jobs.errors import PlatformReadError
+from jobs.errors import NotDeployedError, PlatformReadError
 from jobs.stack import read_outputs
 from tests.jobs.platform import platform
 
@@ -83,3 +83,16 @@ def test_a_file_that_holds_no_outputs_is_refused_with_its_name(tmp_path, text):
 def test_a_file_that_is_not_there_is_refused_with_its_name(tmp_path):
     with pytest.raises(PlatformReadError, match=r"nowhere\.json: No such file"):
         read_outputs(tmp_path, None, str(tmp_path / "nowhere.json"))
+
+
+@pytest.mark.parametrize(
+    "said", ["no stack named 'dev' found", "current stack does not have output property 'platform'"]
+)
+def test_a_stack_that_exports_nothing_is_told_from_one_that_cannot_be_read(pulumi, tmp_path, said):
+    pulumi(stderr=said, status=255)
+    with pytest.raises(NotDeployedError):
+        read_outputs(tmp_path, "dev", None)
+    pulumi(stderr="incorrect passphrase", status=255)
+    with pytest.raises(PlatformReadError) as error:
+        read_outputs(tmp_path, "dev", None)
+    assert not isinstance(error.value, NotDeployedError)

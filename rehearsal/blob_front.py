@@ -1,0 +1,112 @@
+"""What clients of blob storage connect to: the blob server behind faults and a record.
+
+The blob server itself can neither refuse an identity that lacks a role, nor be slow, nor lose a
+connection; and it must be started again to learn of a new account.
+"""
+
+import html
+import http.client
+import ssl
+import threading
+import time
+from pathlib import Path
+
+from rehearsal.azurite import Azurite
+from rehearsal.errors import AzureError
+from rehearsal.faults import Faults, Request
+from rehearsal.http import Answer, Asked
+from rehearsal.identity import Identity
+
+_SECONDS = 60
+_OF_THE_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
+
+
+class BlobFront:
+    """Passes requests on to the blob server."""
+
+    def __init__(self, azurite: Azurite, identity: Identity, faults: Faults, trusted: Path) -> None:
+        """Pass nothing yet.
+
+        Args:
+            azurite: the server.
+            identity: knows whose tokens come.
+            faults: to inject, and where requests are remembered.
+            trusted: file of certificates to trust.
+        """
+        self._azurite = azurite
+        self._identity = identity
+        self._faults = faults
+        self._tls = ssl.create_default_context(cafile=str(trusted))
+        self._local = threading.local()
+
+    def answer(self, asked: Asked) -> Answer:
+        """Answer a request with the blob server's answer, or with a fault."""
+        began = time.time()
+        query = asked.target.partition("?")[2]
+        caller = ""
+        try:
+            caller = self._caller(asked)
+            answer = self._faults.answer(asked, query) or self._pass(asked)
+        except AzureError as error:
+            answer = Answer(error.status, error.body())
+        if isinstance(answer.body, dict):
+            answer = _as_storage(answer)
+        if self._azurite.held:
+            answer = Answer(0, cut=True)
+        request = Request(asked.method, asked.path, query, answer.status, caller, began)
+        self._faults.note(request)
+        return answer
+
+    def _caller(self, asked: Asked) -> str:
+        authorization = asked.headers.get("authorization", "")
+        if not authorization.lower().startswith("bearer"):
+            return ""
+        return str(self._identity.caller(authorization)["appid"])
+
+    def _pass(self, asked: Asked) -> Answer:
+        for last in (False, True):
+            fresh = not hasattr(self._local, "connection")
+            try:
+                return self._ask(asked)
+            except (OSError, http.client.HTTPException):
+                # One that was kept may have been closed meanwhile; a new one says the truth.
+                self._forget()
+                if fresh or last:
+                    break
+        return Answer(0, cut=True)
+
+    def _ask(self, asked: Asked) -> Answer:
+        if not hasattr(self._local, "connection"):
+            self._local.connection = http.client.HTTPSConnection(
+                "127.0.0.1", self._azurite.port, timeout=_SECONDS, context=self._tls
+            )
+        connection: http.client.HTTPSConnection = self._local.connection
+        headers = {name: text for name, text in asked.headers.items() if name not in _OF_THE_HOP}
+        connection.request(asked.method, asked.target, asked.raw, headers)
+        response = connection.getresponse()
+        body = response.read()
+        found = {
+            name: text for name, text in response.getheaders() if name.lower() not in _OF_THE_HOP
+        }
+        return Answer(response.status, body, found)
+
+    def _forget(self) -> None:
+        if hasattr(self._local, "connection"):
+            self._local.connection.close()
+            del self._local.connection
+
+
+def _as_storage(answer: Answer) -> Answer:
+    """An error in the form of Azure Storage."""
+    error = answer.body["error"]
+    text = html.escape(error["message"])
+    body = (
+        '<?xml version="1.0" encoding="utf-8"?>'
+        f"<Error><Code>{error['code']}</Code><Message>{text}</Message></Error>"
+    )
+    headers = {
+        **answer.headers,
+        "x-ms-error-code": error["code"],
+        "content-type": "application/xml",
+    }
+    return Answer(answer.status, body.encode(), headers)

@@ -1,0 +1,219 @@
+"""Submitted jobs as local processes."""
+
+import json
+import time
+
+import pytest
+
+from tests.rehearsal.conftest import WORKSPACE
+
+RESULTS = "azureml://datastores/results/paths"
+CLUSTER = f"{WORKSPACE}/computes/cluster"
+
+
+def output(path):
+    return {
+        "run": {"jobOutputType": "uri_folder", "uri": f"{RESULTS}/{path}", "mode": "ReadWriteMount"}
+    }
+
+
+def blobs(results, prefix):
+    return {blob.name: results.download_blob(blob.name).readall().decode()
+            for blob in results.list_blobs(name_starts_with=prefix)}  # fmt: skip
+
+
+def test_a_job_runs_through_azures_states_and_its_log_can_be_read(client, azure):
+    answer = client.job("states", "echo to stdout; echo to stderr >&2")
+    assert answer.status_code == 201, answer.text
+    ended = client.wait("states")
+    assert ended["status"] == "Completed"
+    assert ended["startTimeUtc"] < ended["endTimeUtc"]
+    assert client.log("states") == "to stdout\nto stderr\n"
+    states = [state for state, _ in azure.runs.get(f"{WORKSPACE}/jobs/states")["states"]]
+    assert states == ["NotStarted", "Starting", "Preparing", "Queued", "Running", "Finalizing",
+                      "Completed"]  # fmt: skip
+    assert client.get(f"{WORKSPACE}/jobs/states").json()["properties"]["status"] == "Completed"
+
+
+def test_inputs_and_outputs_are_folders_with_the_blobs_content(client, results):
+    results.upload_blob("in/a/one.txt", b"1", overwrite=True)
+    results.upload_blob("kept/before.txt", b"before", overwrite=True)
+    client.job(
+        "folders",
+        "cat ${{inputs.data}}/a/one.txt ${{outputs.run}}/before.txt; echo ${{inputs.epochs}};"
+        " mv ${{outputs.run}}/before.txt ${{outputs.run}}/after.txt;"
+        " mkdir -p ${{outputs.run}}/x outputs/tb; echo 2 > ${{outputs.run}}/x/two.txt;"
+        " echo curve > outputs/tb/events",
+        inputs={
+            "data": {
+                "jobInputType": "uri_folder",
+                "uri": f"{RESULTS}/in/",
+                "mode": "ReadOnlyMount",
+            },
+            "epochs": {"jobInputType": "literal", "value": "90"},
+        },
+        outputs=output("kept"),
+    )
+    assert client.wait("folders")["status"] == "Completed"
+    assert client.log("folders") == "1before90\n"
+    assert blobs(results, "kept/") == {"kept/after.txt": "before", "kept/x/two.txt": "2\n"}
+    artifacts = client.azure.blobs.container("teststore", "azureml")
+    events = artifacts.download_blob("ExperimentRun/dcid.folders/outputs/tb/events")
+    assert events.readall() == b"curve\n"
+
+
+def test_a_data_asset_is_an_input(client, results):
+    results.upload_blob("set/label.txt", b"seven", overwrite=True)
+    data = {"properties": {"dataType": "uri_folder", "dataUri": f"{RESULTS}/set/"}}
+    client.put(f"{WORKSPACE}/data/digits/versions/7", data)
+    uri = f"{WORKSPACE}/data/digits/versions/7"
+    client.job("asset", "cat ${{inputs.d}}/label.txt",
+               inputs={"d": {"jobInputType": "uri_folder", "uri": uri, "mode": "Download"}})  # fmt: skip
+    client.wait("asset")
+    assert client.log("asset") == "seven"
+
+
+def test_ranks_know_their_place_and_carry_no_secret(client):
+    client.job(
+        "ranks",
+        "env",
+        resources={"instanceCount": 2},
+        distribution={"distributionType": "Mpi", "processCountPerInstance": 2},
+        environmentVariables={"NCCL_DEBUG": "WARN"},
+    )
+    assert client.wait("ranks")["status"] == "Completed"
+    assert sorted(client.details("ranks")["logFiles"]) == [
+        f"user_logs/std_log_process_{rank:02d}.txt" for rank in range(4)
+    ]
+    seen = dict(line.split("=", 1) for line in
+                client.log("ranks", "std_log_process_03.txt").splitlines() if "=" in line)  # fmt: skip
+    assert seen["OMPI_COMM_WORLD_RANK"] == "3"
+    assert seen["OMPI_COMM_WORLD_SIZE"] == "4"
+    assert seen["OMPI_COMM_WORLD_LOCAL_RANK"] == "1"
+    assert seen["AZ_BATCH_MASTER_NODE"].startswith("127.0.0.1:")
+    assert seen["AZUREML_RUN_ID"] == "ranks"
+    assert seen["AZUREML_NODE_COUNT"] == "2"
+    assert seen["NCCL_DEBUG"] == "WARN"
+    secret = client.azure.environment["AZURE_CLIENT_SECRET"]
+    assert not [name for name in seen if name.startswith(("AZURE_CLIENT", "AZURITE"))]
+    assert secret not in json.dumps(seen)
+
+
+def test_a_failing_rank_ends_the_others_and_is_named(client):
+    client.job(
+        "failing",
+        'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exit 7; fi; sleep 600',
+        resources={"instanceCount": 2},
+        distribution={"distributionType": "Mpi", "processCountPerInstance": 1},
+    )
+    ended = client.wait("failing")
+    assert ended["status"] == "Failed"
+    message = ended["error"]["error"]["message"]
+    assert "exited with status code 7" in message
+    assert "user_logs/std_log_process_01.txt" in message
+
+
+def test_output_is_written_back_while_the_job_runs(client, results):
+    client.job("live", "echo 1 > ${{outputs.run}}/a; echo hello; sleep 600", outputs=output("live"))
+    client.wait_for_log("live", "hello")
+    deadline = time.monotonic() + 30
+    while not blobs(results, "live/") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert blobs(results, "live/") == {"live/a": "1\n"}
+    assert client.details("live")["status"] == "Running"
+    client.ask("POST", f"{WORKSPACE}/jobs/live/cancel")
+    assert client.wait("live")["status"] == "Canceled"
+
+
+def test_cancel_asks_before_it_kills(client):
+    loop = "echo ready; while true; do sleep 0.05; done"
+    client.job("asked", f"trap 'echo stopping; exit 0' TERM; {loop}")
+    client.wait_for_log("asked", "ready")
+    assert client.ask("POST", f"{WORKSPACE}/jobs/asked/cancel").status_code == 200
+    assert client.wait("asked")["status"] == "Canceled"
+    assert client.log("asked").endswith("stopping\n")
+
+
+def test_a_job_that_does_not_stop_is_killed(client):
+    client.job("deaf", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
+    client.wait_for_log("deaf", "ready")
+    client.ask("POST", f"{WORKSPACE}/jobs/deaf/cancel")
+    assert client.wait("deaf")["status"] == "Canceled"
+
+
+def test_a_time_out_cancels(client):
+    client.job("slow", "sleep 600", limits={"jobLimitsType": "Command", "timeout": "PT1S"})
+    ended = client.wait("slow")
+    assert ended["status"] == "Canceled"
+    assert "time-out" in ended["warnings"][0]["message"]
+
+
+def test_a_full_cluster_queues_and_an_empty_one_scales_from_zero_and_back(client, azure):
+    azure.admin.capacity(CLUSTER, 0)
+    client.job("waits", "true", resources={"instanceCount": 2})
+    client.wait("waits", "Queued")
+    time.sleep(0.3)
+    assert client.details("waits")["status"] == "Queued"
+    shown = client.get(CLUSTER).json()["properties"]["properties"]
+    azure.admin.capacity(CLUSTER, None)
+    assert client.wait("waits")["status"] == "Completed"
+    busy = client.get(CLUSTER).json()["properties"]["properties"]
+    assert busy["currentNodeCount"] >= 2
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        shown = client.get(CLUSTER).json()["properties"]["properties"]
+        if shown["currentNodeCount"] == 0 and shown["allocationState"] == "Steady":
+            break
+        time.sleep(0.1)
+    assert shown["currentNodeCount"] == 0
+
+
+def test_preemption_loses_the_disk_and_fails_in_azures_words(client, azure, results):
+    client.job(
+        "taken",
+        "echo kept > ${{outputs.run}}/kept; echo ready; sleep 2; trap '' TERM;"
+        " while true; do date +%N > local; sleep 0.01; done",
+        outputs=output("taken"),
+    )
+    client.wait_for_log("taken", "ready")
+    deadline = time.monotonic() + 30
+    while not blobs(results, "taken/") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert azure.admin.preempt(job=f"{WORKSPACE}/jobs/taken") == 1
+    ended = client.wait("taken")
+    assert ended["status"] == "Failed"
+    assert ended["error"]["error"]["message"].startswith("PreemptionError: Nodes of this job")
+    assert blobs(results, "taken/") == {"taken/kept": "kept\n"}
+    assert client.log("taken") == "ready\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"computeId": f"{WORKSPACE}/computes/nobody"}, "Unknown compute target 'nobody'"),
+        ({"environmentId": f"{WORKSPACE}/environments/image/versions/9"}, "environment image:9"),
+        ({"codeId": f"{WORKSPACE}/codes/x/versions/1"}, "code x:1"),
+        ({"inputs": {"d": {"jobInputType": "uri_folder", "uri": f"{WORKSPACE}/data/d/versions/1"}}},
+         "data asset"),
+        ({"outputs": {"o": {"jobOutputType": "uri_folder",
+                            "uri": "azureml://datastores/nowhere/paths/x"}}}, "datastore: nowhere"),
+        ({"resources": {"instanceCount": 3}}, "at most 2"),
+        ({"command": None}, "Command field is required"),
+    ],
+)  # fmt: skip
+def test_what_names_nothing_is_refused(client, changed, words):
+    answer = client.job("refused", "true", **changed)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+    assert client.get(f"{WORKSPACE}/jobs/refused").status_code == 404
+
+
+def test_a_name_is_taken_once(client):
+    assert client.job("once", "true").status_code == 201
+    assert client.job("once", "true").status_code == 200
+    refused = client.job("once", "false")
+    assert refused.status_code == 400
+    assert "already exists" in refused.json()["error"]["message"]
+    assert client.job("once", "true", tags={"a": "b"}).status_code == 200
+    client.wait("once")
+    assert client.get(f"{WORKSPACE}/jobs/once").json()["properties"]["tags"] == {"a": "b"}
