@@ -7,7 +7,6 @@ from jobs.azure import connect
 from jobs.blobs import container, listed
 from jobs.environment import build_context
 from jobs.errors import AccessError, SnapshotError
-from tests.jobs.storage import refusing
 
 
 @pytest.fixture
@@ -78,9 +77,8 @@ def test_a_missing_dockerfile_is_told(live, repository):
 
 
 def test_without_the_role_it_says_which_one(live, repository):
-    with refusing(live.azure.certificate, 403, "AuthorizationPermissionMismatch") as address:
-        stores = live.outputs.datastores
-        closed = replace(stores, results=replace(stores.results, blob_endpoint=address))
-        workspace = connect(replace(live.outputs, datastores=closed))
-        with pytest.raises(AccessError, match=r"Storage Blob Data Contributor.*people\.scientists"):
-            images.ensure("gpu", workspace, repository)
+    live.azure.admin.fault(
+        "PUT /[^/]+/results/environments", status=403, code="AuthorizationPermissionMismatch"
+    )
+    with pytest.raises(AccessError, match=r"Storage Blob Data Contributor.*people\.scientists"):
+        images.ensure("gpu", connect(live.outputs), repository)

@@ -2,7 +2,11 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ServiceRequestError
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+)
 
 from jobs import patience
 from jobs.patience import Patience, StoppedError
@@ -63,6 +67,14 @@ def test_a_refusal_is_not_repeated(said, waits, status):
     with pytest.raises(HttpResponseError):
         Patience(600, said.append).ask(scripted(answering(status), "here"))
     assert waits == []
+
+
+def test_a_token_that_cannot_be_had_without_network_is_waited_for(said, waits):
+    away, signed_out = ClientAuthenticationError("failed"), ClientAuthenticationError("expired")
+    away.__cause__ = ServiceRequestError("no route")
+    assert Patience(600, said.append).ask(scripted(away, "here")) == "here"
+    with pytest.raises(ClientAuthenticationError, match="expired"):
+        Patience(600, said.append).ask(scripted(signed_out))
 
 
 def test_patience_ends(said, waits, monkeypatch):
