@@ -94,7 +94,7 @@ status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
 	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
 
 teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
-	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes) $(ARGS)
+	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
 
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
@@ -130,7 +130,7 @@ format: $(TRAINER) ## Rewrite the code in the project's style
 
 types: $(TRAINER) $(INFRA) ## Check types
 	$(TRAINER_PYTHON) -m mypy
-	$(INFRA_PYTHON) -m mypy infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
+	$(INFRA_PYTHON) -m mypy --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
