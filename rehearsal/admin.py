@@ -23,6 +23,18 @@ class Admin:
         """Let requests fail; see `Fault` for the values."""
         self._azure.faults.add(Fault(match, **values))
 
+    def forbid(self, client_id: str, match: str = "") -> None:
+        """Refuse with 403 what a program asks, until `clear_faults`: a role that it lacks."""
+        text = f"The client '{client_id}' does not have authorization to perform the action."
+        self.fault(
+            match,
+            caller=client_id,
+            status=403,
+            code="AuthorizationFailed",
+            message=text,
+            times=None,
+        )
+
     def clear_faults(self) -> None:
         """Let everything pass again."""
         self._azure.faults.clear()

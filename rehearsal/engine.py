@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from rehearsal import job_spec
-from rehearsal.attempt import Attempt, World, preemption_error
+from rehearsal.attempt import Attempt, World, preemption_error, system_error
 from rehearsal.computes import COMPUTE
 from rehearsal.jobs import JOB
 from rehearsal.nodes import Nodes, Scale
@@ -154,21 +154,27 @@ class Engine:
                 self._runs.change(job, status="Queued")
 
     def _attempt(self, attempt: Attempt) -> None:
-        spec = attempt.spec
-        why = attempt.run()
-        with self._lock:
-            self._attempts.pop(spec.id.lower(), None)
-            self._nodes.release(spec.cluster, spec.id)
-        if why != "preempted" or self._world is None:
-            return
-        manner = self._manners.pop(spec.id)
+        spec, why = attempt.spec, None
+        try:
+            why = attempt.run()
+        finally:
+            with self._lock:
+                self._attempts.pop(spec.id.lower(), None)
+                self._nodes.release(spec.cluster, spec.id)
+            if why is None:
+                # Changes nothing if the attempt came to its end, whatever that was.
+                self._runs.change(spec.id, status="Failed", error=system_error("It broke off."))
+        if why == "preempted":
+            self._after_preemption(spec.id, self._manners.pop(spec.id))
+
+    def _after_preemption(self, job: str, manner: Manner) -> None:
         if manner == "restart":
-            self._runs.change(spec.id, status="Queued")
-            self._enqueue(spec.id)
+            self._runs.change(job, status="Queued")
+            self._enqueue(job)
         elif manner == "cancel":
-            self._runs.change(spec.id, status="Canceled")
+            self._runs.change(job, status="Canceled")
         else:
-            self._runs.change(spec.id, status="Failed", error=preemption_error())
+            self._runs.change(job, status="Failed", error=preemption_error())
 
     def _start_thread(self, name: str, function: Any, *arguments: Any) -> None:
         thread = threading.Thread(target=function, args=arguments, name=name, daemon=True)
