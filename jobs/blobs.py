@@ -28,7 +28,7 @@ _NETWORK: Final = "AuthorizationFailure"
 """Storage's code for a network that is not let in; a missing role has another."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Blob:
     """A blob as its container lists it."""
 

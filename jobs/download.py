@@ -34,10 +34,13 @@ JOBS_FOLDER: Final = "jobs"
 
 @dataclass(frozen=True)
 class DownloadOptions:
-    """What is downloaded, and to where."""
+    """Download what a run has left: model, report, curves and results, and the logs and outputs of
+    all its jobs. NAME is the run's key, or the name of one of its jobs. Given again, it fetches
+    what is missing or has changed in storage.
+    """
 
     name: str = ""
-    """Key of the run, or name of one of its jobs."""
+    """Of the run or the job; the first argument."""
 
     to: str | None = None
     """Folder to fill; none is runs/KEY, where the trainer's other commands look for it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceModifiedError
+from azure.core.exceptions import AzureError, ResourceModifiedError
 from azure.storage.blob import ContainerClient
 
 from jobs.blobs import CHECKED_CHUNK, Blob
@@ -37,6 +37,9 @@ class Left:
         found = path.stat()
         return cls(etag, found.st_size, found.st_mtime_ns)
 
+
+_MISMATCH: Final = "MD5 mismatch"
+"""What azure-storage-blob says of a blob that it reads whole."""
 
 Action = Literal["fetch", "keep", "compare", "refuse"]
 
@@ -186,28 +189,31 @@ class Fetcher:
                 offset += len(content)
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
-            raise JobsError(
-                f"{address}: what came is not what its writer stored (another MD5); try again, and"
-                " if it stays so, the blob is damaged"
-            )
+            raise _damaged(address)
         partial.replace(target)
         for older in target.parent.glob(f".{escape(target.name)}.????????.partial"):
             older.unlink(missing_ok=True)
 
     def _range(self, client: ContainerClient, address: str, blob: Blob, offset: int) -> bytes:
         length = min(CHECKED_CHUNK, blob.size - offset)
-        return self._patience.ask(
-            lambda: bytes(
-                client.download_blob(
-                    address,
-                    offset=offset,
-                    length=length,
-                    validate_content=True,
-                    etag=blob.etag,
-                    match_condition=MatchConditions.IfNotModified,
-                ).readall()
+
+        def request() -> bytes:
+            stream = client.download_blob(
+                address,
+                offset=offset,
+                length=length,
+                validate_content=True,
+                etag=blob.etag,
+                match_condition=MatchConditions.IfNotModified,
             )
-        )
+            return bytes(stream.readall())
+
+        try:
+            return self._patience.ask(request)
+        except AzureError as error:
+            if _MISMATCH in str(error):
+                raise _damaged(address) from error
+            raise
 
 
 def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
@@ -223,6 +229,13 @@ def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
             raise JobsError(f"{name!r}: is a blob whose name is no file's; remove it from storage")
         found[name] = folder.joinpath(*parts)
     return found
+
+
+def _damaged(address: str) -> JobsError:
+    return JobsError(
+        f"{address}: what came is not what its writer stored (another MD5); try again, and if it"
+        " stays so, the blob is damaged"
+    )
 
 
 def _md5(path: Path) -> bytes:

@@ -24,7 +24,7 @@ class ChangedError(LocalError):
     """A file was written to while it was read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LocalFile:
     """A file as it was when the folder was looked through."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from azure.core.exceptions import (
+    ClientAuthenticationError,
     HttpResponseError,
     IncompleteReadError,
     ServiceRequestError,
@@ -106,7 +107,11 @@ def passing(error: Exception) -> bool:
     """Whether the same request may succeed later."""
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return error.status_code in _PASSING
-    return isinstance(error, IncompleteReadError | ServiceRequestError | ServiceResponseError)
+    # A new token may be needed just when the network is away.
+    cause: BaseException | None = error
+    while isinstance(cause, ClientAuthenticationError):
+        cause = cause.__cause__
+    return isinstance(cause, IncompleteReadError | ServiceRequestError | ServiceResponseError)
 
 
 def _asked_for(error: Exception) -> float:

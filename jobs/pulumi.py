@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,8 @@ from jobs.errors import JobsError, PlatformReadError
 _PROVIDER: Final = "pulumi:providers:"
 _NO_STACK: Final = ("no stack named", "no such stack")
 STATE_SECONDS: Final = 300
+_STDERR: Final = 2
+"""Descriptor; stdout is for the answer."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Pulumi:
             [*command, "--non-interactive"],
             cwd=self._repository,
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
+            stdout=_STDERR,
         )
         interrupted = False
         while True:

@@ -11,7 +11,7 @@ import xxhash
 from jobs.local_files import ChangedError, LocalError, LocalFile, stamp
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """A file, and what the manifest says of it."""
 
@@ -19,7 +19,7 @@ class Wanted:
     xxh128: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hashes:
     """Of a file that was read, and of its blob."""
 

@@ -28,11 +28,13 @@ INTERRUPTED: Final = 130
 
 @dataclass(frozen=True)
 class UploadOptions:
-    """What is sent, and to where."""
+    """Send a folder, or one file, into a container, complete or absent, and register it as a data
+    set. Given again after an interruption, it sends the rest. FOLDER holds raw files, or prepared
+    shards, which are compared with their manifest; links in it are refused, hidden files left out.
+    """
 
     folder: str = ""
-    """Folder of prepared shards or of raw files, or one file. Links are refused; hidden files are
-    left out."""
+    """What is sent; the first argument."""
 
     to: str = ""
     """DATASTORE/PATH: raw, prepared or results, or the datastore's own name, and a folder in it,

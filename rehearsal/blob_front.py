@@ -59,8 +59,14 @@ class BlobFront:
 
     def _caller(self, asked: Asked) -> str:
         authorization = asked.headers.get("authorization", "")
-        if not authorization.lower().startswith("bearer"):
+        if not authorization:
             return ""
+        if not authorization.lower().startswith("bearer"):
+            raise AzureError(
+                403,
+                "KeyBasedAuthenticationNotPermitted",
+                "Key based authentication is not permitted on this storage account.",
+            )
         return str(self._identity.caller(authorization)["appid"])
 
     def _pass(self, asked: Asked) -> Answer:

@@ -20,6 +20,8 @@ _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
 class Compute(Kind):
     """A cluster whose nodes come and go."""
 
+    slow = True
+
     def __init__(self, nodes: Callable[[str], list[dict[str, Any]]]) -> None:
         """Rules of clusters.
 

@@ -1,5 +1,6 @@
 """One Azure, from start to end."""
 
+import contextlib
 import dataclasses
 import shutil
 import tempfile
@@ -16,18 +17,20 @@ from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
 from rehearsal.blobs import Blobs
 from rehearsal.engine import Engine
-from rehearsal.errors import AzureError
+from rehearsal.errors import AzureError, RehearsalError
 from rehearsal.faults import Faults, Request
 from rehearsal.folders import Cache
 from rehearsal.history import History
 from rehearsal.http import Answer, Asked
 from rehearsal.identity import STORAGE, Identity
+from rehearsal.operations import Operations
 from rehearsal.options import Options
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
 from rehearsal.runs import Runs
 from rehearsal.server import Server
 from rehearsal.store import Document, Store
+from rehearsal.tracking import Tracking
 from rehearsal.usages import Usages
 
 ADMIN = "/admin"
@@ -39,51 +42,80 @@ class Loopback:
     Everything that it starts ends with it, and with the process that owns it.
     """
 
-    def __init__(self, folder: Path | None = None, options: Options | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, options: Options | None = None, port: int = 0
+    ) -> None:
         """Start all but the blob server, which starts when an account is first used.
 
         Args:
             folder: where state is kept; none takes a temporary folder that is removed at the end.
             options: how this Azure behaves.
+            port: of the control plane; 0 takes a free one.
         """
         self.options = options or Options()
-        self._temporary = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="rehearsal-"))
+        with contextlib.ExitStack() as stack:
+            self._open(folder, port, stack)
+            # Only now: what fails before ends all that was started.
+            self._stack = stack.pop_all()
+
+    def _open(self, folder: Path | None, port: int, stack: contextlib.ExitStack) -> None:
+        self.folder = folder.absolute() if folder else Path(tempfile.mkdtemp(prefix="rehearsal-"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._guard = Guard(self.folder if self._temporary else None)
+        if folder is None:
+            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._guard = Guard(None if folder else self.folder)
+        stack.callback(self._guard.close)
         self.certificate = certificate.make(self.folder / "tls")
         self.store = Store(self.folder / "azure.sqlite")
+        stack.callback(self.store.close)
         self.identity = Identity(self.options.tenant_id, self.options.token_seconds)
+        self._client = self.identity.add_client()
         self.faults = Faults()
+        self.admin = Admin(self)
         self.azurite = Azurite(
             self.options.azurite, self.folder / "blobs", self.certificate, self._guard
         )
+        stack.callback(self.azurite.close)
         front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
-        self._blob_server = Server(front.answer, self.certificate)
-        self._blob_server.start()
+        ports = _Ports(self.store)
+        blob_server = ports.server("blob", front.answer, self.certificate, 0)
+        server = ports.server("control", self.answer, self.certificate, port)
+        self.url = f"https://127.0.0.1:{server.port}"
         self.blobs = Blobs(
-            self.azurite,
-            self.certificate.bundle,
-            f"https://127.0.0.1:{self._blob_server.port}",
+            self.azurite, self.certificate.bundle, f"https://127.0.0.1:{blob_server.port}"
         )
+        self._services()
+        stack.callback(self.engine.close)
+        for one in (blob_server, server):
+            stack.callback(one.close)
+        for one in (blob_server, server):
+            stack.callback(one.stop)
+            one.start()
+        self.engine.start(self._world())
+
+    def _services(self) -> None:
         self.resources = Resources(self.store)
         self.runs = Runs(self.store)
         self.engine = Engine(self.resources, self.runs)
         self.history = History(self.resources, self.runs, self.blobs)
-        self.resources.register(storage.kinds(self.resources, self.blobs))
-        self.resources.register(workspaces.kinds(self.resources, self.blobs, lambda: self.url))
-        self.resources.register(assets.kinds(self.resources, self.blobs))
-        self.resources.register({computes.COMPUTE: computes.Compute(self.engine.nodes)})
-        self.resources.register({jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)})
-        vaults.register(self.resources)
+        self.tracking = Tracking(self.resources, self.runs, self.store)
+        self.operations = Operations(self.options.operation_seconds)
+        if self.options.operation_seconds:
+            self.resources.later = lambda path, finish: self.operations.accept(
+                path.subscription, self.url, finish
+            )
         self.usages = Usages(self.resources, self.engine.nodes)
         self.usages.register()
-        self.admin = Admin(self)
-        self._client = self.identity.add_client()
-        self._server = Server(self.answer, self.certificate)
-        self.url = f"https://127.0.0.1:{self._server.port}"
-        self.engine.start(self._world())
-        self._server.start()
+        for kinds in (
+            storage.kinds(self.resources, self.blobs),
+            workspaces.kinds(self.resources, self.blobs, self.url),
+            assets.kinds(self.resources, self.blobs),
+            {computes.COMPUTE: computes.Compute(self.engine.nodes)},
+            {jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)},
+        ):
+            self.resources.register(kinds)
+        vaults.register(self.resources)
+        storage.restore(self.resources, self.blobs)
 
     def __enter__(self) -> Self:
         return self
@@ -170,8 +202,11 @@ class Loopback:
         asked = self._signed_in(asked)
         if asked.path.startswith("/history/"):
             return self.history.answer(asked)
+        if asked.path.startswith("/mlflow/"):
+            return self.tracking.answer(asked)
         if asked.path.lower().startswith("/subscriptions"):
-            return self.resources.answer(asked)
+            self.operations.settle()
+            return self.operations.answer(asked.path) or self.resources.answer(asked)
         raise AzureError(404, "NotFound", f"Nothing answers at {asked.path}")
 
     def _administer(self, asked: Asked) -> Answer:
@@ -202,13 +237,28 @@ class Loopback:
 
     def close(self) -> None:
         """End everything; safe to repeat."""
-        for server in (self._server, self._blob_server):
-            server.stop()
-        self._server.close()
-        self._blob_server.close()
-        self.engine.close()
-        self.azurite.close()
-        self._guard.close()
-        self.store.close()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._stack.close()
+
+
+class _Ports:
+    """Ports that stay the same when this Azure is started again, if they are still free."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def server(
+        self,
+        name: str,
+        answer: Callable[[Asked], Answer],
+        tls: certificate.Certificate,
+        wanted: int,
+    ) -> Server:
+        known = (self._store.get("ports", name) or {"port": 0})["port"]
+        try:
+            server = Server(answer, tls, wanted or known)
+        except OSError:
+            if wanted:
+                raise RehearsalError(f"port {wanted} is taken; name another one") from None
+            server = Server(answer, tls)
+        self._store.put("ports", name, {"port": server.port})
+        return server

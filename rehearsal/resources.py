@@ -21,6 +21,8 @@ class Kind:
     """Whether the resource above need not be there: it comes with this one."""
     searched = False
     """Whether a list below a resource that is not there is empty, and no 404."""
+    slow = False
+    """Whether a deletion goes on after it was accepted."""
     accepted = ""
     """State that a PUT leaves; empty where the kind has its own."""
 
@@ -40,6 +42,9 @@ class Kind:
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:  # noqa: ARG002
         """Refuse, or say how the deletion is answered."""
         return Answer(200)
+
+    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+        """What follows from a document that is gone."""
 
     def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:  # noqa: ARG002
         """The documents of a collection that are shown."""
@@ -65,6 +70,8 @@ class Resources:
         """Know no kind yet."""
         self.store = store
         self.kinds: dict[str, Kind] = {}
+        self.later: Callable[[ArmPath, Callable[[], None]], Answer] | None = None
+        """Answers a request whose work goes on; none if all is done at once."""
         self.collections: dict[str, Callable[[ArmPath, Asked], list[Document]]] = {}
         """Functions of (path, asked) that answer a GET of a collection by themselves."""
 
@@ -93,7 +100,7 @@ class Resources:
         wanted = kind.lower()
         return [
             document
-            for document in self.store.below(SPACE, below)
+            for document in self.store.below(SPACE, below, f"/{kind.rpartition('/')[2]}/")
             if document["type"].lower() == wanted
         ]
 
@@ -150,12 +157,21 @@ class Resources:
                 return Answer(204)
             answer = rules.delete(path, document or {}, asked)
             if document is not None and answer.status == 200:
-                self.store.delete(SPACE, path.id)
+                if rules.slow and self.later is not None:
+                    self.update(path.id, {"provisioningState": "Deleting"})
+                    return self.later(path, lambda: self._remove(path, asked))
+                self._remove(path, asked)
             return Answer(204) if document is None and answer.status == 200 else answer
+
+    def _remove(self, path: ArmPath, asked: Asked) -> None:
+        with self.store.lock:
+            document = self.get(path.id)
+            if document is not None and self.store.delete(SPACE, path.id):
+                self.rules(path.kind).deleted(path, document, asked)
 
     def _act(self, path: ArmPath, asked: Asked) -> Answer:
         rules = self.rules(path.kind)
-        document = self._found(path, refuse=not rules.implied) or {}
+        document = self._found(path, refuse=path.tail.lower() != "startpendingupload")
         answer = rules.act(path, document, path.tail, asked)
         if answer is None:
             raise AzureError(404, "NotFound", f"{path.kind} has no action {path.tail!r}")

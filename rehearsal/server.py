@@ -32,11 +32,18 @@ class Server:
             answer: called in a thread for each request.
             certificate: for HTTPS.
             port: of loopback; 0 takes a free one.
+
+        Raises:
+            OSError: the port is taken.
         """
         self._answer = answer
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("127.0.0.1", port))
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError:
+            self._socket.close()
+            raise
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
             self._respond,

@@ -51,7 +51,6 @@ class StorageAccount(Kind):
         key = None if before is None else before.get("key")
         document["key"] = self._blobs.azurite.add_account(path.name, key)
         document["properties"] |= {
-            "primaryEndpoints": {"blob": f"{self._blobs.public(path.name)}/"},
             "primaryLocation": document.get("location"),
             "statusOfPrimary": "available",
         }
@@ -64,6 +63,8 @@ class StorageAccount(Kind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
+        endpoints = {"blob": f"{self._blobs.public(path.name)}/"}
+        document["properties"] |= {"primaryEndpoints": endpoints}
         return {name: value for name, value in document.items() if name != "key"}
 
     @override
@@ -117,6 +118,12 @@ def account_of(identifier: str) -> str:
     """Name of the storage account that an id belongs to."""
     words = identifier.split("/")
     return words[[word.lower() for word in words].index("storageaccounts") + 1]
+
+
+def restore(resources: Resources, blobs: Blobs) -> None:
+    """Have the accounts again that were there when this Azure was stopped."""
+    for account in resources.of_kind(ACCOUNT):
+        blobs.azurite.add_account(account["name"], account["key"])
 
 
 def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:

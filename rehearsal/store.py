@@ -61,13 +61,20 @@ class Store:
             )
             return done.rowcount > 0
 
-    def below(self, space: str, key: str = "") -> list[Document]:
-        """All documents below a key, in the order in which they came."""
+    def below(self, space: str, key: str = "", part: str = "") -> list[Document]:
+        """All documents below a key, in the order in which they came.
+
+        Args:
+            space: that they are in.
+            key: empty for all.
+            part: of their keys.
+        """
         start = key.lower() + "/" if key else ""
         with self._lock:
             rows = self._database.execute(
-                "SELECT body FROM documents WHERE space=? AND substr(key, 1, ?)=? ORDER BY number",
-                (space, len(start), start),
+                "SELECT body FROM documents WHERE space=? AND substr(key, 1, ?)=?"
+                " AND instr(key, ?) ORDER BY number",
+                (space, len(start), start, part.lower()),
             ).fetchall()
         return [dict(json.loads(row[0])) for row in rows]
 

@@ -5,12 +5,11 @@ from typing_extensions import override
 from rehearsal.errors import AzureError
 from rehearsal.http import Answer, Asked
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind, Resources, now
+from rehearsal.resources import SPACE, Kind, Resources, now
 from rehearsal.store import Document
 
 VAULT = "Microsoft.KeyVault/vaults"
 DELETED_KIND = "Microsoft.KeyVault/locations/deletedVaults"
-SPACE = "deleted_vaults"
 
 
 class Vault(Kind):
@@ -23,7 +22,8 @@ class Vault(Kind):
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         recovers = (body.get("properties") or {}).get("createMode") == "recover"
-        deleted = [d for d in self._resources.store.below(SPACE) if d["name"] == path.name]
+        gone = self._resources.of_kind(DELETED_KIND)
+        deleted = [document for document in gone if document["name"] == path.name]
         if before is None and deleted and not recovers:
             raise AzureError(
                 409,
@@ -39,31 +39,22 @@ class Vault(Kind):
         properties["vaultUri"] = f"https://{path.name}.vault.azure.net/"
         if before is None:
             location = str(document.get("location"))
-            self._resources.store.delete(SPACE, _deleted_id(path.id, location, path.name))
+            self._resources.store.delete(SPACE, _deleted_id(path.id, location))
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
-        if document:
-            location = str(document.get("location"))
-            identifier = _deleted_id(path.id, location, path.name)
-            properties = document["properties"]
-            gone = {
-                "id": identifier,
-                "name": path.name,
-                "type": "Microsoft.KeyVault/deletedVaults",
-                "properties": {
-                    "vaultId": path.id,
-                    "location": location,
-                    "deletionDate": now(),
-                    "purgeProtectionEnabled": properties.get("enablePurgeProtection"),
-                },
-            }
-            self._resources.store.put(SPACE, identifier, gone)
-        return Answer(200)
+    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+        location = str(document.get("location"))
+        properties = {
+            "vaultId": path.id,
+            "location": location,
+            "deletionDate": now(),
+            "purgeProtectionEnabled": document["properties"].get("enablePurgeProtection"),
+        }
+        self._resources.put(_deleted_id(path.id, location), {"properties": properties})
 
 
 class DeletedVault(Kind):
-    """A vault that was deleted."""
+    """A vault that was deleted; a region is there without being made."""
 
     implied = True
 
@@ -75,14 +66,7 @@ class DeletedVault(Kind):
     def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
         if action.lower() != "purge":
             return None
-        found = self._resources.store.get(SPACE, path.id)
-        if found is None:
-            raise AzureError(
-                404,
-                "DeletedVaultNotFound",
-                f"The specified deleted vault {path.name} does not exist.",
-            )
-        if found["properties"]["purgeProtectionEnabled"]:
+        if document["properties"]["purgeProtectionEnabled"]:
             raise AzureError(
                 409,
                 "MethodNotAllowed",
@@ -95,13 +79,15 @@ class DeletedVault(Kind):
 def register(resources: Resources) -> None:
     """Answer for vaults."""
     resources.register({VAULT: Vault(resources), DELETED_KIND: DeletedVault(resources)})
-    resources.collections["microsoft.keyvault/deletedvaults"] = lambda path, _: (
-        resources.store.below(SPACE, f"/subscriptions/{path.subscription}")
-    )
+    resources.collections["microsoft.keyvault/deletedvaults"] = lambda path, _: [
+        document
+        for document in resources.of_kind(DELETED_KIND)
+        if document["id"].startswith(f"/subscriptions/{path.subscription}/")
+    ]
 
 
-def _deleted_id(identifier: str, location: str, name: str) -> str:
-    subscription = identifier.split("/")[2]
+def _deleted_id(identifier: str, location: str) -> str:
+    subscription, name = identifier.split("/")[2], identifier.rsplit("/", 1)[1]
     return (
         f"/subscriptions/{subscription}/providers/Microsoft.KeyVault/locations/{location}"
         f"/deletedVaults/{name}"

@@ -1,7 +1,5 @@
 """Workspaces of Azure Machine Learning and their datastores."""
 
-from collections.abc import Callable
-
 from typing_extensions import override
 
 from rehearsal.blobs import Blobs
@@ -21,13 +19,15 @@ DELETED = "deleted_workspaces"
 class Workspace(Kind):
     """A workspace: soft-deleted before it is gone, unless it is purged at once."""
 
-    def __init__(self, resources: Resources, blobs: Blobs, base: Callable[[], str]) -> None:
+    slow = True
+
+    def __init__(self, resources: Resources, blobs: Blobs, base: str) -> None:
         """Rules over these resources.
 
         Args:
             resources: all of them.
             blobs: where the default storage account is.
-            base: gives the address of this Azure.
+            base: address of this Azure.
         """
         self._resources = resources
         self._blobs = blobs
@@ -62,9 +62,6 @@ class Workspace(Kind):
         document["identity"] = identity
         document["properties"] |= {
             "workspaceId": known.get("workspaceId") or new_id(),
-            "discoveryUrl": f"{self._base()}/discovery",
-            "mlFlowTrackingUri": self._base().replace("https:", "azureml:")
-            + f"/mlflow/v1.0{path.id}",
             "friendlyName": document["properties"].get("friendlyName") or path.name,
         }
 
@@ -83,19 +80,23 @@ class Workspace(Kind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
-        base = self._base()
-        document["properties"] |= {"discoveryUrl": f"{base}/discovery"}
+        document["properties"] |= {
+            "discoveryUrl": f"{self._base}/discovery",
+            "mlFlowTrackingUri": self._base.replace("https:", "azureml:")
+            + f"/mlflow/v1.0{path.id}",
+        }
         return document
 
     @override
     def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
-        purge = asked.query.get("forceToPurge", "").lower() == "true"
-        deleted = self._resources.store.get(DELETED, path.id)
-        if purge:
-            self._resources.store.delete(DELETED, path.id)
-        elif document:
+        if document or not _purges(asked):
+            return Answer(200)
+        return Answer(200 if self._resources.store.delete(DELETED, path.id) else 204)
+
+    @override
+    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+        if not _purges(asked):
             self._resources.store.put(DELETED, path.id, document)
-        return Answer(200 if document or (purge and deleted) else 204)
 
 
 class Datastore(Kind):
@@ -122,6 +123,10 @@ class Datastore(Kind):
             # Identity only: there is no secret that could be listed.
             return Answer(body={"secretsType": "None"})
         return None
+
+
+def _purges(asked: Asked) -> bool:
+    return asked.query.get("forceToPurge", "").lower() == "true"
 
 
 def workspace_of(identifier: str) -> str:
@@ -151,6 +156,6 @@ def _blob_datastore(account: str, container: str) -> Document:
     }
 
 
-def kinds(resources: Resources, blobs: Blobs, base: Callable[[], str]) -> dict[str, Kind]:
+def kinds(resources: Resources, blobs: Blobs, base: str) -> dict[str, Kind]:
     """Rules of all kinds here."""
     return {WORKSPACE: Workspace(resources, blobs, base), DATASTORE: Datastore()}

@@ -1,6 +1,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -13,7 +15,7 @@ from jobs.errors import AccessError, ConflictError, UnreachableError
 from jobs.local_files import LocalError
 from jobs.upload import UploadOptions
 from tests.jobs.folders import content, write_files, write_shards
-from tests.jobs.storage import refusing
+from tests.jobs.live import ROOT
 from trainer.data.manifest import FILE_NAME, read_manifest
 from trainer.errors import ConfigError
 
@@ -31,6 +33,12 @@ def there(live, to):
     role, _, path = to.partition("/")
     store = getattr(live.outputs.datastores, role)
     return listed(container(store, connect(live.outputs).credential), path)
+
+
+def child(live):
+    """Environment of a command."""
+    path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    return {**live.environment, **path}
 
 
 def answer(capsys):
@@ -256,21 +264,29 @@ def test_a_dry_run_tells_what_would_be_sent_and_sends_nothing(live, tmp_path, ca
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("AuthorizationPermissionMismatch", "Storage Blob Data Contributor.*people.publishers"),
+        ("AuthorizationPermissionMismatch", r"Storage Blob Data Contributor.*people\.publishers"),
         ("AuthorizationFailure", "is private"),
     ],
 )
 def test_storage_that_refuses_names_what_is_needed(live, tmp_path, code, words):
     folder = write_shards(tmp_path / "set")
-    with refusing(live.azure.certificate, 403, code) as address:
-        stores = live.outputs.datastores
-        closed = replace(stores, prepared=replace(stores.prepared, blob_endpoint=address))
-        outputs = replace(live.outputs, datastores=closed)
-        with pytest.raises(AccessError, match=words) as error:
-            upload.run(
-                UploadOptions(folder=str(folder), to="prepared/refused"), outputs, as_json=True
-            )
-    assert f"container prepared of {stores.prepared.account}" in str(error.value)
+    account = live.outputs.datastores.prepared.account
+    live.azure.admin.fault(f"PUT /{account}/prepared/refused", status=403, code=code, times=None)
+    with pytest.raises(AccessError, match=words) as error:
+        send_folder(live, folder, "prepared/refused")
+    assert f"container prepared of {account}" in str(error.value)
+    assert data_requests(live, "PUT") == []
+
+
+def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys):
+    folder = write_files(tmp_path / "set", 60, 1_000)
+    fault = live.azure.admin.fault
+    fault("PUT /[^/]+/raw/rough", cut=True, after=10, times=3)
+    fault("PUT /[^/]+/raw/rough", status=503, retry_after=1, after=20, times=3)
+    fault("GET /[^/]+/raw.*comp=list", status=500, after=1, times=1)
+    assert send_folder(live, folder, "raw/rough", threads=4) == 0
+    assert answer(capsys)["new_files"] == 60
+    assert len(there(live, "raw/rough")) == 60
 
 
 def test_storage_that_stays_away_is_given_up_in_the_time_that_was_asked_for(live, tmp_path):
@@ -282,6 +298,22 @@ def test_storage_that_stays_away_is_given_up_in_the_time_that_was_asked_for(live
     )
     with pytest.raises(UnreachableError, match=r"no answer from 127\.0\.0\.1"):
         upload.run(options, outputs, as_json=True)
+
+
+def test_from_the_command_line(live, tmp_path):
+    folder = write_files(tmp_path / "set", 3, 10)
+    command = [sys.executable, "-m", "jobs", "upload", str(folder), "--to", "raw/by-command"]
+    done = subprocess.run(
+        [*command, "--json"], env=child(live), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["new_files"] == 3
+    assert "no manifest.json: sent as raw files" in done.stderr
+    done = subprocess.run(
+        [*command, "--threads", "0"], env=child(live), cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--threads: 0 must be at least 1" in done.stderr
 
 
 @pytest.mark.parametrize(

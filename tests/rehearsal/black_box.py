@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 from azure.ai.ml import Input, MLClient, MpiDistribution, Output, command
@@ -26,7 +27,7 @@ except ResourceNotFoundError as error:
     said["missing"] = error.status_code
 said["usage"] = sum(1 for _ in ml.compute.list_usage())
 
-ml.environments.create_or_update(Environment(name="image", version="1", image="python:3.11"))
+ml.environments.create_or_update(Environment(name="image", version="1", image="x:1"))
 said["image"] = ml.environments.get("image", "1").image
 results = f"azureml://datastores/{facts['datastore']}/paths"
 data = Data(name="digits", version="1", type=AssetTypes.URI_FOLDER, path=f"{results}/digits/")
@@ -47,20 +48,35 @@ said["blobs"] = [blob.name for blob in container.list_blobs()]
 
 code = folder / "code"
 code.mkdir()
-(code / "say.py").write_text("print('hello')\n")
-job = command(
-    name="first",
-    code=str(code),
-    command="python say.py --data ${{inputs.data}} --to ${{outputs.run}}",
-    environment="azureml:image:1",
-    compute=facts["cluster"],
-    instance_count=facts["nodes"],
-    distribution=MpiDistribution(process_count_per_instance=8),
-    inputs={"data": Input(type="uri_folder", path="azureml:digits:1", mode="ro_mount")},
-    outputs={"run": Output(type="uri_folder", path=f"{results}/runs/x", mode="rw_mount")},
-)
-said["submitted"] = ml.jobs.create_or_update(job).status
+(code / "say.sh").write_text("echo hello $(cat $1/one.txt) $2\n")
+
+
+def job(name, line):
+    return command(
+        name=name,
+        code=str(code),
+        command=line,
+        environment="azureml:image:1",
+        compute=facts["cluster"],
+        instance_count=facts["nodes"],
+        distribution=MpiDistribution(process_count_per_instance=1),
+        inputs={"data": Input(type="uri_folder", path="azureml:digits:1", mode="ro_mount")},
+        outputs={"run": Output(type="uri_folder", path=f"{results}/runs/x", mode="rw_mount")},
+    )
+
+
+def ended(name):
+    while (status := ml.jobs.get(name).status) not in {"Completed", "Failed", "Canceled"}:
+        time.sleep(0.1)
+    return status
+
+
+first = job("first", "sh say.sh ${{inputs.data}} ${{outputs.run}}")
+said["submitted"] = ml.jobs.create_or_update(first).status
 said["got"] = ml.jobs.get("first").name
 said["listed"] = [job.name for job in ml.jobs.list()]
-ml.jobs.begin_cancel("first").wait()
+said["ended"] = ended("first")
+ml.jobs.create_or_update(job("endless", "sleep 600"))
+ml.jobs.begin_cancel("endless").wait()
+said["cancelled"] = ended("endless")
 print(json.dumps(said))

@@ -100,7 +100,7 @@ def declare(azure, low=True):
     azure.put(f"{WORKSPACE}/datastores/results", "", {"properties": {
         "datastoreType": "AzureBlob", "accountName": "teststore", "containerName": "results",
         "credentials": {"credentialsType": "None"}}})  # fmt: skip
-    azure.put(f"{WORKSPACE}/environments/image/versions/1", "", {"properties": {"image": "x"}})
+    azure.put(f"{WORKSPACE}/environments/image/versions/1", "", {"properties": {"image": "x:1"}})
     azure.put(f"{WORKSPACE}/computes/cluster", "", compute())
 
 

@@ -67,8 +67,8 @@ def test_a_data_asset_is_an_input(client, results):
     data = {"properties": {"dataType": "uri_folder", "dataUri": f"{RESULTS}/set/"}}
     client.put(f"{WORKSPACE}/data/digits/versions/7", data)
     uri = f"{WORKSPACE}/data/digits/versions/7"
-    client.job("asset", "cat ${{inputs.d}}/label.txt",
-               inputs={"d": {"jobInputType": "uri_folder", "uri": uri, "mode": "Download"}})  # fmt: skip
+    given = {"jobInputType": "uri_folder", "uri": uri, "mode": "Download"}
+    client.job("asset", "cat ${{inputs.d}}/label.txt", inputs={"d": given})
     client.wait("asset")
     assert client.log("asset") == "seven"
 
@@ -85,8 +85,8 @@ def test_ranks_know_their_place_and_carry_no_secret(client):
     assert sorted(client.details("ranks")["logFiles"]) == [
         f"user_logs/std_log_process_{rank:02d}.txt" for rank in range(4)
     ]
-    seen = dict(line.split("=", 1) for line in
-                client.log("ranks", "std_log_process_03.txt").splitlines() if "=" in line)  # fmt: skip
+    lines = client.log("ranks", "std_log_process_03.txt").splitlines()
+    seen = dict(line.split("=", 1) for line in lines if "=" in line)
     assert seen["OMPI_COMM_WORLD_RANK"] == "3"
     assert seen["OMPI_COMM_WORLD_SIZE"] == "4"
     assert seen["OMPI_COMM_WORLD_LOCAL_RANK"] == "1"

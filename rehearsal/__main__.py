@@ -1,0 +1,66 @@
+"""`python -m rehearsal serve`: Azure on loopback until Ctrl-C."""
+
+import argparse
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from rehearsal.errors import RehearsalError
+from rehearsal.loopback import Loopback
+from rehearsal.options import Options
+
+
+class _StopError(Exception):
+    """A signal asked for the end."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until a signal comes; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rehearsal", description="Azure on this machine's loopback."
+    )
+    serve = parser.add_subparsers(required=True).add_parser(
+        "serve",
+        help="start it, print the environment that finds it, and run until Ctrl-C",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    serve.add_argument("--state", type=Path, required=True, help="folder that keeps everything")
+    serve.add_argument("--port", type=int, default=0, help="of the control plane; 0: a free one")
+    serve.add_argument("--program-folder", type=Path, help="first on the PATH of jobs")
+    serve.add_argument(
+        "--most-processes-per-node", type=int, help="cap for machines with few cores"
+    )
+    given = parser.parse_args(arguments)
+    options = Options(
+        program_folder=given.program_folder and given.program_folder.absolute(),
+        most_processes_per_node=given.most_processes_per_node,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
+    try:
+        with Loopback(given.state, options, given.port) as azure:
+            for name, value in azure.environment.items():
+                print(f"export {name}={shlex.quote(value)}")
+            sys.stdout.flush()
+            print(f"Azure on loopback: {azure.url}; Ctrl-C ends it", file=sys.stderr)
+            while True:
+                signal.pause()
+    except _StopError:
+        return 0
+    except RehearsalError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    # A second signal must not keep the first from ending everything.
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, signal.SIG_IGN)
+    raise _StopError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import pytest
+
+from jobs import images
+from jobs.azure import connect
+from jobs.blobs import container, listed
+from jobs.environment import build_context
+from jobs.errors import AccessError, SnapshotError
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path / "environments" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "Dockerfile").write_text(f"FROM scratch\n# {tmp_path}\n")
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "gpu.txt").write_text("horovod==0.28.1\n")
+    return tmp_path
+
+
+def uploaded(live, reference):
+    name, version = reference.split(":")
+    client = container(live.outputs.datastores.results, connect(live.outputs).credential)
+    return listed(client, f"environments/{name}/{version}")
+
+
+def test_an_image_is_uploaded_and_registered_by_its_content(live, repository):
+    workspace = connect(live.outputs)
+    reference = images.ensure("gpu", workspace, repository)
+    assert reference == build_context(repository, "gpu").reference
+    assert sorted(uploaded(live, reference)) == ["Dockerfile", "requirements.txt"]
+    found = workspace.client.environments.get(*reference.split(":"))
+    results = live.outputs.datastores.results
+    folder = reference.replace(":", "/")
+    address = f"{results.blob_endpoint}{results.container}/environments/{folder}/"
+    assert found.build.path == address
+    assert found.build.dockerfile_path == "Dockerfile"
+
+
+def test_what_is_registered_is_not_uploaded_again(live, repository):
+    workspace = connect(live.outputs)
+    reference = images.ensure("gpu", workspace, repository)
+    before = uploaded(live, reference)
+    live.azure.admin.forget_requests()
+    (repository / "environments" / "gpu" / "README.md").write_text("A note.")
+    assert images.ensure("gpu", workspace, repository) == reference
+    assert uploaded(live, reference) == before
+    assert {
+        request.method for request in live.azure.requests if "environments" in request.path
+    } == {"GET"}
+
+
+def test_a_changed_lock_is_another_version(live, repository):
+    workspace = connect(live.outputs)
+    before = images.ensure("gpu", workspace, repository)
+    (repository / "locks" / "gpu.txt").write_text("horovod==0.28.2\n")
+    after = images.ensure("gpu", workspace, repository)
+    assert after != before
+    assert uploaded(live, before)
+    assert uploaded(live, after)
+
+
+def test_an_upload_that_was_interrupted_is_completed(live, repository, monkeypatch):
+    workspace = connect(live.outputs)
+    context = build_context(repository, "gpu")
+    images.upload(replace(context, contents={"Dockerfile": b"half"}), workspace)
+    reference = images.ensure("gpu", workspace, repository)
+    sizes = {name: blob.size for name, blob in uploaded(live, reference).items()}
+    assert sizes == {name: len(content) for name, content in context.contents.items()}
+
+
+def test_a_missing_dockerfile_is_told(live, repository):
+    (repository / "environments" / "gpu" / "Dockerfile").unlink()
+    with pytest.raises(SnapshotError, match="Dockerfile: is missing"):
+        images.ensure("gpu", connect(live.outputs), repository)
+
+
+def test_without_the_role_it_says_which_one(live, repository):
+    live.azure.admin.fault(
+        "PUT /[^/]+/results/environments", status=403, code="AuthorizationPermissionMismatch"
+    )
+    with pytest.raises(AccessError, match=r"Storage Blob Data Contributor.*people\.scientists"):
+        images.ensure("gpu", connect(live.outputs), repository)

@@ -1,0 +1,107 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from jobs import register
+from jobs.azure import connect
+from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.register import Finished, RegisterOptions
+from tests.jobs.platform import platform
+from tests.jobs.runs import declare_job, put
+from trainer.errors import ConfigError
+
+CONFIG = {"config": {"preset": "imagenet-ndv2"}}
+RESULT = {"top1": 0.761, "top5": None, "steps": 450, "epochs": 90.0, "images_per_second": 640.5}
+FACTS = {"step": 450, "data_version": "abcdef0123456789", "code_version": "0.1.0"}
+
+
+def files(run, *, config=CONFIG, result=RESULT, facts=FACTS):
+    folder = f"runs/{run}/{run}"
+    found = {f"{folder}/config.json": config, f"{folder}/result.json": result,
+             f"{folder}/export/export.json": facts}  # fmt: skip
+    found = {name: json.dumps(data).encode() for name, data in found.items() if data is not None}
+    if facts is not None:
+        found[f"{folder}/export/saved_model/saved_model.pb"] = b"graph"
+    return found
+
+
+def model_of(live, run, **options):
+    return register.run(RegisterOptions(name=run, **options), live.outputs, as_json=True)
+
+
+def answer(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, capsys):
+    put(live, files("good"))
+    declare_job(live, "good-r1", tags={"run": "good", "code": "0ld"})
+    declare_job(live, "good-r2", tags={"run": "good", "code": "c0de"})
+    assert model_of(live, "good-r1") == 0
+    done = answer(capsys)
+    name, version = done["model"].split(":")
+    found = connect(live.outputs).client.models.get(name, version)
+    assert name == "imagenet-ndv2"
+    assert found.type == "custom_model"
+    assert found.path.endswith("/datastores/training_data_results/paths/runs/good/good/export")
+    assert found.tags == {
+        "run": "good", "top1": "0.761", "steps": "450", "epochs": "90.0",
+        "data_version": "abcdef0123456789", "code_version": "0.1.0", "code": "c0de",
+    }  # fmt: skip
+    assert found.properties["images_per_second"] == "640.5"
+
+
+def test_the_same_run_again_is_the_same_version(live, capsys):
+    put(live, files("twice"))
+    model_of(live, "twice")
+    first = answer(capsys)
+    live.azure.admin.forget_requests()
+    model_of(live, "twice")
+    again = answer(capsys)
+    assert (again["model"], first["new"], again["new"]) == (first["model"], True, False)
+    assert [r for r in live.azure.requests if r.method == "PUT"] == []
+
+
+def test_a_run_that_was_exported_again_does_not_change_its_version(live):
+    put(live, files("changed"))
+    model_of(live, "changed")
+    put(live, files("changed", result=RESULT | {"steps": 900}, facts=FACTS | {"step": 900}))
+    with pytest.raises(ConflictError, match="exported again since"):
+        model_of(live, "changed")
+    assert model_of(live, "changed", model="other") == 0
+
+
+@pytest.mark.parametrize(
+    ("run", "missing", "words"),
+    [
+        ("x1", {"config": None}, r"has no folder runs/x\w+/x\w+"),
+        ("x2", {"result": None}, "has not trained to its end.*follow x.* --supervise"),
+        ("x3", {"facts": None}, "has no exported model.*--export True"),
+        (
+            "x4",
+            {"facts": FACTS | {"step": 300}},
+            "model is of step 300, but it has trained to step 450",
+        ),
+    ],
+)
+def test_what_is_no_final_model_is_refused(live, run, missing, words):
+    put(live, files(run, **missing))
+    with pytest.raises((JobsError, MissingError), match=words):
+        model_of(live, run)
+
+
+def test_a_name_that_azure_would_not_take_is_refused(live):
+    with pytest.raises(ConfigError, match="--model: 'a b'"):
+        model_of(live, "good", model="a b")
+
+
+def test_two_runs_of_one_model_are_two_versions():
+    found = Finished(CONFIG, RESULT, FACTS, "digest")
+    one, other = (
+        register.describe(RegisterOptions(name=name), platform(), found, None)
+        for name in ("one", "other")
+    )
+    assert one.name == other.name
+    assert one.version != other.version
+    assert replace(one) == register.describe(RegisterOptions("one-r3"), platform(), found, None)

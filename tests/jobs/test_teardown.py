@@ -1,0 +1,284 @@
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import textwrap
+import threading
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from jobs import dismantle, teardown
+from jobs.errors import JobsError, PlatformReadError
+from jobs.pulumi import resources
+from jobs.teardown import ProtectedError, TeardownOptions
+from rehearsal.workspaces import DELETED
+from tests.jobs.live import declare
+from tests.jobs.platform import platform
+from tests.jobs.runs import declare_job
+
+ARM = "2024-10-01"
+YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
+
+PULUMI = """\
+    #!{python}
+    # Stands for Pulumi: remembers what it was asked, and deletes what its state names.
+    import json, os, pathlib, ssl, sys, urllib.parse, urllib.request
+
+    here = pathlib.Path("state")
+    with (here / "asked").open("a") as file:
+        file.write(" ".join(sys.argv[1:]) + chr(10))
+    state = json.loads((here / "state.json").read_text())
+    if sys.argv[1:3] == ["stack", "export"]:
+        print(json.dumps(state))
+        sys.exit()
+    if (here / "fails").exists():
+        print("error: refused", file=sys.stderr)
+        sys.exit(255)
+    print("destroying")
+    trusted = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
+    base, tenant = os.environ["AZURE_AUTHORITY_HOST"], os.environ["AZURE_TENANT_ID"]
+
+    def ask(request):
+        return urllib.request.urlopen(request, context=trusted).read()
+
+    token = json.loads(ask(urllib.request.Request(
+        f"{{base}}/{{tenant}}/oauth2/v2.0/token",
+        urllib.parse.urlencode({{
+            "grant_type": "client_credentials", "scope": f"{{base}}/.default",
+            "client_id": os.environ["AZURE_CLIENT_ID"],
+            "client_secret": os.environ["AZURE_CLIENT_SECRET"],
+        }}).encode(),
+    )))["access_token"]
+    while state["deployment"]["resources"]:
+        one = state["deployment"]["resources"].pop()
+        if one.get("custom"):
+            ask(urllib.request.Request(
+                f"{{base}}{{one['id']}}?api-version=2024-10-01", method="DELETE",
+                headers={{"Authorization": f"Bearer {{token}}"}},
+            ))
+        (here / "state.json").write_text(json.dumps(state))
+"""
+
+
+class Stack:
+    """A platform of its own, with a repository and a Pulumi that knows it."""
+
+    def __init__(self, live, folder):
+        self.live, self.outputs, self.repository = live, live.outputs, folder
+        self.state = folder / "state"
+        self.state.mkdir()
+        group = live.group
+        vault = self.outputs.vault_uri.removeprefix("https://").split(".")[0]
+        ids = {
+            "azure-native:resources:ResourceGroup": group,
+            "azure-native:keyvault:Vault": f"{group}/providers/Microsoft.KeyVault/vaults/{vault}",
+        }
+        for store in {s.account: s for s in (self.outputs.datastores.prepared,
+                                             self.outputs.datastores.results)}:  # fmt: skip
+            kind = f"azure-native:storage:StorageAccount#{store}"
+            ids[kind] = f"{group}/providers/Microsoft.Storage/storageAccounts/{store}"
+        urn = "urn:pulumi:dev::ml::"
+        self.resources = [
+            {"urn": f"{urn}pulumi:pulumi:Stack::ml-dev", "type": "pulumi:pulumi:Stack"}
+        ]
+        self.resources += [
+            {"urn": f"{urn}{kind}::{kind[-5:]}", "type": kind, "id": one, "custom": True}
+            for kind, one in ids.items()
+        ]
+        self.write()
+
+    def write(self):
+        state = {"version": 3, "deployment": {"resources": self.resources}}
+        (self.state / "state.json").write_text(json.dumps(state))
+
+    @property
+    def asked(self):
+        """What Pulumi was asked, without its looks at the state."""
+        lines = (self.state / "asked").read_text().splitlines()
+        return [line for line in lines if not line.startswith("stack export")]
+
+    def tear_down(self, options=YES, *, outputs="own", stack=None):
+        known = self.outputs if outputs == "own" else outputs
+        return teardown.run(options, known, as_json=True, stack=stack, repository=self.repository)
+
+    def deletions(self):
+        return [
+            (r.method, r.path.rpartition("/")[2])
+            for r in self.live.azure.requests
+            if r.method == "DELETE" or r.path.endswith(("/cancel", "/purge"))
+        ]
+
+
+@pytest.fixture
+def stack(live, tmp_path, monkeypatch, request):
+    tag = f"t{zlib.crc32(request.node.name.encode()):08x}"
+    base = platform(max_nodes=2)
+    stores = {
+        role: replace(getattr(base.datastores, role), account=f"{tag}{role[0]}")
+        for role in ("raw", "prepared", "results")
+    }
+    described = replace(
+        base,
+        resource_group=f"{tag}-rg",
+        workspace=f"{tag}-ml",
+        vault_uri=f"https://{tag}-kv.vault.azure.net/",
+        datastores=replace(base.datastores, **{**stores, "raw": replace(
+            stores["raw"], account=stores["prepared"].account)}),
+    )  # fmt: skip
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    program = binaries / "pulumi"
+    program.write_text(textwrap.dedent(PULUMI).format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
+    made = Stack(declare(live.azure, tmp_path, described), tmp_path)
+    live.azure.admin.forget_requests()
+    return made
+
+
+def answer(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
+    declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
+    assert stack.tear_down() == 0
+    done = answer(capsys)
+    assert done["left"] == []
+    assert [text.split()[0] for text in done["done"]] == [
+        "cancelled", "deleted", "purged", "destroyed", "purged",
+    ]  # fmt: skip
+    steps = [name for _, name in stack.deletions()]
+    clusters = {stack.outputs.clusters.gpu.name, stack.outputs.clusters.preparation.name}
+    order = [
+        steps.index("cancel"),
+        min(steps.index(name) for name in clusters),
+        steps.index(stack.outputs.workspace),
+        steps.index(stack.outputs.resource_group),
+        steps.index("purge"),
+    ]
+    assert order == sorted(order)
+    assert stack.asked == ["destroy --refresh --yes --stack dev --non-interactive"]
+
+
+def test_protected_resources_stop_it_before_anything_is_deleted(stack):
+    stack.resources[2]["protect"] = True
+    stack.write()
+    with pytest.raises(ProtectedError, match="pulumi state unprotect --all --stack dev"):
+        stack.tear_down()
+    assert stack.deletions() == []
+    assert stack.asked == []
+
+
+def test_nobody_who_could_be_asked_means_no(stack, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("dev\n"))
+    with pytest.raises(JobsError, match="give --yes True"):
+        stack.tear_down(replace(YES, yes=False))
+    assert stack.deletions() == []
+
+
+@pytest.mark.parametrize(("typed", "goes"), [("dev\n", True), ("yes\n", False), ("", False)])
+def test_a_person_types_the_name_of_the_stack(stack, monkeypatch, typed, goes):
+    terminal = io.StringIO(typed)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    if goes:
+        assert stack.tear_down(replace(YES, yes=False)) == 0
+    else:
+        with pytest.raises(JobsError, match="not confirmed"):
+            stack.tear_down(replace(YES, yes=False))
+        assert stack.deletions() == []
+
+
+def test_after_pulumi_failed_the_same_command_goes_on(stack, capsys):
+    (stack.state / "fails").touch()
+    with pytest.raises(JobsError, match="pulumi destroy: ended with status 255"):
+        stack.tear_down()
+    (stack.state / "fails").unlink()
+    stack.live.azure.admin.forget_requests()
+    assert stack.tear_down() == 0
+    assert answer(capsys)["done"][0].startswith("destroyed")
+
+
+def test_what_pulumi_has_forgotten_is_still_purged(stack, capsys, monkeypatch):
+    purge = dismantle.Dismantling._purge_vault
+
+    def broken(self):
+        raise JobsError("cut off")
+
+    monkeypatch.setattr(dismantle.Dismantling, "_purge_vault", broken)
+    with pytest.raises(JobsError, match="cut off"):
+        stack.tear_down()
+    monkeypatch.setattr(dismantle.Dismantling, "_purge_vault", purge)
+    capsys.readouterr()
+    # The stack has no outputs any more.
+    assert stack.tear_down(outputs=None, stack="dev") == 0
+    done = answer(capsys)
+    assert [text.split()[:2] for text in done["done"]] == [["purged", "vault"]]
+    with pytest.raises(PlatformReadError, match="nothing of it, or it was never deployed"):
+        stack.tear_down(outputs=None, stack="dev")
+
+
+def test_a_workspace_that_is_deleted_already_is_purged(stack, capsys):
+    teardown.connect(stack.outputs).arm("DELETE", stack.live.workspace)
+    deleted = stack.live.azure.store
+    assert deleted.get(DELETED, stack.live.workspace) is not None
+    assert stack.tear_down() == 0
+    assert answer(capsys)["left"] == []
+    assert deleted.get(DELETED, stack.live.workspace) is None
+
+
+def test_a_vault_with_purge_protection_is_left_and_told(stack, capsys):
+    out, group = stack.outputs, stack.live.group
+    name = out.vault_uri.removeprefix("https://").split(".")[0]
+    stack.live.azure.put(f"{group}/providers/Microsoft.KeyVault/vaults/{name}", ARM, {
+        "location": out.region,
+        "properties": {"enablePurgeProtection": True, "enableSoftDelete": True}})  # fmt: skip
+    assert stack.tear_down() == 1
+    (one,) = answer(capsys)["left"]
+    assert one["what"] == f"deleted vault {name}"
+    assert "purge protection" in one["why"]
+    assert not [step for step in stack.deletions() if step[1] == "purge"]
+
+
+def test_what_someone_else_put_into_the_group_is_told(stack, capsys):
+    kept = [one for one in stack.resources if "ResourceGroup" not in one["type"]]
+    stack.resources = kept
+    stack.write()
+    disk = f"{stack.live.group}/providers/Microsoft.Compute/disks/by-hand"
+    stack.live.azure.put(disk, ARM, {"location": "westeurope"})
+    assert stack.tear_down() == 1
+    (one,) = answer(capsys)["left"]
+    assert one == {"what": "Microsoft.Compute/disks by-hand", "why": "was not deleted"}
+
+
+def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
+    def interrupt(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait(10)
+
+    monkeypatch.setattr(dismantle.Dismantling, "_purge_workspace", interrupt)
+    was = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert stack.tear_down() == teardown.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, was)
+    said = capsys.readouterr().err
+    assert "interrupted; done: deleted 3 clusters" in said
+    assert "give the same command again" in said
+
+
+def test_a_missing_pulumi_is_told(stack, monkeypatch):
+    shutil.rmtree(stack.repository / "bin")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(PlatformReadError, match="pulumi: is not on the path"):
+        stack.tear_down()
+
+
+@pytest.mark.parametrize("state", [{}, {"deployment": None}, {"deployment": {"resources": None}}])
+def test_a_stack_that_was_never_deployed_has_no_resources(state):
+    assert resources(state) == []
