@@ -38,8 +38,7 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     # First of all, so that nobody submits it again between its end and the mark.
     _mark(console, workspace, job)
     if not job.ended:
-        workspace.arm("POST", f"jobs/{segment(job.name)}/cancel")
-        job = _wait(workspace, job, options.wait_minutes * 60)
+        job = _cancel(workspace, job, options.wait_minutes * 60)
     document = {"run": job.run, "job": job.name, "before": was, "status": job.status}
     if was == job.status:
         text = f"{job.name}: had ended already ({was}); nobody will submit the run again"
@@ -77,6 +76,18 @@ def _mark_by_body(
             f"{job.name}: could not be marked ({str(error).splitlines()[0]}); who follows it with"
             " --resubmit.canceled True may submit it again, so end that as well"
         )
+
+
+def _cancel(workspace: Workspace, job: Job, seconds: float) -> Job:
+    try:
+        workspace.arm("POST", f"jobs/{segment(job.name)}/cancel")
+    except RequestError:
+        now = attempts.job(workspace, job.name)
+        if now is None or not now.ended:
+            raise
+        # It was faster.
+        return now
+    return _wait(workspace, job, seconds)
 
 
 def _wait(workspace: Workspace, job: Job, seconds: float) -> Job:

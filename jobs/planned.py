@@ -59,16 +59,16 @@ def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | 
     return parse_train(["--preset", wanted, *program])
 
 
-def read_source(repository: Path = REPOSITORY) -> Source:
+def read_source() -> Source:
     """Images and code of the repository as it is now.
 
     Raises:
         SnapshotError: something of them is missing.
     """
-    files = package_files(repository)
+    files = package_files(REPOSITORY)
     return Source(
-        gpu_environment=build_context(repository, "gpu").reference,
-        cpu_environment=build_context(repository, "cpu").reference,
+        gpu_environment=build_context(REPOSITORY, "gpu").reference,
+        cpu_environment=build_context(REPOSITORY, "cpu").reference,
         code=digest({name: path.read_bytes() for name, path in files.items()}),
     )
 

@@ -11,11 +11,11 @@ from jobs import kinds, planned, submission, summary
 from jobs.azure import connect
 from jobs.console import Console
 from jobs.errors import JobsError
-from jobs.follow import DETACHED, WatchOptions, follow
+from jobs.follow import DETACHED, WatchOptions
 from jobs.images import ensure
 from jobs.options import JobOptions, PreparationOptions
 from jobs.runkey import Attempt, new_key
-from jobs.submit import hand_over, leave
+from jobs.submit import carry_out
 from jobs.supervisor import Supervisor
 from trainer.arguments import parse
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
@@ -68,14 +68,11 @@ def run(
             spec = kinds.prepare(outputs, what, folders, options, attempt, source)
         submission.look_up(workspace, spec)
         console.say(summary.lines(spec, None, None, None))
-        console.say(f"image {ensure(planned.image_of(spec), workspace)} is registered")
+        image = ensure(planned.image_of(spec), workspace, planned.REPOSITORY)
+        console.say(f"image {image} is registered")
     except KeyboardInterrupt:
         print("\ninterrupted; nothing was submitted", file=sys.stderr)
         return DETACHED
-    job = hand_over(console, workspace, spec)
-    if job is None:
-        return DETACHED
-    if options.no_follow:
-        return leave(console, spec, None, job)
     again = spec.cluster.priority == "LowPriority"
-    return follow(Supervisor(workspace, console, manner, options.resubmit, again=again), job)
+    supervisor = Supervisor(workspace, console, manner, options.resubmit, again=again)
+    return carry_out(supervisor, spec, None, no_follow=options.no_follow)

@@ -5,7 +5,7 @@ from what Azure keeps of the one before, so that any machine can do it.
 import io
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,7 +124,9 @@ def submit(workspace: Workspace, spec: JobSpec, repository: Path) -> Job:
 
         # The SDK submits what it has loaded, and refuses the CommandJob that it was made from.
         job = load_job(io.StringIO(to_yaml(spec, code)))
-        workspace.client.jobs.create_or_update(job)
+        # It writes the colours of a bar to stderr, although it was told to show none.
+        with redirect_stderr(io.StringIO()):
+            workspace.client.jobs.create_or_update(job)
     return _present(workspace, spec.name)
 
 

@@ -73,15 +73,22 @@ def run(
         console.answer(summary.document(spec, plan), "nothing was submitted")
     if status is not None:
         return status
-    job = hand_over(console, workspace, spec)
-    if job is None:
-        return DETACHED
-    if options.no_follow:
-        return leave(console, spec, plan, job)
     again = spec.cluster.priority == "LowPriority" and not options.no_supervise
     supervisor = Supervisor(workspace, console, manner, options.resubmit, again=again)
-    status = follow(supervisor, job)
-    return _judge(console, workspace, spec) if spec.kind == "check" and status == 0 else status
+    status = carry_out(supervisor, spec, plan, no_follow=options.no_follow)
+    if spec.kind == "check" and status == 0 and not options.no_follow:
+        return _judge(console, workspace, spec)
+    return status
+
+
+def carry_out(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, *, no_follow: bool) -> int:
+    """Submit, and follow to the end unless a person does not want that."""
+    job = hand_over(supervisor.console, supervisor.workspace, spec)
+    if job is None:
+        return DETACHED
+    if no_follow:
+        return leave(supervisor.console, spec, plan, job)
+    return follow(supervisor, job)
 
 
 def leave(console: Console, spec: JobSpec, plan: Plan | None, job: Job) -> int:
@@ -129,6 +136,7 @@ def hand_over(console: Console, workspace: Workspace, spec: JobSpec) -> Job | No
     """Submit one job; none if a person has interrupted it."""
     try:
         job = submission.submit(workspace, spec, planned.REPOSITORY)
+        console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
     except KeyboardInterrupt:
         # The request may be on its way.
         there = attempts.job(workspace, spec.name)
@@ -142,7 +150,6 @@ def hand_over(console: Console, workspace: Workspace, spec: JobSpec) -> Job | No
                 file=sys.stderr,
             )
         return None
-    console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
     return job
 
 
@@ -156,7 +163,8 @@ def _before(
     """What comes between the summary and the job; a status if there is to be no job."""
     if options.dry_run:
         return 0
-    console.say(f"image {ensure(planned.image_of(spec), workspace)} is registered")
+    image = ensure(planned.image_of(spec), workspace, planned.REPOSITORY)
+    console.say(f"image {image} is registered")
     if options.check_cluster and spec.kind in ("train", "benchmark"):
         return _check(console, workspace, options, Attempt(spec.run, 1), source)
     return None

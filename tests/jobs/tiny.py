@@ -76,16 +76,17 @@ def running(live, job):
     return lambda: wait_for(lambda: status(live, job) == "Running")
 
 
-def by_hand(live, *args):
+def by_hand(live, *args, repository=ROOT):
     """The command line as a person starts it, so that it hears Ctrl-C; what a shell starts in the
     background ignores it.
     """
     program = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from jobs.cli import main; sys.exit(main())"
+        "import pathlib, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from jobs import cli, planned; planned.REPOSITORY = pathlib.Path(sys.argv.pop(1));"
+        "sys.exit(cli.main())"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", program, *args],
+        [sys.executable, "-c", program, str(repository), *args],
         cwd=ROOT,
         env=live.environment,
         stdout=subprocess.PIPE,
