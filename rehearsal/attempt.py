@@ -78,7 +78,7 @@ class Attempt:
         except (AzureError, StorageError, OSError) as error:
             self._abandon()
             if not self._gone:
-                self._end("Failed", _error("SystemError", f"{type(error).__name__}: {error}"))
+                self._end("Failed", system_error(f"{type(error).__name__}: {error}"))
             return self._why
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -143,7 +143,8 @@ class Attempt:
         timer.cancel()
         if self._gone:
             return ended
-        world.runs.change(spec.id, status="Finalizing")
+        if not self._ended_early():
+            world.runs.change(spec.id, status="Finalizing")
         writer.finish()
         return ended
 
@@ -272,6 +273,11 @@ class Attempt:
 def _error(code: str, message: str) -> dict[str, Any]:
     """An error as run history writes it."""
     return {"error": {"code": code, "message": message, "details": []}}
+
+
+def system_error(message: str) -> dict[str, Any]:
+    """The error of a job that Azure itself has failed."""
+    return _error("SystemError", message)
 
 
 def preemption_error() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from rehearsal import references
+from rehearsal import job_spec, references
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
 from rehearsal.paths import ArmPath
@@ -57,6 +57,7 @@ class Job(Kind):
             raise user_error("The Command field is required.")
         workspace = workspace_of(path.id)
         self._check_compute(properties)
+        _check_numbers(properties)
         for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
             named = properties.get(name)
             if named is None and name == "codeId":
@@ -66,6 +67,9 @@ class Job(Kind):
                 raise user_error(f"The {noun} {_short(identifier)} was not found.")
         for folders in ("inputs", "outputs"):
             for folder in (properties.get(folders) or {}).values():
+                literal = (folder or {}).get("jobInputType") == "literal"
+                if folders == "inputs" and not literal and not (folder or {}).get("uri"):
+                    raise user_error("An input that is no literal must have a uri.")
                 if folder and folder.get("uri"):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
                     references.place(self._resources, workspace, folder["uri"], family)
@@ -145,10 +149,21 @@ class Job(Kind):
         asked = (properties.get("resources") or {}).get("instanceCount") or 1
         scale = cluster["properties"].get("properties", {}).get("scaleSettings", {})
         most = scale.get("maxNodeCount")
-        if asked < 1 or (most is not None and asked > most):
+        if not isinstance(asked, int) or asked < 1 or (most is not None and asked > most):
             raise user_error(
                 f"Requested {asked} nodes, but compute {cluster['name']} has at most {most}."
             )
+
+
+def _check_numbers(properties: dict[str, Any]) -> None:
+    processes = (properties.get("distribution") or {}).get("processCountPerInstance")
+    if processes is not None and (not isinstance(processes, int) or processes < 1):
+        raise user_error(f"processCountPerInstance is {processes!r}, but must be at least 1.")
+    timeout = (properties.get("limits") or {}).get("timeout")
+    try:
+        job_spec.seconds(timeout or "PT0S")
+    except ValueError as error:
+        raise user_error(f"The limits' timeout is wrong: {error}.") from error
 
 
 def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:

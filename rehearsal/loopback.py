@@ -173,8 +173,9 @@ class Loopback:
             return self._refusable(self._administer, asked)
         query = asked.target.partition("?")[2]
         began = time.time()
-        answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
         caller = self._caller(asked)
+        asked = dataclasses.replace(asked, caller=caller)
+        answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
         self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
         return answer
 
@@ -199,7 +200,7 @@ class Loopback:
         if asked.path.startswith("/discovery"):
             services = ("api", "history", "experimentation")
             return Answer(body=dict.fromkeys(services, self.url))
-        asked = self._signed_in(asked)
+        self._require_sign_in(asked)
         if asked.path.startswith("/history/"):
             return self.history.answer(asked)
         if asked.path.startswith("/mlflow/"):
@@ -210,9 +211,10 @@ class Loopback:
         raise AzureError(404, "NotFound", f"Nothing answers at {asked.path}")
 
     def _administer(self, asked: Asked) -> Answer:
-        return self.admin.answer(self._signed_in(asked))
+        self._require_sign_in(asked)
+        return self.admin.answer(asked)
 
-    def _signed_in(self, asked: Asked) -> Asked:
+    def _require_sign_in(self, asked: Asked) -> None:
         claims = self.identity.caller(asked.headers.get("authorization", ""))
         if claims["aud"] == STORAGE:
             raise AzureError(
@@ -220,7 +222,6 @@ class Loopback:
                 "InvalidAuthenticationTokenAudience",
                 "The access token has been obtained for the wrong audience.",
             )
-        return dataclasses.replace(asked, caller=claims["appid"])
 
     def _caller(self, asked: Asked) -> str:
         try:

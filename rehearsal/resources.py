@@ -164,10 +164,15 @@ class Resources:
             return Answer(204) if document is None and answer.status == 200 else answer
 
     def _remove(self, path: ArmPath, asked: Asked) -> None:
+        """Remove a resource and all below it, which Azure does as if each was deleted alone."""
         with self.store.lock:
             document = self.get(path.id)
-            if document is not None and self.store.delete(SPACE, path.id):
-                self.rules(path.kind).deleted(path, document, asked)
+            if document is None:
+                return
+            gone = [*self.store.below(SPACE, path.id), document]
+            self.store.delete(SPACE, path.id)
+        for one in gone:
+            self.rules(one["type"]).deleted(paths.parse(one["id"]), one, asked)
 
     def _act(self, path: ArmPath, asked: Asked) -> Answer:
         rules = self.rules(path.kind)

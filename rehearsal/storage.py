@@ -98,10 +98,14 @@ class Container(Kind):
         self._blobs.make_container(account_of(path.id), path.name)
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
-        if document:
-            self._blobs.container(account_of(path.id), path.name).delete_container()
-        return Answer(200)
+    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+        self._blobs.container(account_of(path.id), path.name).delete_container()
+
+
+class ResourceGroup(Kind):
+    """A group, which takes all that is in it with it."""
+
+    slow = True
 
 
 class AssignedIdentity(Kind):
@@ -131,5 +135,6 @@ def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:
     return {
         ACCOUNT: StorageAccount(resources, blobs),
         CONTAINER: Container(blobs),
+        "Microsoft.Resources/resourceGroups": ResourceGroup(),
         "Microsoft.ManagedIdentity/userAssignedIdentities": AssignedIdentity(),
     }
