@@ -19,6 +19,7 @@ from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
 from tests.jobs.platform import platform
 from tests.jobs.runs import declare_job
+from trainer.errors import ConfigError
 
 ARM = "2024-10-01"
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
@@ -172,6 +173,15 @@ def test_protected_resources_stop_it_before_anything_is_deleted(stack):
         stack.tear_down()
     assert stack.deletions() == []
     assert stack.asked == []
+
+
+def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
+    other = replace(stack.outputs, resource_group="other-rg")
+    with pytest.raises(JobsError, match=r"outputs are of .*other-rg, but .* nothing was deleted"):
+        stack.tear_down(outputs=other)
+    with pytest.raises(ConfigError, match="'prod', but the outputs are those of 'dev'"):
+        stack.tear_down(stack="prod")
+    assert stack.deletions() == []
 
 
 def test_nobody_who_could_be_asked_means_no(stack, monkeypatch):
