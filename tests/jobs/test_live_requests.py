@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs import azure
+from jobs import azure, transport
 from jobs.azure import connect
 from jobs.blobs import container
 from jobs.cli import main
@@ -167,7 +167,7 @@ def test_a_cut_connection_is_asked_again(live):
 
 
 def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
-    monkeypatch.setattr(azure, "RETRIES", 1)
+    monkeypatch.setattr(transport, "RETRIES", 1)
     live.azure.admin.fault("GET .*/computes/", status=503, times=None)
     with pytest.raises(UnreachableError, match="still is after several tries"):
         connect(live.outputs).arm("GET", "computes/x")
