@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rehearsal.errors import AzureError
 from rehearsal.faults import Fault
 from rehearsal.http import Answer, Asked
+from rehearsal.options import Manner
 
 if TYPE_CHECKING:
     from rehearsal.loopback import Loopback
@@ -21,6 +22,18 @@ class Admin:
     def fault(self, match: str, **values: Any) -> None:
         """Let requests fail; see `Fault` for the values."""
         self._azure.faults.add(Fault(match, **values))
+
+    def forbid(self, client_id: str, match: str = "") -> None:
+        """Refuse with 403 what a program asks, until `clear_faults`: a role that it lacks."""
+        text = f"The client '{client_id}' does not have authorization to perform the action."
+        self.fault(
+            match,
+            caller=client_id,
+            status=403,
+            code="AuthorizationFailed",
+            message=text,
+            times=None,
+        )
 
     def clear_faults(self) -> None:
         """Let everything pass again."""
@@ -38,14 +51,17 @@ class Admin:
         """Bring blob storage back, with its data."""
         self._azure.azurite.start()
 
-    def preempt(self, job: str | None = None, cluster: str | None = None) -> int:
+    def preempt(
+        self, job: str | None = None, cluster: str | None = None, manner: Manner | None = None
+    ) -> int:
         """Take the nodes of a job or of a whole cluster away; how many jobs lost theirs.
 
         Args:
             job: id of the job.
             cluster: id of the compute.
+            manner: what becomes of the jobs; as the options say if none.
         """
-        return self._azure.engine.preempt(job, cluster)
+        return self._azure.engine.preempt(job, cluster, manner or self._azure.options.preemption)
 
     def capacity(self, cluster: str, nodes: int | None) -> None:
         """Let Azure have so many machines for a cluster (its id), or as many as it wants."""

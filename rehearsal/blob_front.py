@@ -4,6 +4,7 @@ The blob server itself can neither refuse an identity that lacks a role, nor be 
 connection; and it must be started again to learn of a new account.
 """
 
+import dataclasses
 import html
 import http.client
 import ssl
@@ -46,6 +47,7 @@ class BlobFront:
         caller = ""
         try:
             caller = self._caller(asked)
+            asked = dataclasses.replace(asked, caller=caller)
             answer = self._faults.answer(asked, query) or self._pass(asked)
         except AzureError as error:
             answer = Answer(error.status, error.body())

@@ -6,10 +6,11 @@ from typing import Any
 
 from typing_extensions import override
 
+from rehearsal import job_spec
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind
 from rehearsal.store import Document
 from rehearsal.workspaces import WORKSPACE
 
@@ -47,6 +48,10 @@ class Compute(Kind):
             raise user_error(
                 f"Compute {path.name}: vmSize and scaleSettings.maxNodeCount are required."
             )
+        try:
+            job_spec.seconds(scale.get("nodeIdleTimeBeforeScaleDown") or "PT0S")
+        except ValueError as error:
+            raise user_error(f"Compute {path.name}: {error}.") from error
         if scale.get("minNodeCount", 0) > scale["maxNodeCount"]:
             raise user_error(f"Compute {path.name}: minNodeCount is more than maxNodeCount.")
         if before is not None:

@@ -4,13 +4,15 @@ import threading
 from typing import Any
 
 from rehearsal import job_spec
-from rehearsal.attempt import Attempt, World, preemption_error
+from rehearsal.attempt import Attempt, preemption_error, system_error
 from rehearsal.computes import COMPUTE
 from rehearsal.jobs import JOB
 from rehearsal.nodes import Nodes, Scale
+from rehearsal.options import Manner
 from rehearsal.resources import Resources
 from rehearsal.runs import ENDED, Runs
 from rehearsal.store import Document
+from rehearsal.world import World
 
 _TICK_SECONDS = 0.05
 _AZURE_IDLE = "PT120S"
@@ -32,6 +34,7 @@ class Engine:
         self._world: World | None = None
         self._waiting: list[str] = []
         self._attempts: dict[str, Attempt] = {}
+        self._manners: dict[str, Manner] = {}
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -62,7 +65,7 @@ class Engine:
         self._runs.change(job, status="CancelRequested")
         self._start_thread("cancel", attempt.end, "canceled")
 
-    def preempt(self, job: str | None = None, cluster: str | None = None) -> int:
+    def preempt(self, job: str | None, cluster: str | None, manner: Manner) -> int:
         """Take away the nodes of a job, or of a cluster; how many jobs lost theirs."""
         with self._lock:
             found = [
@@ -76,6 +79,7 @@ class Engine:
             if cluster is not None:
                 self._nodes.lose(cluster)
         for attempt in found:
+            self._manners[attempt.spec.id] = manner
             attempt.lose("preempted")
         return len(found)
 
@@ -151,21 +155,27 @@ class Engine:
                 self._runs.change(job, status="Queued")
 
     def _attempt(self, attempt: Attempt) -> None:
-        spec = attempt.spec
-        why = attempt.run()
-        with self._lock:
-            self._attempts.pop(spec.id.lower(), None)
-            self._nodes.release(spec.cluster, spec.id)
-        if why != "preempted" or self._world is None:
-            return
-        manner = self._world.options.preemption
+        spec, why = attempt.spec, None
+        try:
+            why = attempt.run()
+        finally:
+            with self._lock:
+                self._attempts.pop(spec.id.lower(), None)
+                self._nodes.release(spec.cluster, spec.id)
+            if why is None:
+                # Changes nothing if the attempt came to its end, whatever that was.
+                self._runs.change(spec.id, status="Failed", error=system_error("It broke off."))
+        if why == "preempted":
+            self._after_preemption(spec.id, self._manners.pop(spec.id))
+
+    def _after_preemption(self, job: str, manner: Manner) -> None:
         if manner == "restart":
-            self._runs.change(spec.id, status="Queued")
-            self._enqueue(spec.id)
+            self._runs.change(job, status="Queued")
+            self._enqueue(job)
         elif manner == "cancel":
-            self._runs.change(spec.id, status="Canceled")
+            self._runs.change(job, status="Canceled")
         else:
-            self._runs.change(spec.id, status="Failed", error=preemption_error())
+            self._runs.change(job, status="Failed", error=preemption_error())
 
     def _start_thread(self, name: str, function: Any, *arguments: Any) -> None:
         thread = threading.Thread(target=function, args=arguments, name=name, daemon=True)

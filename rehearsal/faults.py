@@ -31,6 +31,8 @@ class Fault:
 
     match: str
     """A regular expression, searched in `METHOD /path?query`."""
+    caller: str | None = None
+    """Client id of who asks; anybody if none."""
     status: int | None = None
     """Answer this instead of doing what is asked."""
     code: str = "ServerError"
@@ -86,7 +88,7 @@ class Faults:
     def answer(self, asked: Asked, query: str) -> Answer | None:
         """Wait, and answer, as a fault wants it; none if the request may pass."""
         text = f"{asked.method} {asked.path}" + (f"?{query}" if query else "")
-        fault = self._take(text)
+        fault = self._take(text, asked.caller)
         if fault is None:
             return None
         time.sleep(fault.delay)
@@ -98,10 +100,12 @@ class Faults:
         body = {"error": {"code": fault.code, "message": fault.message}}
         return Answer(fault.status, body, headers)
 
-    def _take(self, text: str) -> Fault | None:
+    def _take(self, text: str, caller: str) -> Fault | None:
         with self._lock:
             for index, fault in enumerate(self._faults):
-                if not re.search(fault.match, text, re.IGNORECASE):
+                if fault.caller not in {None, caller} or not re.search(
+                    fault.match, text, re.IGNORECASE
+                ):
                     continue
                 if fault.after:
                     self._faults[index] = replace(fault, after=fault.after - 1)

@@ -4,11 +4,12 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from rehearsal import references
+from rehearsal import job_spec, references
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind, Resources
+from rehearsal.resources import Resources
 from rehearsal.runs import ENDED, Runs
 from rehearsal.store import Document
 from rehearsal.workspaces import ARTIFACTS, WORKSPACE, workspace_of
@@ -57,18 +58,9 @@ class Job(Kind):
             raise user_error("The Command field is required.")
         workspace = workspace_of(path.id)
         self._check_compute(properties)
-        for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
-            named = properties.get(name)
-            if named is None and name == "codeId":
-                continue
-            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
-            if self._resources.get(identifier) is None:
-                raise user_error(f"The {noun} {_short(identifier)} was not found.")
-        for folders in ("inputs", "outputs"):
-            for folder in (properties.get(folders) or {}).values():
-                if folder and folder.get("uri"):
-                    family = "models" if "model" in folder.get("jobInputType", "") else "data"
-                    references.place(self._resources, workspace, folder["uri"], family)
+        _check_numbers(properties)
+        self._check_assets(properties, workspace)
+        self._check_folders(properties, workspace)
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -137,6 +129,25 @@ class Job(Kind):
         self._engine.cancel(path.id)
         return Answer(200)
 
+    def _check_assets(self, properties: dict[str, Any], workspace: str) -> None:
+        for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
+            named = properties.get(name)
+            if named is None and name == "codeId":
+                continue
+            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
+            if self._resources.get(identifier) is None:
+                raise user_error(f"The {noun} {_short(identifier)} was not found.")
+
+    def _check_folders(self, properties: dict[str, Any], workspace: str) -> None:
+        for folders in ("inputs", "outputs"):
+            for folder in (properties.get(folders) or {}).values():
+                literal = (folder or {}).get("jobInputType") == "literal"
+                if folders == "inputs" and not literal and not (folder or {}).get("uri"):
+                    raise user_error("An input that is no literal must have a uri.")
+                if folder and folder.get("uri"):
+                    family = "models" if "model" in folder.get("jobInputType", "") else "data"
+                    references.place(self._resources, workspace, folder["uri"], family)
+
     def _check_compute(self, properties: dict[str, Any]) -> None:
         identifier = str(properties.get("computeId") or "")
         cluster = self._resources.get(identifier) if identifier else None
@@ -145,10 +156,21 @@ class Job(Kind):
         asked = (properties.get("resources") or {}).get("instanceCount") or 1
         scale = cluster["properties"].get("properties", {}).get("scaleSettings", {})
         most = scale.get("maxNodeCount")
-        if asked < 1 or (most is not None and asked > most):
+        if not isinstance(asked, int) or asked < 1 or (most is not None and asked > most):
             raise user_error(
                 f"Requested {asked} nodes, but compute {cluster['name']} has at most {most}."
             )
+
+
+def _check_numbers(properties: dict[str, Any]) -> None:
+    processes = (properties.get("distribution") or {}).get("processCountPerInstance")
+    if processes is not None and (not isinstance(processes, int) or processes < 1):
+        raise user_error(f"processCountPerInstance is {processes!r}, but must be at least 1.")
+    timeout = (properties.get("limits") or {}).get("timeout")
+    try:
+        job_spec.seconds(timeout or "PT0S")
+    except ValueError as error:
+        raise user_error(f"The limits' timeout is wrong: {error}.") from error
 
 
 def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -12,12 +12,11 @@ from typing import Self
 
 from rehearsal import assets, certificate, computes, jobs, storage, vaults, workspaces
 from rehearsal.admin import Admin
-from rehearsal.attempt import World
 from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
 from rehearsal.blobs import Blobs
 from rehearsal.engine import Engine
-from rehearsal.errors import AzureError, RehearsalError
+from rehearsal.errors import AzureError
 from rehearsal.faults import Faults, Request
 from rehearsal.folders import Cache
 from rehearsal.history import History
@@ -25,13 +24,14 @@ from rehearsal.http import Answer, Asked
 from rehearsal.identity import STORAGE, Identity
 from rehearsal.operations import Operations
 from rehearsal.options import Options
+from rehearsal.ports import Ports
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
 from rehearsal.runs import Runs
-from rehearsal.server import Server
 from rehearsal.store import Document, Store
 from rehearsal.tracking import Tracking
 from rehearsal.usages import Usages
+from rehearsal.world import World
 
 ADMIN = "/admin"
 
@@ -77,7 +77,7 @@ class Loopback:
         )
         stack.callback(self.azurite.close)
         front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
-        ports = _Ports(self.store)
+        ports = Ports(self.store)
         blob_server = ports.server("blob", front.answer, self.certificate, 0)
         server = ports.server("control", self.answer, self.certificate, port)
         self.url = f"https://127.0.0.1:{server.port}"
@@ -173,8 +173,9 @@ class Loopback:
             return self._refusable(self._administer, asked)
         query = asked.target.partition("?")[2]
         began = time.time()
-        answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
         caller = self._caller(asked)
+        asked = dataclasses.replace(asked, caller=caller)
+        answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
         self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
         return answer
 
@@ -199,7 +200,7 @@ class Loopback:
         if asked.path.startswith("/discovery"):
             services = ("api", "history", "experimentation")
             return Answer(body=dict.fromkeys(services, self.url))
-        asked = self._signed_in(asked)
+        self._require_sign_in(asked)
         if asked.path.startswith("/history/"):
             return self.history.answer(asked)
         if asked.path.startswith("/mlflow/"):
@@ -210,9 +211,10 @@ class Loopback:
         raise AzureError(404, "NotFound", f"Nothing answers at {asked.path}")
 
     def _administer(self, asked: Asked) -> Answer:
-        return self.admin.answer(self._signed_in(asked))
+        self._require_sign_in(asked)
+        return self.admin.answer(asked)
 
-    def _signed_in(self, asked: Asked) -> Asked:
+    def _require_sign_in(self, asked: Asked) -> None:
         claims = self.identity.caller(asked.headers.get("authorization", ""))
         if claims["aud"] == STORAGE:
             raise AzureError(
@@ -220,7 +222,6 @@ class Loopback:
                 "InvalidAuthenticationTokenAudience",
                 "The access token has been obtained for the wrong audience.",
             )
-        return dataclasses.replace(asked, caller=claims["appid"])
 
     def _caller(self, asked: Asked) -> str:
         try:
@@ -238,27 +239,3 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
-
-
-class _Ports:
-    """Ports that stay the same when this Azure is started again, if they are still free."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def server(
-        self,
-        name: str,
-        answer: Callable[[Asked], Answer],
-        tls: certificate.Certificate,
-        wanted: int,
-    ) -> Server:
-        known = (self._store.get("ports", name) or {"port": 0})["port"]
-        try:
-            server = Server(answer, tls, wanted or known)
-        except OSError:
-            if wanted:
-                raise RehearsalError(f"port {wanted} is taken; name another one") from None
-            server = Server(answer, tls)
-        self._store.put("ports", name, {"port": server.port})
-        return server

@@ -7,6 +7,11 @@ from typing import Literal
 _ROOT = Path(__file__).resolve().parents[1]
 
 
+Manner = Literal["fail", "cancel", "restart"]
+"""What becomes of a job whose nodes were taken, since Azure's documents disagree: it fails with
+PreemptionError, is cancelled without a word, or is started again when there are nodes."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How this Azure behaves. Times are in seconds, and shorter than Azure's."""
@@ -32,6 +37,4 @@ class Options:
     """How long a token of the identity service holds."""
     operation_seconds: float = 0.0
     """How long deletions of computes and workspaces go on after they were accepted."""
-    preemption: Literal["fail", "cancel", "restart"] = "fail"
-    """What becomes of a job whose nodes were taken, since Azure's documents disagree: it fails with
-    PreemptionError, is cancelled without a word, or is started again when there are nodes."""
+    preemption: Manner = "fail"

@@ -8,8 +8,9 @@ from typing_extensions import override
 from rehearsal.blobs import Blobs
 from rehearsal.errors import AzureError
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind, new_id
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind, Resources, new_id
+from rehearsal.resources import Resources
 from rehearsal.store import Document
 
 ACCOUNT = "Microsoft.Storage/storageAccounts"
@@ -98,10 +99,14 @@ class Container(Kind):
         self._blobs.make_container(account_of(path.id), path.name)
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
-        if document:
-            self._blobs.container(account_of(path.id), path.name).delete_container()
-        return Answer(200)
+    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+        self._blobs.container(account_of(path.id), path.name).delete_container()
+
+
+class ResourceGroup(Kind):
+    """A group, which takes all that is in it with it."""
+
+    slow = True
 
 
 class AssignedIdentity(Kind):
@@ -131,5 +136,6 @@ def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:
     return {
         ACCOUNT: StorageAccount(resources, blobs),
         CONTAINER: Container(blobs),
+        "Microsoft.Resources/resourceGroups": ResourceGroup(),
         "Microsoft.ManagedIdentity/userAssignedIdentities": AssignedIdentity(),
     }

@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def with_endpoints(azure: Loopback, described: PlatformOutputs) -> PlatformOutpu
     )
 
 
-def _compute(out: PlatformOutputs, cluster: contract.Cluster) -> dict:
+def _compute(out: PlatformOutputs, cluster: contract.Cluster) -> dict[str, Any]:
     return {
         "location": out.region,
         "properties": {

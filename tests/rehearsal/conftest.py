@@ -1,6 +1,7 @@
 """One Azure for all tests of the rehearsal, with one small platform in it."""
 
 import time
+from pathlib import Path
 
 import pytest
 import requests
@@ -13,8 +14,13 @@ GROUP = f"{SUBSCRIPTION}/resourceGroups/rg"
 ACCOUNT = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/teststore"
 WORKSPACE = f"{GROUP}/providers/Microsoft.MachineLearningServices/workspaces/ws"
 API = {"api-version": "2024-10-01"}
+ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = Options(
-    allocation_seconds=0.05, most_idle_seconds=1.0, sync_seconds=0.1, grace_seconds=1.0
+    program_folder=ROOT / ".venv-trainer" / "bin",
+    allocation_seconds=0.05,
+    most_idle_seconds=1.0,
+    sync_seconds=0.1,
+    grace_seconds=1.0,
 )
 
 

@@ -188,6 +188,47 @@ def test_preemption_loses_the_disk_and_fails_in_azures_words(client, azure, resu
 
 
 @pytest.mark.parametrize(
+    ("manner", "states"),
+    [
+        ("cancel", ["Running", "Canceled"]),
+        ("restart", ["Running", "Queued", "Running", "Finalizing", "Completed"]),
+    ],
+)
+def test_preemption_may_also_cancel_or_start_again(client, azure, results, manner, states):
+    name = f"taken-to-{manner}"
+    first = "touch ${{outputs.run}}/been; echo first; sleep 600"
+    line = f"if [ -e ${{{{outputs.run}}}}/been ]; then echo again; else {first}; fi"
+    client.job(name, line, outputs=output(name))
+    client.wait_for_log(name, "first")
+    deadline = time.monotonic() + 30
+    while not blobs(results, name) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    azure.admin.preempt(cluster=CLUSTER, manner=manner)
+    ended = client.wait(name)
+    assert ended["error"] is None
+    seen = [state for state, _ in azure.runs.get(f"{WORKSPACE}/jobs/{name}")["states"]]
+    assert seen[seen.index("Running") :] == states
+    assert client.log(name) == ("again\n" if manner == "restart" else "first\n")
+
+
+def test_metrics_are_tracked_by_mlflows_protocol(client, azure):
+    client.job("metrics", "true")
+    client.wait("metrics")
+    base = f"/mlflow/v1.0{WORKSPACE}/api/2.0/mlflow/runs"
+    point = {"key": "loss", "value": 0.5, "timestamp": 1, "step": 3}
+    assert client.ask("POST", f"{base}/log-metric", {"run_id": "metrics", **point}).ok
+    batch = {"run_id": "metrics", "metrics": [{**point, "value": 0.25, "step": 4}],
+             "params": [{"key": "preset", "value": "digits"}], "tags": []}  # fmt: skip
+    assert client.ask("POST", f"{base}/log-batch", batch).ok
+    run = client.get(f"{base}/get", run_id="metrics").json()["run"]
+    assert run["info"]["status"] == "FINISHED"
+    assert run["data"]["metrics"] == [{**point, "value": 0.25, "step": 4}]
+    assert run["data"]["params"] == [{"key": "preset", "value": "digits"}]
+    values = azure.tracking.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
+    assert [value["value"] for value in values] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"computeId": f"{WORKSPACE}/computes/nobody"}, "Unknown compute target 'nobody'"),

@@ -5,13 +5,15 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rehearsal import loopback
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
-from rehearsal.processes import pids_marked
+from rehearsal.processes import Guard, pids_marked
 from tests.rehearsal.conftest import ACCOUNT, OPTIONS, WORKSPACE, Client, declare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,19 +46,6 @@ def has_started(mark, seconds=30):
     while len(pids_marked(mark)) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     return len(pids_marked(mark)) >= 4
-
-
-def guards():
-    """Command lines of guard processes that are there for a folder."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            text = (folder / "cmdline").read_bytes().decode() if folder.name.isdigit() else ""
-        except OSError:
-            continue
-        if "rehearsal.processes" in text:
-            found.append(text)
-    return found
 
 
 def answers(port):
@@ -98,14 +87,17 @@ def test_nothing_is_left_when_the_owner_is_killed():
     assert not answers(int(port))
 
 
-def test_a_start_that_fails_leaves_nothing(tmp_path):
-    before = len(guards())
+def test_a_start_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        loopback, "Guard", lambda *given: started.append(Guard(*given)) or started[0]
+    )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(RehearsalError, match="is taken"):
             Loopback(tmp_path, OPTIONS, taken.getsockname()[1])
-    assert len(guards()) == before
+    assert started[0]._process.poll() == 0
 
 
 def test_state_and_addresses_stay_when_it_is_started_again(tmp_path):
@@ -152,3 +144,20 @@ def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path, number):
     assert Path(found["REQUESTS_CA_BUNDLE"]).is_relative_to(tmp_path)
     assert not answers(int(found["AZURE_AUTHORITY_HOST"].rpartition(":")[2]))
     assert (tmp_path / "azure.sqlite").exists()
+
+
+def test_a_deletion_may_go_on_after_it_was_accepted():
+    with Loopback(options=replace(OPTIONS, operation_seconds=0.3)) as azure:
+        declare(azure)
+        client = Client(azure)
+        cluster = f"{WORKSPACE}/computes/cluster"
+        accepted = client.ask("DELETE", cluster, underlyingResourceAction="Delete")
+        assert accepted.status_code == 202
+        operation = accepted.headers["Location"].removeprefix(azure.url)
+        assert client.get(operation).status_code == 202
+        assert client.get(cluster).json()["properties"]["provisioningState"] == "Deleting"
+        deadline = time.monotonic() + 30
+        while client.get(operation).status_code == 202 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert client.get(operation).json() == {"status": "Succeeded"}
+        assert client.get(cluster).status_code == 404

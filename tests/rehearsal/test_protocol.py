@@ -104,7 +104,11 @@ def test_any_kind_of_resource_is_kept_changed_listed_and_deleted(client):
     below_group = [found["id"] for found in client.get(f"{GROUP}/resources").json()["value"]]
     assert network in below_group
     assert f"{network}/subnets/one" not in below_group
+    role = f"{network}/providers/Microsoft.Authorization/roleAssignments/1"
+    assert client.put(role, {"properties": {"principalId": "p"}}).status_code == 201
+    assert client.get(role).json()["type"] == "Microsoft.Authorization/roleAssignments"
     assert client.ask("DELETE", network).status_code == 200
+    assert client.get(role).status_code == 404
     assert client.get(f"{network}/subnets/one").status_code == 404
 
 
@@ -252,3 +256,33 @@ def test_metadata_needs_nobody(azure):
     session.verify = str(azure.certificate.bundle)
     cloud = session.get(f"{azure.url}/metadata/endpoints", params=API).json()[0]
     assert cloud["resourceManager"] == f"{azure.url}/"
+
+
+def test_somebody_without_a_role_is_refused_and_others_are_not(client, azure):
+    other, secret = azure.identity.add_client()
+    azure.admin.forbid(other, "computes/cluster")
+    assert client.get(f"{WORKSPACE}/computes/cluster").status_code == 200
+    token = client.token(client_id=other, client_secret=secret).json()["access_token"]
+    client.session.headers["Authorization"] = f"Bearer {token}"
+    assert error(client.get(f"{WORKSPACE}/computes/cluster")) == (403, "AuthorizationFailed")
+    assert client.get(WORKSPACE).status_code == 200
+
+
+def test_a_group_takes_all_that_is_in_it_with_it(client):
+    group = GROUP.replace("/rg", "/short")
+    account = ACCOUNT.replace("/rg/", "/short/").replace("teststore", "shortstore")
+    workspace = WORKSPACE.replace("/rg/", "/short/")
+    body = {"location": "westeurope", "properties": {"storageAccount": account}}
+    assert client.put(group, {"location": "westeurope"}).status_code == 201
+    assert client.put(account, {"location": "westeurope"}).status_code == 201
+    assert client.put(workspace, body).status_code == 201
+    assert client.ask("HEAD", group).status_code == 204
+    assert client.ask("DELETE", group).status_code == 200
+    assert client.ask("HEAD", group).status_code == 404
+    assert error(client.get(workspace)) == (404, "ResourceGroupNotFound")
+    client.put(group, {"location": "westeurope"})
+    client.put(account, {"location": "westeurope"})
+    assert error(client.put(workspace, body)) == (409, "Conflict")
+    assert client.ask("DELETE", workspace, forceToPurge="true").status_code in {200, 204}
+    assert client.put(workspace, body).status_code == 201
+    client.ask("DELETE", group, forceToPurge="true")
