@@ -20,6 +20,8 @@ from trainer.errors import ConfigError, TrainerError
 USAGE = """\
 usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
 
+  preview      what deploying the platform would change
+  up           deploy the platform, or what has changed of it
   preflight    whether a run could start: sign-in, network, cluster, quota, image, data
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
                submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:3 -- --epochs 90
@@ -69,9 +71,13 @@ class Verb:
     """Whether options of the trainer may follow after `--`."""
     half_gone: bool = False
     """Whether it deals with a stack that exports nothing any more."""
+    deploys: bool = False
+    """Whether it makes what a stack exports."""
 
 
 VERBS: Final = {
+    "preview": Verb("jobs.deploy", "PreviewOptions", deploys=True),
+    "up": Verb("jobs.deploy", "UpOptions", deploys=True),
     "preflight": Verb("jobs.preflight", "PreflightOptions", program=True),
     "submit": Verb("jobs.submit", "SubmitOptions", program=True),
     "prepare": Verb("jobs.prepare", "PrepareOptions", "what", program=True),
@@ -130,6 +136,8 @@ def _run(args: list[str]) -> int:
     module = importlib.import_module(verb.module)
     options = read_options(name, verb, getattr(module, verb.options), rest)
     more: dict[str, Any] = {"program": program} if verb.program else {}
+    if verb.deploys:
+        return int(module.run(options, as_json=common.as_json, stack=common.stack))
     outputs = None
     try:
         outputs = read_outputs(REPOSITORY, common.stack, common.outputs)

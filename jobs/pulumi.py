@@ -1,4 +1,4 @@
-"""The command line of Pulumi, as far as tearing down needs it: the one way to the engine."""
+"""The command line of Pulumi, as far as a platform needs it: the one way to the engine."""
 
 import json
 import shutil
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.errors import JobsError, PlatformReadError
+from jobs.errors import JobsError, NotDeployedError, PlatformReadError
+from jobs.stack import cause
 
 _PROVIDER: Final = "pulumi:providers:"
-_NO_STACK: Final = ("no stack named", "no such stack")
 STATE_SECONDS: Final = 300
 _STDERR: Final = 2
 """Descriptor; stdout is for the answer."""
@@ -49,6 +49,25 @@ class Pulumi:
         Raises:
             PlatformReadError: the state cannot be read.
         """
+        try:
+            return resources(self._state())
+        except NotDeployedError:
+            return []
+        except (KeyError, TypeError, AttributeError) as error:
+            raise PlatformReadError(
+                f"pulumi: the state of the stack {self.stack} is not as expected ({error!r})"
+            ) from error
+
+    def check(self) -> None:
+        """Whether the stack can be worked on.
+
+        Raises:
+            NotDeployedError: there is no such stack.
+            PlatformReadError: its state cannot be read, with what to do.
+        """
+        self._state()
+
+    def _state(self) -> dict[str, Any]:
         command = [self._program(), "stack", "export", "--stack", self.stack, "--non-interactive"]
         try:
             ended = subprocess.run(
@@ -61,20 +80,18 @@ class Pulumi:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise PlatformReadError(f"pulumi: cannot read the stack {self.stack}: {error}") from (
-                error
-            )
-        if ended.returncode != 0:
-            said = " ".join(ended.stderr.split())
-            if any(words in said.lower() for words in _NO_STACK):
-                return []
-            raise PlatformReadError(f"pulumi: cannot read the stack {self.stack}: {said}")
-        try:
-            return resources(json.loads(ended.stdout))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PlatformReadError(
-                f"pulumi: the state of the stack {self.stack} is not as expected ({error!r})"
+                f"pulumi: cannot read the stack {self.stack}: {error}"
             ) from error
+        if ended.returncode != 0:
+            raise cause(ended.stderr, self.stack)
+        try:
+            found: dict[str, Any] = json.loads(ended.stdout)
+        except ValueError as error:
+            raise PlatformReadError(
+                f"pulumi: the state of the stack {self.stack} is not JSON ({error})"
+            ) from error
+        return found
 
     def destroy(self) -> None:
         """Delete everything that the state knows, after comparing it with what is there.
@@ -86,12 +103,40 @@ class Pulumi:
             JobsError: not all of it could be deleted.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
-        command = [self._program(), "destroy", "--refresh", "--yes", "--stack", self.stack]
+        self._attended("destroy", "--refresh", "--yes", "--non-interactive", asks=False)
+
+    def up(self, *, yes: bool, as_json: bool) -> None:
+        """Deploy; Pulumi shows what would change, and asks before it does it.
+
+        Args:
+            yes: whether it does not ask.
+            as_json: whether its words go to stderr, as stdout is for a program.
+
+        Raises:
+            JobsError: it ended otherwise than well.
+            KeyboardInterrupt: it has ended after Ctrl-C.
+        """
+        options = ["--yes", "--non-interactive"] if yes else []
+        self._attended("up", *options, asks=not yes, quiet=as_json)
+
+    def preview(self, *, as_json: bool) -> None:
+        """Show what `up` would change; see there."""
+        self._attended("preview", "--diff", "--non-interactive", asks=False, quiet=as_json)
+
+    def _attended(self, verb: str, *options: str, asks: bool, quiet: bool = True) -> None:
+        """Run a command that a person watches.
+
+        Args:
+            verb: of Pulumi.
+            options: of the verb.
+            asks: whether Pulumi may ask the person.
+            quiet: whether its words go to stderr.
+        """
         process = subprocess.Popen(
-            [*command, "--non-interactive"],
+            [self._program(), verb, *options, "--stack", self.stack],
             cwd=self._repository,
-            stdin=subprocess.DEVNULL,
-            stdout=_STDERR,
+            stdin=None if asks else subprocess.DEVNULL,
+            stdout=_STDERR if quiet else None,
         )
         interrupted = False
         while True:
@@ -104,8 +149,8 @@ class Pulumi:
             raise KeyboardInterrupt
         if status != 0:
             raise JobsError(
-                f"pulumi destroy: ended with status {status}; its words above say why. Give the"
-                " same command again when that is mended: what is deleted already is not missed"
+                f"pulumi {verb}: ended with status {status}; its words above say why. Give the"
+                " same command again when that is mended: what is done already is not done twice"
             )
 
     def _program(self) -> str:

@@ -97,7 +97,7 @@ def _from_pulumi(repository: Path, stack: str) -> PlatformOutputs:
     except OSError as error:
         raise PlatformReadError(f"{pulumi}: cannot be run ({error.strerror})") from error
     if ended.returncode != 0:
-        raise _cause(ended.stderr or ended.stdout, stack)
+        raise cause(ended.stderr or ended.stdout, stack)
     try:
         found = json.loads(ended.stdout)
     except ValueError as error:
@@ -108,7 +108,7 @@ def _from_pulumi(repository: Path, stack: str) -> PlatformOutputs:
     return _parsed(found, f"stack {stack}")
 
 
-def _cause(said: str, stack: str) -> PlatformReadError:
+def cause(said: str, stack: str) -> PlatformReadError:
     """The error for one of Pulumi's, with its own words and what to do."""
     words = " ".join(said.split()).removeprefix("error: ")
     low = words.lower()

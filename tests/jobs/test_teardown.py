@@ -174,7 +174,7 @@ def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
         steps.index("purge"),
     ]
     assert order == sorted(order)
-    assert stack.asked == ["destroy --refresh --yes --stack dev --non-interactive"]
+    assert stack.asked == ["destroy --refresh --yes --non-interactive --stack dev"]
 
 
 def test_protected_resources_stop_it_before_anything_is_deleted(stack):

@@ -1,0 +1,55 @@
+"""`python -m jobs up` and `preview`: Pulumi's own, with what is missing said before they begin."""
+
+from dataclasses import dataclass
+
+from jobs.console import Console
+from jobs.errors import NotDeployedError
+from jobs.planned import REPOSITORY
+from jobs.pulumi import Pulumi
+from jobs.stack import read_outputs
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """Deploy the platform of a stack, or what has changed of it; it is shown first."""
+
+    yes: bool = False
+    """Do not ask."""
+
+
+@dataclass(frozen=True)
+class PreviewOptions:
+    """Show what deploying would change, and change nothing."""
+
+
+def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
+    """Run Pulumi in the terminal.
+
+    Args:
+        options: of the verb.
+        as_json: whether a program reads the answer.
+        stack: its name.
+
+    Raises:
+        JobsError: Pulumi lacks something, or has not done it.
+    """
+    console, name = Console(as_json=as_json), stack or "dev"
+    pulumi = Pulumi(REPOSITORY, name)
+    try:
+        pulumi.check()
+    except NotDeployedError as error:
+        raise NotDeployedError(
+            f"stack {name}: is not there yet; make it once, with where its secrets are kept:"
+            f" `pulumi stack init {name} --secrets-provider ...`"
+        ) from error
+    if isinstance(options, PreviewOptions):
+        pulumi.preview(as_json=as_json)
+        return 0
+    pulumi.up(yes=options.yes, as_json=as_json)
+    found = read_outputs(REPOSITORY, name, None)
+    console.answer(
+        {"stack": name, "workspace": found.workspace},
+        f"stack {name}: workspace {found.workspace} in {found.resource_group};"
+        f" `python -m jobs preflight --stack {name}` looks whether a training could start",
+    )
+    return 0

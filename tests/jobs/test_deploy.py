@@ -1,0 +1,109 @@
+"""Deploying is Pulumi's, with what is missing said before it begins."""
+
+import json
+import stat
+import sys
+
+import pytest
+
+from infra.outputs import to_dict
+from jobs.cli import main
+from jobs.errors import JobsError, NotDeployedError, PlatformReadError
+from tests.jobs.platform import platform
+
+STAND_IN = """\
+#!{python}
+import json, pathlib, sys
+
+here = pathlib.Path({folder!r})
+with (here / "asked").open("a") as file:
+    file.write(" ".join(sys.argv[1:]) + chr(10))
+verb = " ".join(sys.argv[1:3]) if sys.argv[1] == "stack" else sys.argv[1]
+answer = json.loads((here / "answers.json").read_text()).get(verb, {{}})
+print(answer.get("out", ""))
+print(answer.get("err", ""), file=sys.stderr)
+sys.exit(answer.get("status", 0))
+"""
+EXPORTED = {"out": json.dumps({"deployment": {"resources": []}})}
+
+
+@pytest.fixture
+def pulumi(tmp_path, monkeypatch):
+    """A `pulumi` that answers each verb as told; gives what it was asked."""
+    program = tmp_path / "bin" / "pulumi"
+    program.parent.mkdir()
+    program.write_text(STAND_IN.format(python=sys.executable, folder=str(tmp_path)))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.delenv("JOBS_OUTPUTS", raising=False)
+
+    def answers(**verbs):
+        named = {verb.replace("_", " "): answer for verb, answer in verbs.items()}
+        (tmp_path / "answers.json").write_text(json.dumps(named))
+        return lambda: (tmp_path / "asked").read_text().splitlines()
+
+    return answers
+
+
+def test_up_deploys_and_says_what_there_is_now(pulumi, capfd):
+    outputs = platform()
+    asked = pulumi(stack_export=EXPORTED, up={"out": "+ 90 to create"},
+                   stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
+    assert main(["up", "--stack", "dev", "--yes", "True"]) == 0
+    assert asked()[1] == "up --yes --non-interactive --stack dev"
+    out, _ = capfd.readouterr()
+    assert "+ 90 to create" in out
+    assert f"workspace {outputs.workspace}" in out
+    assert "python -m jobs preflight --stack dev" in out
+
+
+def test_up_lets_pulumi_ask_unless_told_otherwise(pulumi):
+    asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
+    assert main(["up", "--stack", "prod"]) == 0
+    assert asked()[1] == "up --stack prod"
+
+
+def test_preview_shows_every_property_and_changes_nothing(pulumi, capfd):
+    asked = pulumi(stack_export=EXPORTED, preview={"out": "~ maxNodeCount: 4 => 8"})
+    assert main(["preview", "--stack", "dev"]) == 0
+    assert [line.split()[0] for line in asked()] == ["stack", "preview"]
+    assert "maxNodeCount" in capfd.readouterr().out
+
+
+def test_for_a_program_stdout_is_one_document(pulumi, capfd):
+    pulumi(stack_export=EXPORTED, up={"out": "words"},
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up", "--json", "--yes", "True"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["stack"] == "dev"
+    assert "words" in err
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "advice"),
+    [
+        ("error: no stack named 'dev' found", NotDeployedError, "pulumi stack init dev"),
+        ("error: PULUMI_ACCESS_TOKEN must be set", PlatformReadError, "pulumi login"),
+        ("error: incorrect passphrase", PlatformReadError, "PULUMI_CONFIG_PASSPHRASE"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["up", "preview"])
+def test_what_is_missing_is_said_before_anything_begins(pulumi, capsys, verb, said, kind, advice):
+    asked = pulumi(stack_export={"err": said, "status": 255})
+    assert main([verb, "--stack", "dev"]) == kind.exit_code
+    assert advice in capsys.readouterr().err
+    assert len(asked()) == 1
+
+
+def test_without_pulumi_it_is_told_what_to_install(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["up"]) == PlatformReadError.exit_code
+    assert "pulumi: is not on the path; install" in capsys.readouterr().err
+
+
+def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
+    pulumi(stack_export=EXPORTED, up={"err": "quota", "status": 255})
+    assert main(["up", "--yes", "True"]) == JobsError.exit_code
+    err = capfd.readouterr().err
+    assert "pulumi up: ended with status 255" in err
+    assert "quota" in err
