@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from azure.core import PipelineClient
 from azure.core.credentials import TokenCredential
@@ -21,7 +21,10 @@ from azure.identity import DefaultAzureCredential
 
 from infra.outputs import PlatformOutputs
 from jobs.errors import JobsError, RequestError
-from jobs.explain import explained
+from jobs.explain import explained, signed_in_as
+from jobs.transport import pipeline, read_json, segment, thing_at
+
+__all__ = ["API_VERSION", "Workspace", "async_credential", "connect", "credential", "segment"]
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
@@ -29,11 +32,6 @@ if TYPE_CHECKING:
 
 API_VERSION: Final = "2024-10-01"
 """Of Microsoft.MachineLearningServices, for our own requests."""
-
-CONNECT_SECONDS: Final = 10
-READ_SECONDS: Final = 60
-RETRIES: Final = 6
-"""Of what is refused for a moment; with the pauses between, half a minute in all."""
 
 _PUBLIC: Final = "https://management.azure.com"
 _MICROSOFT: Final = (
@@ -157,9 +155,6 @@ class Workspace:
 
     def who(self) -> str | None:
         """Who is signed in, by a name that a person knows; none if nobody is."""
-        # Imported here, as only errors and preflight ask.
-        from jobs.explain import signed_in_as  # noqa: PLC0415
-
         try:
             return signed_in_as(self.credential.get_token(self._scope).token)
         except AzureError:
@@ -215,59 +210,21 @@ class Workspace:
     @cached_property
     def _signed(self) -> PipelineClient[Any, Any]:
         bearer = policies.BearerTokenCredentialPolicy(self.credential, self._scope)
-        return _pipeline(bearer)
+        return pipeline(bearer)
 
     @cached_property
     def anonymous(self) -> PipelineClient[Any, Any]:
         """For addresses that need no sign-in, or hold a signature of their own."""
-        return _pipeline()
+        return pipeline()
 
     def _ask(self, method: str, url: str, body: object, *, signed: bool = True) -> Any:
         request = HttpRequest(method, url, json=body)
-        with self.errors(_named(url)):
+        with self.errors(thing_at(url)):
             client = self._signed if signed else self.anonymous
             response = client.send_request(request)
             if response.status_code >= 400:
                 raise HttpResponseError(response=response)
-            return response.json() if response.content else None
-
-
-def segment(name: str) -> str:
-    """A name as a part of a path."""
-    return quote(name, safe="")
-
-
-def _pipeline(
-    *auth: policies.SansIOHTTPPolicy[Any, Any] | policies.HTTPPolicy[Any, Any],
-) -> PipelineClient[Any, Any]:
-    # A host that does not answer is given up soon; one that says it is busy is waited for.
-    retry = policies.RetryPolicy(
-        retry_total=RETRIES,
-        retry_connect=2,
-        retry_read=3,
-        retry_status=RETRIES,
-        retry_backoff_factor=0.5,
-    )
-    return PipelineClient(
-        "",
-        policies=[
-            policies.RequestIdPolicy(),
-            policies.HeadersPolicy(),
-            policies.UserAgentPolicy("ml-azure-horovod"),
-            retry,
-            *auth,
-        ],
-        connection_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-    )
-
-
-def _named(url: str) -> str:
-    """What a person calls the thing at an address: the kind and name at its end."""
-    parts = [part for part in urlsplit(url).path.split("/") if part]
-    if len(parts) > 1 and parts[-1] in ("details", "cancel", "listNodes"):
-        parts.pop()
-    return f"{parts[-2].rstrip('s')} {parts[-1]}" if len(parts) > 1 else urlsplit(url).netloc
+            return read_json(response.content, url)
 
 
 def _ways() -> dict[str, Any]:

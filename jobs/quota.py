@@ -80,14 +80,14 @@ def missing(
     pool = "low-priority" if priority == "LowPriority" else size.family
     if quota is None:
         return [
-            f"quota: the region has no {pool} cores for this subscription, {need} are needed; ask"
+            f"the region has no {pool} cores for this subscription, {need} are needed; ask"
             " for them in the portal under Quotas, Machine Learning"
         ]
     left = quota.left(allocated * size.cores)
     if left is None or left >= need:
         return []
     return [
-        f"quota: {nodes} x {size.name} need {need} {pool} cores, {left} of {quota.limit} are left;"
+        f"{nodes} x {size.name} need {need} {pool} cores, {left} of {quota.limit} are left;"
         f" at most {left // size.cores} nodes fit, more need a request in the portal under Quotas,"
         " Machine Learning"
     ]

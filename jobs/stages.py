@@ -129,7 +129,7 @@ def queue_hints(wanted: int, nodes: Nodes, quota: Sequence[str]) -> list[str]:
     state = f"{nodes.cluster} has {nodes.allocated} of {nodes.most} nodes, {busy} of them busy"
     found = [state + ("" if nodes.steady else f"; Azure is changing that to {nodes.target}")]
     found += [f"the cluster could not grow: {error}" for error in nodes.errors]
-    found += quota
+    found += [f"quota: {problem}" for problem in quota]
     if nodes.most - busy < wanted:
         found.append(
             f"{nodes.most - busy} of {wanted} nodes are left beside other jobs; it starts when they"

@@ -8,7 +8,7 @@ from jobs import attempts, planned, submission, summary, training_data
 from jobs.azure import Workspace, connect
 from jobs.console import Console
 from jobs.draft import Source
-from jobs.errors import JobsError
+from jobs.errors import AccessError, JobsError, UnreachableError
 from jobs.follow import DETACHED, WatchOptions, follow
 from jobs.history import Job
 from jobs.images import ensure
@@ -123,7 +123,7 @@ def show(
         if config.data.source == "tfrecords":
             try:
                 manifest = training_data.manifest(workspace, options.data)
-            except JobsError as error:
+            except (AccessError, UnreachableError) as error:
                 # Who submits need not be allowed to read the data, or near enough to do so.
                 unknown = str(error).splitlines()[0]
         if manifest is not None or config.data.source != "tfrecords":

@@ -88,7 +88,7 @@ def arguments(
 
 
 def _configure(store: Datastore) -> None:
-    import fsspec.config  # noqa: PLC0415
+    import fsspec.config  # type: ignore[import-untyped]  # noqa: PLC0415
 
     fsspec.config.conf[PROTOCOL] = {**file_system(store), "credential": async_credential()}
 

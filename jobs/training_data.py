@@ -7,9 +7,9 @@ from typing import Final
 
 from infra.outputs import Datastore
 from jobs.azure import Workspace, segment
-from jobs.data_asset import place
 from jobs.errors import JobsError
 from jobs.options import DataOptions
+from jobs.places import place
 from jobs.results import read
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, read_manifest

@@ -7,8 +7,9 @@ from typing_extensions import override
 from rehearsal.blobs import Blobs
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind, new_id
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind, Resources, new_id
+from rehearsal.resources import Resources
 from rehearsal.store import Document
 from rehearsal.workspaces import WORKSPACE, default_account, workspace_of
 

@@ -2,53 +2,23 @@
 
 import shutil
 import threading
-import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from azure.core.exceptions import AzureError as StorageError
 
-from rehearsal import job_spec, job_variables, references
-from rehearsal.azurite import free_port
-from rehearsal.blobs import Blobs
+from rehearsal import job_spec
 from rehearsal.errors import AzureError
-from rehearsal.folders import Cache, Mirror, Writer
-from rehearsal.identity import Identity
+from rehearsal.folders import Writer
 from rehearsal.job_spec import JobSpec
-from rehearsal.job_variables import Service
-from rehearsal.options import Options
-from rehearsal.processes import Guard
-from rehearsal.ranks import Ended, Program, Ranks
-from rehearsal.references import Place
-from rehearsal.resources import Resources, new_id
-from rehearsal.runs import Runs
-from rehearsal.workspaces import ARTIFACTS
-
-_TOKEN_SECONDS = 8 * 24 * 3600
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from rehearsal.kind import new_id
+from rehearsal.ranks import Ended, Ranks
+from rehearsal.stage import Stage
+from rehearsal.world import World
 
 PREEMPTED = (
     "PreemptionError: Nodes of this job got pre-empted. Check if the run has failed or restarted."
     " Reason: Received pre-emption warning signal"
 )
-
-
-@dataclass(frozen=True)
-class World:
-    """What an attempt needs of this Azure."""
-
-    resources: Resources
-    runs: Runs
-    blobs: Blobs
-    cache: Cache
-    guard: Guard
-    identity: Identity
-    options: Options
-    folder: Path
-    """Where nodes have their disks."""
-    trusted: Path
-    url: str
 
 
 class Attempt:
@@ -112,32 +82,21 @@ class Attempt:
 
     def _run(self) -> Ended:
         spec, world = self.spec, self._world
-        inputs, outputs, mirrors = self._folders()
-        service = self._service()
-        programs = self._programs(inputs, outputs, service)
-        artifacts = references.place(
-            world.resources,
-            spec.workspace,
-            f"azureml://datastores/{ARTIFACTS}/paths/ExperimentRun/dcid.{spec.name}",
-        )
-        logs = _below(artifacts, "user_logs")
-        user_logs = Mirror(world.blobs, logs, self._folder / "user_logs", removes=False)
-        for node in range(spec.nodes):
-            mirrors += [
-                Mirror(world.blobs, _below(artifacts, name), self._work(node) / name, removes=False)
-                for name in ("outputs", "logs")
-            ]
+        stage = Stage(world, spec, self._folder, self._launch)
+        programs = stage.programs()
+        logs = stage.logs()
+        # Logs go last, so that whoever has read of a file finds it.
+        mirrors = [*stage.outputs, *stage.artifacts(), logs]
 
         def tell() -> None:
-            world.runs.change(spec.id, logFiles=[f"user_logs/{name}" for name in user_logs.sent])
+            world.runs.change(spec.id, logFiles=[f"user_logs/{name}" for name in logs.sent])
 
         with self._lock:
             if self._ended_early():
                 return Ended(0)
             self._ranks = ranks = Ranks(programs, world.guard, f"{self._launch}/")
             world.runs.change(spec.id, status="Running")
-            # Logs go last, so that whoever has read of a file finds it.
-            self._writer = writer = Writer([*mirrors, user_logs], world.options.sync_seconds, tell)
+            self._writer = writer = Writer(mirrors, world.options.sync_seconds, tell)
         timer = self._timer()
         ended = ranks.wait()
         timer.cancel()
@@ -147,87 +106,6 @@ class Attempt:
             world.runs.change(spec.id, status="Finalizing")
         writer.finish()
         return ended
-
-    def _folders(self) -> tuple[dict[str, Path | str], dict[str, Path], list[Mirror]]:
-        """Inputs, outputs, and what writes these back."""
-        spec, world = self.spec, self._world
-        inputs: dict[str, Path | str] = {}
-        for name, given in spec.inputs.items():
-            if given.get("jobInputType") == "literal":
-                inputs[name] = str(given.get("value"))
-                continue
-            family = "models" if "model" in given.get("jobInputType", "") else "data"
-            place = references.place(world.resources, spec.workspace, given["uri"], family)
-            inputs[name] = world.cache.materialize(place)
-        outputs: dict[str, Path] = {}
-        mirrors = []
-        for name, given in spec.outputs.items():
-            default = f"azureml://datastores/workspaceblobstore/paths/azureml/{spec.name}/{name}"
-            uri = (given or {}).get("uri") or default
-            place = references.place(world.resources, spec.workspace, uri)
-            outputs[name] = self._folder / "outputs" / name
-            mirror = Mirror(world.blobs, place, outputs[name])
-            mirror.fill()
-            mirrors.append(mirror)
-        return inputs, outputs, mirrors
-
-    def _programs(
-        self, inputs: dict[str, Path | str], outputs: dict[str, Path], service: Service
-    ) -> list[Program]:
-        spec, world = self.spec, self._world
-        command = job_spec.command_line(spec.command, inputs, outputs)
-        code = self._code()
-        shared = {
-            "PATH": _path(world.options.program_folder),
-            "LANG": "C.UTF-8",
-            **job_variables.of_run(spec, service),
-            **job_variables.of_folders(inputs, outputs),
-            **spec.variables,
-        }
-        programs = []
-        for node in range(spec.nodes):
-            work = self._work(node)
-            if code is None:
-                work.mkdir(parents=True)
-            else:
-                shutil.copytree(code, work, copy_function=shutil.copyfile)
-                for folder in [work, *(path for path in work.rglob("*") if path.is_dir())]:
-                    folder.chmod(0o755)
-            temporary = self._folder / f"node{node}" / "tmp"
-            temporary.mkdir()
-            for local_rank in range(spec.processes):
-                own = job_variables.of_rank(spec, service, node, local_rank)
-                environment = {**shared, "HOME": str(work), "TMPDIR": str(temporary), **own}
-                rank = node * spec.processes + local_rank
-                log = self._folder / "user_logs" / job_spec.log_name(spec, rank)
-                programs.append(Program(command, work, environment, log))
-        return programs
-
-    def _code(self) -> Path | None:
-        spec, world = self.spec, self._world
-        if spec.code is None:
-            return None
-        identifier = references.asset(world.resources, spec.workspace, spec.code, "codes")
-        document = world.resources.get(identifier)
-        if document is None:
-            raise AzureError(404, "UserError", f"Code {identifier} was not found.")
-        return world.cache.materialize(world.blobs.place(document["properties"]["codeUri"]))
-
-    def _service(self) -> Service:
-        world = self._world
-        workspace = world.resources.get(self.spec.workspace) or {"properties": {}}
-        return Service(
-            url=world.url,
-            trusted=world.trusted,
-            token=world.identity.token(self.spec.identity or "run", world.url, _TOKEN_SECONDS),
-            expires=int(time.time()) + _TOKEN_SECONDS,
-            workspace_id=workspace["properties"].get("workspaceId", ""),
-            port=free_port(),
-            launch=self._launch,
-        )
-
-    def _work(self, node: int) -> Path:
-        return self._folder / f"node{node}" / "wd"
 
     def _timer(self) -> threading.Timer:
         seconds = self.spec.timeout_seconds or threading.TIMEOUT_MAX
@@ -283,11 +161,3 @@ def system_error(message: str) -> dict[str, Any]:
 def preemption_error() -> dict[str, Any]:
     """The error of a job whose nodes were taken."""
     return _error("UserError", PREEMPTED)
-
-
-def _below(place: Place, name: str) -> Place:
-    return Place(place.account, place.container, f"{place.path}/{name}")
-
-
-def _path(program_folder: Path | None) -> str:
-    return _SYSTEM_PATH if program_folder is None else f"{program_folder}:{_SYSTEM_PATH}"

@@ -9,8 +9,8 @@ from typing_extensions import override
 from rehearsal import job_spec
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind
 from rehearsal.store import Document
 from rehearsal.workspaces import WORKSPACE
 

@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from rehearsal import job_spec
-from rehearsal.attempt import Attempt, World, preemption_error, system_error
+from rehearsal.attempt import Attempt, preemption_error, system_error
 from rehearsal.computes import COMPUTE
 from rehearsal.jobs import JOB
 from rehearsal.nodes import Nodes, Scale
@@ -12,6 +12,7 @@ from rehearsal.options import Manner
 from rehearsal.resources import Resources
 from rehearsal.runs import ENDED, Runs
 from rehearsal.store import Document
+from rehearsal.world import World
 
 _TICK_SECONDS = 0.05
 _AZURE_IDLE = "PT120S"

@@ -7,8 +7,9 @@ from typing_extensions import override
 from rehearsal import job_spec, references
 from rehearsal.errors import AzureError, user_error
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind
 from rehearsal.paths import ArmPath
-from rehearsal.resources import Kind, Resources
+from rehearsal.resources import Resources
 from rehearsal.runs import ENDED, Runs
 from rehearsal.store import Document
 from rehearsal.workspaces import ARTIFACTS, WORKSPACE, workspace_of
@@ -58,21 +59,8 @@ class Job(Kind):
         workspace = workspace_of(path.id)
         self._check_compute(properties)
         _check_numbers(properties)
-        for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
-            named = properties.get(name)
-            if named is None and name == "codeId":
-                continue
-            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
-            if self._resources.get(identifier) is None:
-                raise user_error(f"The {noun} {_short(identifier)} was not found.")
-        for folders in ("inputs", "outputs"):
-            for folder in (properties.get(folders) or {}).values():
-                literal = (folder or {}).get("jobInputType") == "literal"
-                if folders == "inputs" and not literal and not (folder or {}).get("uri"):
-                    raise user_error("An input that is no literal must have a uri.")
-                if folder and folder.get("uri"):
-                    family = "models" if "model" in folder.get("jobInputType", "") else "data"
-                    references.place(self._resources, workspace, folder["uri"], family)
+        self._check_assets(properties, workspace)
+        self._check_folders(properties, workspace)
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -140,6 +128,25 @@ class Job(Kind):
             raise user_error(f"Job {path.name} has ended already, so it cannot be cancelled.")
         self._engine.cancel(path.id)
         return Answer(200)
+
+    def _check_assets(self, properties: dict[str, Any], workspace: str) -> None:
+        for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
+            named = properties.get(name)
+            if named is None and name == "codeId":
+                continue
+            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
+            if self._resources.get(identifier) is None:
+                raise user_error(f"The {noun} {_short(identifier)} was not found.")
+
+    def _check_folders(self, properties: dict[str, Any], workspace: str) -> None:
+        for folders in ("inputs", "outputs"):
+            for folder in (properties.get(folders) or {}).values():
+                literal = (folder or {}).get("jobInputType") == "literal"
+                if folders == "inputs" and not literal and not (folder or {}).get("uri"):
+                    raise user_error("An input that is no literal must have a uri.")
+                if folder and folder.get("uri"):
+                    family = "models" if "model" in folder.get("jobInputType", "") else "data"
+                    references.place(self._resources, workspace, folder["uri"], family)
 
     def _check_compute(self, properties: dict[str, Any]) -> None:
         identifier = str(properties.get("computeId") or "")

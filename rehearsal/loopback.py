@@ -12,12 +12,11 @@ from typing import Self
 
 from rehearsal import assets, certificate, computes, jobs, storage, vaults, workspaces
 from rehearsal.admin import Admin
-from rehearsal.attempt import World
 from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
 from rehearsal.blobs import Blobs
 from rehearsal.engine import Engine
-from rehearsal.errors import AzureError, RehearsalError
+from rehearsal.errors import AzureError
 from rehearsal.faults import Faults, Request
 from rehearsal.folders import Cache
 from rehearsal.history import History
@@ -25,13 +24,14 @@ from rehearsal.http import Answer, Asked
 from rehearsal.identity import STORAGE, Identity
 from rehearsal.operations import Operations
 from rehearsal.options import Options
+from rehearsal.ports import Ports
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
 from rehearsal.runs import Runs
-from rehearsal.server import Server
 from rehearsal.store import Document, Store
 from rehearsal.tracking import Tracking
 from rehearsal.usages import Usages
+from rehearsal.world import World
 
 ADMIN = "/admin"
 
@@ -77,7 +77,7 @@ class Loopback:
         )
         stack.callback(self.azurite.close)
         front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
-        ports = _Ports(self.store)
+        ports = Ports(self.store)
         blob_server = ports.server("blob", front.answer, self.certificate, 0)
         server = ports.server("control", self.answer, self.certificate, port)
         self.url = f"https://127.0.0.1:{server.port}"
@@ -239,27 +239,3 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
-
-
-class _Ports:
-    """Ports that stay the same when this Azure is started again, if they are still free."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def server(
-        self,
-        name: str,
-        answer: Callable[[Asked], Answer],
-        tls: certificate.Certificate,
-        wanted: int,
-    ) -> Server:
-        known = (self._store.get("ports", name) or {"port": 0})["port"]
-        try:
-            server = Server(answer, tls, wanted or known)
-        except OSError:
-            if wanted:
-                raise RehearsalError(f"port {wanted} is taken; name another one") from None
-            server = Server(answer, tls)
-        self._store.put("ports", name, {"port": server.port})
-        return server

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rehearsal.errors import AzureError
 from rehearsal.http import Answer
-from rehearsal.resources import new_id
+from rehearsal.kind import new_id
 
 PATH = "/providers/Microsoft.MachineLearningServices/locations/any/mfeOperationResults/"
 

@@ -48,7 +48,7 @@ class Ranks:
         """
         self._guard = guard
         self._mark = f"{guard.mark}/{part}"
-        self._lock = threading.Lock()
+        self._ending = threading.Event()
         self._processes: list[subprocess.Popen[bytes]] = []
         for program in programs:
             program.log.parent.mkdir(parents=True, exist_ok=True)
@@ -66,21 +66,25 @@ class Ranks:
 
     def wait(self) -> Ended:
         """Wait until all have ended; when one fails, the others are ended as mpirun does."""
+        first: Ended | None = None
         while True:
             codes = [process.poll() for process in self._processes]
             failed = [rank for rank, code in enumerate(codes) if code not in {None, 0}]
-            if failed:
+            if failed and first is None:
                 code = codes[failed[0]] or 1
-                self.end(_MPIRUN_SECONDS)
-                return Ended(code if code > 0 else 128 - code, failed[0])
-            if None not in codes:
+                first = Ended(code if code > 0 else 128 - code, failed[0])
+                if not self._ending.is_set():
+                    self.end(_MPIRUN_SECONDS)
+            elif None not in codes:
                 # What a rank has left behind ends with it, as its container does.
                 self.kill()
-                return Ended(0)
-            time.sleep(_POLL_SECONDS)
+                return first or Ended(0)
+            else:
+                time.sleep(_POLL_SECONDS)
 
     def end(self, grace_seconds: float) -> None:
         """Ask all to end, and kill those that do not."""
+        self._ending.set()
         signal_marked(self._mark, signal.SIGTERM)
         deadline = time.monotonic() + grace_seconds
         while pids_marked(self._mark) and time.monotonic() < deadline:

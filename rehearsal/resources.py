@@ -1,66 +1,19 @@
 """Resource Manager: a store of resources that asks each kind for its own rules."""
 
-import datetime as dt
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rehearsal import paths
 from rehearsal.errors import AzureError, resource_not_found
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind, now
 from rehearsal.paths import ArmPath
 from rehearsal.store import Document, Store
 
 SPACE = "resources"
 
 
-class Kind:
-    """Rules of one kind of resource. Those of this class hold for a kind without any of its own."""
-
-    implied = False
-    """Whether the resource above need not be there: it comes with this one."""
-    searched = False
-    """Whether a list below a resource that is not there is empty, and no 404."""
-    slow = False
-    """Whether a deletion goes on after it was accepted."""
-    accepted = ""
-    """State that a PUT leaves; empty where the kind has its own."""
-
-    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
-        """Refuse a PUT or PATCH that Azure would refuse, by an AzureError."""
-
-    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
-        """Fill in what Azure computes, before the document is stored."""
-
-    def stored(self, path: ArmPath, document: Document) -> None:
-        """What follows from a document that was stored."""
-
-    def show(self, path: ArmPath, document: Document) -> Document:  # noqa: ARG002
-        """The document as it is read."""
-        return document
-
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:  # noqa: ARG002
-        """Refuse, or say how the deletion is answered."""
-        return Answer(200)
-
-    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
-        """What follows from a document that is gone."""
-
-    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:  # noqa: ARG002
-        """The documents of a collection that are shown."""
-        return found
-
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:  # noqa: ARG002
-        """Answer a POST on the resource, or none if there is no such action."""
-        return None
-
-
 _PLAIN = Kind()
-
-
-def now() -> str:
-    """The time, as Azure writes it."""
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
 class Resources:
@@ -283,8 +236,3 @@ def _document(
     if not rules.accepted:
         document["properties"]["provisioningState"] = "Succeeded"
     return document
-
-
-def new_id() -> str:
-    """A GUID that nobody else has."""
-    return str(uuid.uuid4())

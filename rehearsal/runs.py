@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 from typing import Any
 
-from rehearsal.resources import now
+from rehearsal.kind import now
 from rehearsal.store import Document, Store
 
 SPACE = "runs"

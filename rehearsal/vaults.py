@@ -4,8 +4,9 @@ from typing_extensions import override
 
 from rehearsal.errors import AzureError
 from rehearsal.http import Answer, Asked
+from rehearsal.kind import Kind, now
 from rehearsal.paths import ArmPath
-from rehearsal.resources import SPACE, Kind, Resources, now
+from rehearsal.resources import SPACE, Resources
 from rehearsal.store import Document
 
 VAULT = "Microsoft.KeyVault/vaults"

@@ -207,6 +207,7 @@ def asked(live, path):
     return any(path in request.path for request in live.azure.requests)
 
 
+@pytest.mark.slow
 def test_a_network_that_is_cut_in_the_middle_loses_no_line(live, capsys):
     job = begin(live, "cut", f"for i in $(seq 1 40); do echo line $i; sleep 0.1; done; {TRAINED}")
     meanwhile(

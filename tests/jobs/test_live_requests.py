@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs import azure
+from jobs import azure, transport
 from jobs.azure import connect
+from jobs.blobs import container
 from jobs.cli import main
+from jobs.data_asset import DataAsset, register
 from jobs.errors import AccessError, UnreachableError
 from tests.jobs.tiny import wait_for
+from trainer.data.manifest import Manifest, Origin, Shard, Split
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -83,7 +86,7 @@ def test_preflight_reads_quota(capsys, live, outputs):
     try:
         assert main(["preflight", "--nodes", "4"]) == 1
         text = capsys.readouterr().out
-        assert "STOP  quota: quota: 4 x Standard_ND40rs_v2 need 160 low-priority cores" in text
+        assert "STOP  quota: 4 x Standard_ND40rs_v2 need 160 low-priority cores" in text
         assert "at most 2 nodes fit" in text
     finally:
         live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 1000)
@@ -164,7 +167,7 @@ def test_a_cut_connection_is_asked_again(live):
 
 
 def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
-    monkeypatch.setattr(azure, "RETRIES", 1)
+    monkeypatch.setattr(transport, "RETRIES", 1)
     live.azure.admin.fault("GET .*/computes/", status=503, times=None)
     with pytest.raises(UnreachableError, match="still is after several tries"):
         connect(live.outputs).arm("GET", "computes/x")
@@ -198,3 +201,26 @@ def test_lists_are_read_to_their_last_page(live, monkeypatch):
     pages["/more?page=2"] = {"value": [], "nextLink": "https://elsewhere.example.com/steal"}
     with pytest.raises(Exception, match="another host"):
         list(workspace.arm_list("things"))
+
+
+def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
+    manifest = Manifest(
+        ("cat", "dog"), (0.0,) * 3, (1.0,) * 3,
+        {name: Split((Shard("s", 9000, 1, "0" * 32, ()),), (9000,), ("jpeg",))
+         for name in ("train", "validation")}, Origin("x"),
+    )  # fmt: skip
+    manifest.save(tmp_path)
+    store = outputs.datastores.prepared
+    content = (tmp_path / "manifest.json").read_bytes()
+    container(store, azure.credential()).upload_blob("pets/manifest.json", content)
+    asset = DataAsset("pets", manifest.version, store.name, "pets", {})
+    register(connect(outputs), asset)
+    args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
+    assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert f"version {manifest.version}: 9,000 images to train on, 2 classes" in text
+    assert "steps " in text
+    assert main(["preflight", *args]) == 0
+    assert "data: version" in capsys.readouterr().out
+    assert main(["submit", *args, "--name", "pets", "--", "--model.classes", "1000"]) == 1
+    assert "--model.classes: 1000, but the data set has 2 classes" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def test_a_region_without_nodes_is_the_reason_when_nothing_else_is():
 
 
 def test_quota_and_errors_of_the_cluster_come_before_a_guess():
-    text = "\n".join(queue_hints(2, nodes(errors=("no cores",)), ["quota: too few"]))
+    text = "\n".join(queue_hints(2, nodes(errors=("no cores",)), ["too few"]))
     assert "could not grow: no cores" in text
     assert "quota: too few" in text
     assert "a region may have none" not in text

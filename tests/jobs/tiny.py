@@ -15,8 +15,10 @@ TRAINED = (
 """Leaves what the trainer leaves when a run has trained to its end."""
 
 
-def begin(live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, timeout="PT1H"):
-    """Submit the first attempt of a run; returns the id of its job."""
+def begin(
+    live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, timeout="PT1H", number=1
+):
+    """Submit an attempt of a run; returns the id of its job."""
     clusters = live.outputs.clusters
     image = f"{live.workspace}/{IMAGE}"
     live.azure.put(image, ARM, {"properties": {"image": "tiny"}})
@@ -27,9 +29,9 @@ def begin(live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, t
         "computeId": f"{live.workspace}/computes/{(cluster or clusters.preparation).name}",
         "environmentId": image,
         "experimentName": kind,
-        "displayName": f"{run}, attempt 1",
+        "displayName": f"{run}, attempt {number}",
         "resources": {"instanceCount": nodes},
-        "distribution": {"distributionType": "Mpi", "processCountPerInstance": ranks},
+        "distribution": {"distributionType": "Mpi", "processCountPerInstance": 1},
         "limits": {"jobLimitsType": "Command", "timeout": timeout},
         "inputs": {},
         "outputs": {
@@ -39,9 +41,9 @@ def begin(live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, t
                 "uri": f"azureml://datastores/{store}/paths/runs/{run}",
             }
         },
-        "tags": {"run": run, "attempt": "1", "kind": kind, "stack": "dev"},
+        "tags": {"run": run, "attempt": str(number), "kind": kind, "stack": "dev"},
     }
-    job = f"{live.workspace}/jobs/{run}-r1"
+    job = f"{live.workspace}/jobs/{run}-r{number}"
     live.azure.put(job, ARM, {"properties": body})
     return job
 

@@ -104,7 +104,11 @@ def test_any_kind_of_resource_is_kept_changed_listed_and_deleted(client):
     below_group = [found["id"] for found in client.get(f"{GROUP}/resources").json()["value"]]
     assert network in below_group
     assert f"{network}/subnets/one" not in below_group
+    role = f"{network}/providers/Microsoft.Authorization/roleAssignments/1"
+    assert client.put(role, {"properties": {"principalId": "p"}}).status_code == 201
+    assert client.get(role).json()["type"] == "Microsoft.Authorization/roleAssignments"
     assert client.ask("DELETE", network).status_code == 200
+    assert client.get(role).status_code == 404
     assert client.get(f"{network}/subnets/one").status_code == 404
 
 

@@ -1,0 +1,29 @@
+"""What a job finds when it starts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.blobs import Blobs
+from rehearsal.folders import Cache
+from rehearsal.identity import Identity
+from rehearsal.options import Options
+from rehearsal.processes import Guard
+from rehearsal.resources import Resources
+from rehearsal.runs import Runs
+
+
+@dataclass(frozen=True)
+class World:
+    """The parts of this Azure that run jobs."""
+
+    resources: Resources
+    runs: Runs
+    blobs: Blobs
+    cache: Cache
+    guard: Guard
+    identity: Identity
+    options: Options
+    folder: Path
+    """Where nodes have their disks."""
+    trusted: Path
+    url: str
