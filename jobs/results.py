@@ -102,4 +102,5 @@ def artifact_store(workspace: Workspace) -> Datastore:
 
 
 def _since(written: datetime, start: datetime | None) -> bool:
-    return start is None or written >= start
+    # Storage tells whole seconds.
+    return start is None or written >= start.replace(microsecond=0)

@@ -139,7 +139,7 @@ class Identity:
 
     def _cloud(self, base: str) -> dict[str, Any]:
         return {
-            "name": f"Loopback{base.rpartition(':')[2]}",
+            "name": cloud_name(base),
             "portal": "https://portal.local.test/",
             "resourceManager": f"{base}/",
             "authentication": {
@@ -161,6 +161,11 @@ class Identity:
 
     def _signature(self, signed: str) -> str:
         return _encoded(hmac.digest(self._key, signed.encode(), hashlib.sha256))
+
+
+def cloud_name(base: str) -> str:
+    """Name of the cloud at an address: the SDK never lets a name mean another one."""
+    return f"Loopback{base.rpartition(':')[2]}"
 
 
 def _refused(status: int, error: str, description: str) -> Answer:

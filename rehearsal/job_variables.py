@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rehearsal.identity import cloud_name
 from rehearsal.job_spec import JobSpec
 
 
@@ -50,6 +51,9 @@ def of_run(spec: JobSpec, service: Service) -> dict[str, str]:
         "MLFLOW_RUN_ID": spec.name,
         "MLFLOW_EXPERIMENT_NAME": spec.experiment,
         "MLFLOW_EXPERIMENT_ID": spec.experiment,
+        # Azure's own address would be asked otherwise.
+        "ARM_CLOUD_METADATA_URL": f"{service.url}/metadata/endpoints?api-version=2019-05-01",
+        "AZUREML_CURRENT_CLOUD": cloud_name(service.url),
         "REQUESTS_CA_BUNDLE": str(service.trusted),
         "SSL_CERT_FILE": str(service.trusted),
     }

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from azure.core.exceptions import (
+    AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     ServiceRequestError,
@@ -120,3 +121,14 @@ def test_the_name_in_a_token_is_a_persons_before_a_programs():
 @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.%%%.c", token({})])
 def test_a_token_without_a_name_has_none(text):
     assert signed_in_as(text) is None
+
+
+def test_a_network_that_is_away_while_a_token_is_asked_for_is_no_question_of_the_sign_in():
+    error = ClientAuthenticationError(message="EnvironmentCredential: authentication failed")
+    error.__cause__ = ServiceRequestError("host='login.microsoftonline.com', port=443: timed out")
+    assert isinstance(told(error), UnreachableError)
+
+
+def test_what_the_sdk_refuses_is_told_without_its_general_advice():
+    error = AzureError("\n1) One or more fields are invalid\n\nDetails:\n\n(x) no such thing\n\nx")
+    assert str(told(error)) == "job night-r1: no such thing"
