@@ -35,6 +35,16 @@ _NETWORK: Final = re.compile(
 """Words of services that refuse a network and not a person. Storage says AuthorizationFailure for
 the first and AuthorizationPermissionMismatch for the second."""
 
+_WAY: Final = re.compile(r"^\s+\w+Credential: (.+)$", re.MULTILINE)
+_NOT_TRIED: Final = re.compile(
+    r"unavailable|could not be found|not installed|not found on path|please run|isn't|is not set|incomplete",
+    re.IGNORECASE,
+)
+_NO_ANSWER: Final = re.compile(
+    r"Failed to establish a new connection|Failed to resolve|Name or service not known"
+    r"|getaddrinfo failed|Connection refused|timed out"
+)
+
 _BLOB_HOST: Final = ".blob."
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
 
@@ -57,9 +67,14 @@ def explained(
             f"{what}: no answer from {host or 'Azure'} ({_first_line(away)})\n"
             + _network(outputs, host)
         )
+    tried = _ways_tried(error)
+    if _NO_ANSWER.search(tried):
+        return UnreachableError(
+            f"{what}: no answer from who signs in ({tried})\n{_network(outputs, '')}"
+        )
     if isinstance(error, ClientAuthenticationError) and _of_identity(error):
         return SignInError(
-            f"not signed in to Azure: {_first_line(error)}\nrun `az login --tenant"
+            f"not signed in to Azure: {tried or _first_line(error)}\nrun `az login --tenant"
             f" {outputs.tenant_id}`, or give AZURE_TENANT_ID, AZURE_CLIENT_ID and its secret or"
             " certificate in the environment"
         )
@@ -159,6 +174,13 @@ def _network_away(error: AzureError) -> AzureError | None:
     while isinstance(cause, ClientAuthenticationError):
         cause = cause.__cause__
     return cause if isinstance(cause, ServiceRequestError | ServiceResponseError) else None
+
+
+def _ways_tried(error: AzureError) -> str:
+    """Why the ways to sign in have failed that could be tried at all; empty if none could."""
+    if not isinstance(error, ClientAuthenticationError):
+        return ""
+    return "; ".join(text for text in _WAY.findall(str(error)) if not _NOT_TRIED.search(text))
 
 
 def _of_identity(error: ClientAuthenticationError) -> bool:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jobs import stages
+from jobs import stages, supervisor
 from jobs.cli import main
 from tests.jobs.live import ROOT
 from tests.jobs.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
@@ -87,6 +87,24 @@ def test_what_we_cancel_stops_everyone_who_supervises_even_if_cancelled_runs_go_
     )
     assert main(["follow", "stopped", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 20
     assert "cancelled, as you asked" in capsys.readouterr().out
+
+
+def test_what_we_cancel_in_the_pause_between_two_attempts_has_no_next_one(
+    live, capsys, monkeypatch
+):
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.2)
+    job = begin(live, "paused", "sleep 60", cluster=live.outputs.clusters.gpu)
+    cancel = [sys.executable, "-m", "jobs", "cancel", "paused"]
+    meanwhile(
+        running(live, job),
+        lambda: live.azure.admin.preempt(job=job),
+        lambda: wait_for(lambda: status(live, job) == "Failed"),
+        lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
+    )
+    pause = ["--supervise", "--resubmit.backoff-seconds", "60"]
+    assert main(["follow", "paused", *QUICK, *pause]) == 20
+    assert "attempt 2 of 5 comes next, in 60 s" in capsys.readouterr().out
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
 
 
 def test_a_time_out_is_told_with_the_option(live, capsys):
