@@ -80,10 +80,6 @@ class Workspace:
     @cached_property
     def client(self) -> "MLClient":
         """The SDK, for what is more than a request; use it inside of `errors`."""
-        import logging  # noqa: PLC0415
-
-        # It warns of its own experimental classes, and of uploads that it shows a bar for.
-        logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
         from azure.ai.ml import MLClient  # noqa: PLC0415
 
         outputs = self.outputs

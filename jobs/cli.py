@@ -4,6 +4,7 @@ A verb's module is imported when it is asked for: some of them need libraries th
 """
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -107,6 +108,8 @@ class Common:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and return its exit status; errors of the user's come without a traceback."""
     args = list(sys.argv[1:] if argv is None else argv)
+    # Azure's libraries warn of what our errors say better, and of their own experimental classes.
+    logging.getLogger("azure").setLevel(logging.ERROR)
     try:
         return _run(args)
     except (JobsError, TrainerError) as error:

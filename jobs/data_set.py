@@ -53,13 +53,27 @@ class DataSet:
 
     def tags(self) -> dict[str, str]:
         """Of the registered data set."""
-        found = {"files": str(len(self.folder.files)), "bytes": str(self.folder.bytes)}
+        content = None
         if self.manifest is not None:
-            images = sum(split.examples for split in self.manifest.splits.values())
-            found |= {"images": str(images), "classes": str(len(self.manifest.classes))}
             content = self.folder.files[FILE_NAME].path.read_bytes()
-            found["manifest"] = hashlib.sha256(content).hexdigest()
-        return found
+        return tags(len(self.folder.files), self.folder.bytes, self.manifest, content)
+
+
+def tags(files: int, size: int, manifest: Manifest | None, content: bytes | None) -> dict[str, str]:
+    """Of a registered data set.
+
+    Args:
+        files: in all.
+        size: bytes in all.
+        manifest: if it has one.
+        content: of the manifest's file.
+    """
+    found = {"files": str(files), "bytes": str(size)}
+    if manifest is not None and content is not None:
+        images = sum(split.examples for split in manifest.splits.values())
+        found |= {"images": str(images), "classes": str(len(manifest.classes))}
+        found["manifest"] = hashlib.sha256(content).hexdigest()
+    return found
 
 
 def read_data_set(place: Path) -> DataSet:

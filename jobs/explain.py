@@ -35,6 +35,16 @@ _NETWORK: Final = re.compile(
 """Words of services that refuse a network and not a person. Storage says AuthorizationFailure for
 the first and AuthorizationPermissionMismatch for the second."""
 
+_WAY: Final = re.compile(r"^\s+\w+Credential: (.+)$", re.MULTILINE)
+_NOT_TRIED: Final = re.compile(
+    r"unavailable|could not be found|not installed|not found on path|please run|isn't|is not set|incomplete",
+    re.IGNORECASE,
+)
+_NO_ANSWER: Final = re.compile(
+    r"Failed to establish a new connection|Failed to resolve|Name or service not known"
+    r"|getaddrinfo failed|Connection refused|timed out"
+)
+
 _BLOB_HOST: Final = ".blob."
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
 
@@ -50,21 +60,26 @@ def explained(
         outputs: of the stack, for what it says of networks.
         who: tells who is signed in, if anyone is.
     """
+    away = _network_away(error)
+    if away is not None:
+        host = _host(away)
+        return UnreachableError(
+            f"{what}: no answer from {host or 'Azure'} ({_first_line(away)})\n"
+            + _network(outputs, host)
+        )
+    tried = _ways_tried(error)
+    if _NO_ANSWER.search(tried):
+        return UnreachableError(
+            f"{what}: no answer from who signs in ({tried})\n{_network(outputs, '')}"
+        )
     if isinstance(error, ClientAuthenticationError) and _of_identity(error):
         return SignInError(
-            f"not signed in to Azure: {_first_line(error)}\nrun `az login --tenant"
+            f"not signed in to Azure: {tried or _first_line(error)}\nrun `az login --tenant"
             f" {outputs.tenant_id}`, or give AZURE_TENANT_ID, AZURE_CLIENT_ID and its secret or"
             " certificate in the environment"
         )
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return _of_status(error, error.status_code, what, outputs, who)
-    if isinstance(error, ServiceRequestError | ServiceResponseError):
-        host = _host(error)
-        place = f" {host}" if host else ""
-        return UnreachableError(
-            f"{what}: no answer from{place or ' Azure'} ({_first_line(error)})\n"
-            + _network(outputs, host)
-        )
     return RequestError(f"{what}: {_first_line(error)}")
 
 
@@ -153,6 +168,21 @@ def _network(outputs: PlatformOutputs, host: str) -> str:
     )
 
 
+def _network_away(error: AzureError) -> AzureError | None:
+    """The error of a network that is away, also if it was away while a token was asked for."""
+    cause: BaseException | None = error
+    while isinstance(cause, ClientAuthenticationError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, ServiceRequestError | ServiceResponseError) else None
+
+
+def _ways_tried(error: AzureError) -> str:
+    """Why the ways to sign in have failed that could be tried at all; empty if none could."""
+    if not isinstance(error, ClientAuthenticationError):
+        return ""
+    return "; ".join(text for text in _WAY.findall(str(error)) if not _NOT_TRIED.search(text))
+
+
 def _of_identity(error: ClientAuthenticationError) -> bool:
     """Whether no token was given, in contrast to a service that refuses the token."""
     path = urlsplit(_url(error)).path
@@ -183,6 +213,7 @@ def _said(error: HttpResponseError) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # The SDK's own checks mark what is wrong, between advice for any case.
+    wrong = [line.removeprefix("(x)").strip() for line in lines if line.startswith("(x)")]
+    return "; ".join(wrong) or (lines[0] if lines else type(error).__name__)

@@ -12,6 +12,7 @@ from jobs.errors import JobsError
 from jobs.follower import PATIENCE_SECONDS, POLL_SECONDS, Manner, ranks_manner
 from jobs.history import Job
 from jobs.options import ResubmitOptions
+from jobs.results import TRAINING
 from jobs.supervisor import Outcome, Supervisor
 from trainer.fields import Bounds
 
@@ -82,7 +83,7 @@ def finish(console: Console, outcome: Outcome, workspace: Workspace) -> None:
     """Tell how it ended, and what comes next."""
     job = outcome.job
     lines = [f"{job.name}: {outcome.reason}"]
-    if outcome.exit_code == 0 and job.kind == "train":
+    if outcome.exit_code == 0 and job.kind in TRAINING:
         stack = "" if workspace.outputs.stack == "dev" else f" --stack {workspace.outputs.stack}"
         lines.append(f"`python -m jobs download {job.run}{stack}` fetches what it leaves")
     elif outcome.exit_code and job.page:

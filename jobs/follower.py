@@ -13,7 +13,14 @@ from typing import Final
 from jobs import attempts, quota, stages
 from jobs.azure import Workspace, segment
 from jobs.console import Console
-from jobs.errors import JobsError, MissingError, RequestError, UnreachableError
+from jobs.errors import (
+    AccessError,
+    JobsError,
+    MissingError,
+    RequestError,
+    SignInError,
+    UnreachableError,
+)
 from jobs.history import ENDED, Details, Job
 from jobs.logfiles import Line, Logs, fetcher
 
@@ -76,7 +83,10 @@ class Follower:
         """What is known now; none if nothing could be learned."""
         try:
             found = self._ask()
-        except UnreachableError as error:
+        except (UnreachableError, AccessError, SignInError) as error:
+            if self._state is None and not isinstance(error, UnreachableError):
+                raise
+            # Who could ask before is on another network now, or has to renew the sign-in.
             now = time.monotonic()
             if self._lost_at is None:
                 self._lost_at = now
@@ -100,7 +110,7 @@ class Follower:
             found = attempts.job(self.workspace, name)
             if found is None:
                 raise
-            return Details(found.status if not found.ended else "Finalizing")
+            return Details(found.status)
 
     def _tell(self, status: str) -> None:
         before, self._state = self._state, status

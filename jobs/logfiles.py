@@ -19,6 +19,9 @@ from jobs.errors import MissingError, RequestError
 CHUNK: Final = 4 << 20
 """Bytes asked for at once."""
 
+TAIL: Final = 256
+"""Bytes before the offset that are read again: the figures in a log's lines make them its own."""
+
 LONGEST: Final = 1 << 16
 """Bytes of an unfinished line that are waited for; a longer one is given in parts."""
 
@@ -39,7 +42,10 @@ class Line:
 @dataclass
 class _File:
     offset: int = 0
+    tail: bytes = b""
+    """What stands before the offset, to notice when Azure has begun the job and its log anew."""
     rest: bytes = b""
+    """What has no end of a line yet."""
 
 
 @dataclass
@@ -81,12 +87,14 @@ class Logs:
 
     def _read(self, address: str, file: _File, rank: int) -> Iterator[Line]:
         while True:
-            found = self.fetch(address, file.offset)
-            if found is None:
-                file.offset, file.rest = 0, b""
+            found = self.fetch(address, file.offset - len(file.tail))
+            if found is None or not found.startswith(file.tail):
+                file.offset, file.tail, file.rest = 0, b"", b""
                 found = self.fetch(address, 0) or b""
-            file.offset += len(found)
-            *whole, file.rest = (file.rest + found).split(b"\n")
+            new = found[len(file.tail) :]
+            file.offset += len(new)
+            file.tail = (file.tail + new)[-TAIL:]
+            *whole, file.rest = (file.rest + new).split(b"\n")
             for line in whole:
                 yield Line(rank, _text(line))
             if len(file.rest) > LONGEST:

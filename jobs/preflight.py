@@ -13,6 +13,7 @@ from jobs.environment import build_context
 from jobs.errors import JobsError, MissingError, RequestError
 from jobs.follower import quota_problems
 from jobs.planned import RunOptions
+from jobs.results import read
 from jobs.spec import JobSpec
 from trainer.config import TrainConfig
 from trainer.errors import ConfigError
@@ -68,6 +69,7 @@ def look(
     if not there.good:
         return
     yield _point("run history", lambda: _run_history(workspace))
+    yield _point("storage", lambda: _storage(workspace))
     config: TrainConfig | None = None
     spec: JobSpec | None = None
     if options.preset is not None or options.kind != "train":
@@ -132,6 +134,13 @@ def _run_history(workspace: Workspace) -> str:
     with suppress(MissingError):
         workspace.history("GET", "runs/preflight-looks-for-this/details")
     return "states and logs can be read from here"
+
+
+def _storage(workspace: Workspace) -> str:
+    store = workspace.outputs.datastores.results
+    # Whether it is there does not matter: the answer tells that it may be asked for.
+    read(workspace, store, "runs/preflight-looks-for-this")
+    return f"results can be read from {store.account}"
 
 
 def _cluster_points(workspace: Workspace, cluster: Cluster, wanted: int) -> Iterator[Point]:

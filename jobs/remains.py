@@ -68,8 +68,8 @@ def left(workspace: Workspace) -> Iterator[Left]:
     if any(str(one["id"]).lower() == workspace.id.lower() for one in workspace.arm_list(every)):
         yield Left(
             f"workspace {outputs.workspace}",
-            "is deleted, but keeps its name for 14 days; purge it in the portal, under Azure"
-            " Machine Learning, Manage deleted workspaces",
+            "is deleted, but keeps its name for 14 days; purge it in the portal, on the page of"
+            " Azure Machine Learning",
         )
     vault = deleted_vault(workspace)
     if vault is not None:

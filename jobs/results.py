@@ -16,7 +16,8 @@ from jobs.runkey import Attempt
 RESULT: Final = "result.json"
 """The trainer writes it when a run has trained to its end, and not before."""
 
-_TRAINING: Final = ("train", "smoke", "benchmark")
+TRAINING: Final = ("train", "smoke", "benchmark")
+"""Kinds of job that leave a run with a result."""
 ARTIFACTS: Final = "workspaceartifactstore"
 """Datastore of every workspace: what jobs write below outputs/ and logs/, and their logs."""
 
@@ -35,7 +36,7 @@ def trained(workspace: Workspace, job: Job, details: Details) -> bool | None:
     Raises:
         RequestError: storage cannot be looked at from here.
     """
-    if job.kind not in _TRAINING or job.attempt is None:
+    if job.kind not in TRAINING or job.attempt is None:
         return None
     store = workspace.outputs.datastores.results
     blob = container(store, workspace.credential).get_blob_client(f"{run_folder(job.run)}/{RESULT}")
@@ -102,4 +103,5 @@ def artifact_store(workspace: Workspace) -> Datastore:
 
 
 def _since(written: datetime, start: datetime | None) -> bool:
-    return start is None or written >= start
+    # Storage tells whole seconds.
+    return start is None or written >= start.replace(microsecond=0)

@@ -39,6 +39,9 @@ _KEPT: Final = (
 _OF_AZURE: Final = ("Studio", "Tracking")
 """Services that Azure adds to each job by itself."""
 
+_SERVICE: Final = ("jobServiceType", "nodes", "port", "properties")
+"""Of a service, what says how to run it."""
+
 _DEFAULT_OUTPUT: Final = "default"
 """The output that Azure adds to each job: its artifacts."""
 
@@ -205,7 +208,7 @@ def writable(job: Job) -> dict[str, Any]:
     """What a job was submitted with, without what Azure added. Pure."""
     body = job.body
     services = {
-        name: service
+        name: {key: service[key] for key in _SERVICE if service.get(key) is not None}
         for name, service in (body.get("services") or {}).items()
         if service.get("jobServiceType") not in _OF_AZURE and name not in _OF_AZURE
     }

@@ -86,6 +86,12 @@ class Azurite:
                 self._start()
             return key
 
+    def ensure(self, account: str) -> None:
+        """Be up for an account, unless the server was taken down or has no such account."""
+        with self._lock:
+            if account in self._keys:
+                self.key(account)
+
     def kill(self) -> None:
         """Take the server down, and keep it down until `start`.
 

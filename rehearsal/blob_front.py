@@ -72,6 +72,7 @@ class BlobFront:
         return str(self._identity.caller(authorization)["appid"])
 
     def _pass(self, asked: Asked) -> Answer:
+        self._azurite.ensure(asked.path.split("/")[1])
         for last in (False, True):
             fresh = not hasattr(self._local, "connection")
             try:

@@ -10,7 +10,9 @@ from rehearsal.resources import Resources
 from rehearsal.runs import Runs
 from rehearsal.workspaces import ARTIFACTS
 
-_RUN = re.compile(r"/history/v1\.0(/subscriptions/.*?)/runs/([^/]+)(?:/(\w+)(?:/.*)?)?")
+_RUN = re.compile(
+    r"/history/v1\.0(/subscriptions/.*?)(?:/experiments/[^/]+)?/runs/([^/]+)(?:/(\w+)(?:/.*)?)?"
+)
 _RUN_DATA = re.compile(r"/history/v1\.0(/subscriptions/.*?)/rundata")
 
 
@@ -37,11 +39,30 @@ class History:
         if match is None:
             raise AzureError(404, "NotFound", f"Run history has nothing at {asked.path}")
         run = self._run(match[1], match[2])
+        if asked.method == "PATCH" and match[3] is None:
+            self._change(f"{match[1]}/jobs/{match[2]}", asked.json())
+            return Answer(body=self._run(match[1], match[2]))
         if match[3] == "serviceinstances":
             return Answer(body={"instances": {}})
         if match[3] not in {None, "details"}:
             raise AzureError(404, "NotFound", f"Run history has nothing at {asked.path}")
         return Answer(body=run)
+
+    def _change(self, job: str, given: dict[str, Any]) -> None:
+        """Change what the studio can change of a run, which is also the job's."""
+        with self._resources.store.lock:
+            document = self._resources.get(job) or {"properties": {}}
+            known = document["properties"]
+            changed: dict[str, Any] = {
+                name: {**(known.get(name) or {}), **given[name]}
+                for name in ("tags", "properties")
+                if given.get(name)
+            }
+            for name in ("displayName", "description"):
+                changed |= {name: given[name]} if given.get(name) is not None else {}
+            if given.get("hidden") is not None:
+                changed["isArchived"] = bool(given["hidden"])
+            self._resources.update(job, changed)
 
     def _run(self, workspace: str, name: str) -> dict[str, Any]:
         job = f"{workspace}/jobs/{name}"

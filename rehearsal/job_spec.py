@@ -77,7 +77,7 @@ def seconds(duration: str) -> float:
         ValueError: the text is none.
     """
     match = _DURATION.fullmatch(duration)
-    if match is None:
+    if match is None or not any(match.groups()):
         raise ValueError(f"{duration!r} is no duration")
     days, hours, minutes, rest = (float(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest

@@ -77,6 +77,8 @@ class Job(Kind):
                 "uri": f"azureml://datastores/{ARTIFACTS}/ExperimentRun/dcid.{path.name}",
             },
         }
+        for name in ("tags", "properties"):
+            properties[name] = properties.get(name) or {}
         properties.setdefault("experimentName", "Default")
         properties.setdefault("displayName", path.name)
         self._runs.create(path.id)

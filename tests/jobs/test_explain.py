@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from azure.core.exceptions import (
+    AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     ServiceRequestError,
@@ -120,3 +121,30 @@ def test_the_name_in_a_token_is_a_persons_before_a_programs():
 @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.%%%.c", token({})])
 def test_a_token_without_a_name_has_none(text):
     assert signed_in_as(text) is None
+
+
+def test_a_network_that_is_away_while_a_token_is_asked_for_is_no_question_of_the_sign_in():
+    error = ClientAuthenticationError(message="EnvironmentCredential: authentication failed")
+    error.__cause__ = ServiceRequestError("host='login.microsoftonline.com', port=443: timed out")
+    assert isinstance(told(error), UnreachableError)
+
+
+def test_what_the_sdk_refuses_is_told_without_its_general_advice():
+    error = AzureError("\n1) One or more fields are invalid\n\nDetails:\n\n(x) no such thing\n\nx")
+    assert str(told(error)) == "job night-r1: no such thing"
+
+
+TRIED = """DefaultAzureCredential failed to retrieve a token from the included credentials.
+Attempted credentials:
+\tEnvironmentCredential: %s
+\tManagedIdentityCredential: authentication unavailable, no response from the IMDS endpoint.
+\tAzureCliCredential: Azure CLI not found on path
+To mitigate this issue, please refer to the troubleshooting guidelines here at https://aka.ms."""
+
+
+def test_the_way_to_sign_in_that_was_tried_says_why_it_failed():
+    error = ClientAuthenticationError(message=TRIED % "AADSTS7000215: Invalid client secret")
+    assert isinstance(told(error), SignInError)
+    assert "not signed in to Azure: AADSTS7000215: Invalid client secret\n" in str(told(error))
+    away = "HTTPSConnection(host='login', port=443): Failed to establish a new connection"
+    assert isinstance(told(ClientAuthenticationError(message=TRIED % away)), UnreachableError)

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 
-from jobs import stages
+from jobs import stages, supervisor
 from jobs.cli import main
 from tests.jobs.live import ROOT
 from tests.jobs.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
 
 QUICK = ["--poll-seconds", "0.1"]
+ONCE = 'if [ ! -e "${{outputs.run}}/n" ] && touch "${{outputs.run}}/n"'
 AGAIN = ["--supervise", "--resubmit.backoff-seconds", "0.1"]
 
 
@@ -88,6 +89,24 @@ def test_what_we_cancel_stops_everyone_who_supervises_even_if_cancelled_runs_go_
     assert "cancelled, as you asked" in capsys.readouterr().out
 
 
+def test_what_we_cancel_in_the_pause_between_two_attempts_has_no_next_one(
+    live, capsys, monkeypatch
+):
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.2)
+    job = begin(live, "paused", "sleep 60", cluster=live.outputs.clusters.gpu)
+    cancel = [sys.executable, "-m", "jobs", "cancel", "paused"]
+    meanwhile(
+        running(live, job),
+        lambda: live.azure.admin.preempt(job=job),
+        lambda: wait_for(lambda: status(live, job) == "Failed"),
+        lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
+    )
+    pause = ["--supervise", "--resubmit.backoff-seconds", "60"]
+    assert main(["follow", "paused", *QUICK, *pause]) == 20
+    assert "attempt 2 of 5 comes next, in 60 s" in capsys.readouterr().out
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
 def test_a_time_out_is_told_with_the_option(live, capsys):
     begin(live, "late", "sleep 60", timeout="PT1S")
     assert main(["follow", "late", *QUICK, *AGAIN]) == 20
@@ -152,8 +171,38 @@ def test_without_supervision_a_pre_empted_run_is_told_and_not_submitted_again(li
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
 
 
+def test_a_job_that_azure_begins_anew_in_its_place_is_followed_through(live, capsys):
+    once = f"{ONCE}; then echo first; sleep 60; fi"
+    job = begin(live, "anew", f"{once}; echo second; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "anew")),
+        lambda: live.azure.admin.preempt(job=job, manner="restart"),
+    )
+    assert main(["follow", "anew", *QUICK]) == 0
+    text = capsys.readouterr().out
+    assert "second" in text
+    assert "anew-r1: trained to its end" in text
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_a_whole_cluster_that_is_taken_without_a_word_goes_on_only_if_asked(live, capsys):
+    gpu = live.outputs.clusters.gpu
+    once = f"{ONCE}; then sleep 60; fi"
+    job = begin(live, "mute", f"{once}; {TRAINED}", cluster=gpu)
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "mute")),
+        lambda: live.azure.admin.preempt(job=job, manner="cancel"),
+    )
+    assert main(["follow", "mute", *QUICK, *AGAIN]) == 20
+    assert "--resubmit.canceled True submits such a run again" in capsys.readouterr().out
+    assert main(["follow", "mute", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 0
+    assert "mute-r2: submitted" in capsys.readouterr().out
+
+
 def test_two_who_supervise_ask_for_the_same_job(live, capsys):
-    once = 'if [ ! -e "${{outputs.run}}/n" ]; then touch "${{outputs.run}}/n"; sleep 60; fi'
+    once = f"{ONCE}; then sleep 60; fi"
     job = begin(live, "both", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
     other = subprocess.Popen(
         [sys.executable, "-m", "jobs", "follow", "both", *QUICK, *AGAIN],
@@ -163,7 +212,7 @@ def test_two_who_supervise_ask_for_the_same_job(live, capsys):
     assert "both-r1" in first
     meanwhile(
         running(live, job),
-        lambda: wait_for(lambda: touched(live)),
+        lambda: wait_for(lambda: touched(live, "both")),
         lambda: live.azure.admin.preempt(job=job),
     )
     assert main(["follow", "both", *QUICK, *AGAIN]) == 0
@@ -176,12 +225,12 @@ def test_two_who_supervise_ask_for_the_same_job(live, capsys):
     assert live.azure.resources.get(job.replace("-r1", "-r3")) is None
 
 
-def touched(live):
+def touched(live, run):
     from jobs.azure import credential
     from jobs.blobs import container
 
     client = container(live.outputs.datastores.results, credential())
-    return client.get_blob_client("runs/both/n").exists()
+    return client.get_blob_client(f"runs/{run}/n").exists()
 
 
 def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatch):

@@ -59,6 +59,7 @@ def test_preflight_finds_everything_that_a_run_needs(capsys):
         "subscription",
         "workspace",
         "run history",
+        "storage",
         "cluster",
         "quota",
         "image",
@@ -224,3 +225,21 @@ def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, 
     assert "data: version" in capsys.readouterr().out
     assert main(["submit", *args, "--name", "pets", "--", "--model.classes", "1000"]) == 1
     assert "--model.classes: 1000, but the data set has 2 classes" in capsys.readouterr().err
+
+
+def test_storage_that_refuses_is_told_with_the_role(live, capsys):
+    live.azure.admin.fault("(GET|HEAD) .*preflight-looks-for-this", status=403,
+                           code="AuthorizationPermissionMismatch", times=None)  # fmt: skip
+    assert main(["preflight"]) == 1
+    text = capsys.readouterr().out
+    assert "STOP  storage:" in text
+    assert "Storage Blob Data Reader" in text
+
+
+def test_a_network_that_is_away_is_no_question_of_the_sign_in(capsys, monkeypatch):
+    monkeypatch.setenv("AZURE_AUTHORITY_HOST", "https://127.0.0.1:9")
+    monkeypatch.setattr(transport, "RETRIES", 0)
+    assert main(["status"]) == 22
+    text = capsys.readouterr().err
+    assert "no answer from" in text
+    assert "az login" not in text

@@ -97,9 +97,12 @@ def test_a_file_that_is_listed_but_not_written_is_waited_for(storage):
     assert logs.refused is None
 
 
-def test_a_file_that_was_begun_anew_is_read_from_its_start(storage):
+@pytest.mark.parametrize(
+    "before", [b"first\n", b"a long line of the first life\nhalf", b"x\n" * 999]
+)
+def test_a_file_that_was_begun_anew_is_read_from_its_start(storage, before):
     logs = Logs(storage)
-    storage.files[RANK_0] = b"a long line of the first life\nhalf"
+    storage.files[RANK_0] = before
     texts(logs)
     storage.files[RANK_0] = b"second life\n"
     assert texts(logs) == [(0, "second life")]
@@ -117,7 +120,7 @@ def test_a_file_of_many_chunks_is_read_whole(storage):
     lines = 3 * CHUNK // 1001
     storage.files[RANK_0] = (b"x" * 1000 + b"\n") * lines
     assert texts(logs) == [(0, "x" * 1000)] * lines
-    assert len(storage.asked) == 3
+    assert len(storage.asked) == 4
 
 
 def test_a_line_without_end_is_given_in_parts(storage):

@@ -258,3 +258,12 @@ def test_a_name_is_taken_once(client):
     assert client.job("once", "true", tags={"a": "b"}).status_code == 200
     client.wait("once")
     assert client.get(f"{WORKSPACE}/jobs/once").json()["properties"]["tags"] == {"a": "b"}
+
+
+def test_the_run_history_changes_tags_as_the_studio_does(client):
+    client.job("tagged", "true", tags={"run": "r"})
+    path = f"/history/v1.0{WORKSPACE}/experiments/Default/runs/tagged"
+    assert client.ask("PATCH", path, {"tags": {"canceled_by": "me"}}).ok
+    found = client.get(f"{WORKSPACE}/jobs/tagged").json()["properties"]
+    assert found["tags"] == {"run": "r", "canceled_by": "me"}
+    assert client.ask("PATCH", f"{path}-not", {"tags": {}}).status_code == 404

@@ -1,0 +1,68 @@
+"""Runs with their attempts, and what costs money now."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobs.history import read_job
+from jobs.listing import ago
+from jobs.stages import Nodes
+from jobs.status import cost_lines, grouped, shown
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def nodes(**changes):
+    return Nodes(**{"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority",
+                    "allocated": 0, "target": 0, "most": 4, **changes})  # fmt: skip
+
+
+def job(name, status="Completed", tagged=True):
+    tags = {"run": name.rsplit("-r", 1)[0]} if tagged else {}
+    return read_job({"name": name, "properties": {"status": status, "tags": tags}})
+
+
+def test_no_nodes_cost_nothing():
+    assert cost_lines([nodes()], NOW) == [
+        "no nodes are allocated, so no cluster costs anything now"
+    ]
+
+
+def test_allocated_nodes_are_told_with_what_they_do_and_since_when():
+    text = cost_lines([nodes(allocated=3, target=3, running=2, idle=1,
+                             since=NOW - timedelta(hours=5))], NOW)[1]  # fmt: skip
+    assert "gpu: 3 x Standard_ND40rs_v2 (LowPriority): 2 busy, 1 idle; as many for 5 h" in text
+
+
+def test_nodes_that_nobody_uses_are_named_as_such():
+    text = cost_lines([nodes(allocated=2, target=2, idle=2)], NOW)[1]
+    assert "2 idle; nothing runs there" in text
+
+
+def test_a_cluster_that_changes_says_to_what():
+    text = cost_lines([nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)], NOW)[1]
+    assert "1 being prepared; Azure is changing that to 4" in text
+
+
+def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():
+    found = grouped([job("b-r2"), job("alien", tagged=False), job("a-r1"), job("b-r1", "Failed")])
+    assert [(run.key, [one.name for one in run.jobs]) for run in found] == [
+        ("b", ["b-r1", "b-r2"]),
+        ("a", ["a-r1"]),
+    ]
+    assert found[0].last.status == "Completed"
+
+
+def test_runs_that_have_not_ended_are_shown_however_old():
+    runs = grouped([job("c-r1"), job("b-r1"), job("a-r1", "Running")])
+    assert [run.key for run in shown(runs, 1)] == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (119, "119 s"), (120, "2 min"), (3600, "60 min"), (7200, "2 h"),
+     (2 * 86_400, "2 d"), (-5, "0 s")],
+)  # fmt: skip
+def test_times_are_told_by_their_largest_unit(seconds, text):
+    assert ago(NOW - timedelta(seconds=seconds), NOW) == text
+    assert ago(None, NOW) == ""

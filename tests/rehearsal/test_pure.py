@@ -1,0 +1,117 @@
+"""Paths, durations, references and sizes, without any server."""
+
+from pathlib import Path
+
+import pytest
+
+from rehearsal import job_spec, paths, usages
+from rehearsal.errors import AzureError
+from rehearsal.nodes import Nodes, Scale
+from rehearsal.resources import merged
+
+GROUP = "/subscriptions/s/resourceGroups/g"
+NET = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/n"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "parent", "tail"),
+    [
+        (GROUP, "Microsoft.Resources/resourceGroups", "/subscriptions/s", ""),
+        (f"{GROUP}/resources", "Microsoft.Resources/resourceGroups", "/subscriptions/s",
+         "resources"),
+        (NET, "Microsoft.Network/virtualNetworks", GROUP, ""),
+        (f"{NET}/subnets/a", "Microsoft.Network/virtualNetworks/subnets", NET, ""),
+        (f"{NET}/subnets", "Microsoft.Network/virtualNetworks", GROUP, "subnets"),
+        (f"{NET}/providers/Microsoft.Authorization/locks/l", "Microsoft.Authorization/locks", NET,
+         ""),
+        (f"{GROUP}/providers/Microsoft.Network/virtualNetworks", "Microsoft.Network", GROUP,
+         "virtualNetworks"),
+        ("/subscriptions/s", "Microsoft.Resources/subscriptions", "/subscriptions/s", ""),
+    ],
+)  # fmt: skip
+def test_a_path_is_a_resource_a_collection_or_an_action(path, kind, parent, tail):
+    found = paths.parse(path + "/")
+    assert (found.kind, found.parent, found.tail) == (kind, parent, tail)
+
+
+def test_a_path_outside_of_subscriptions_is_none_of_resource_managers():
+    with pytest.raises(AzureError, match="No resource"):
+        paths.parse("/tenants/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("PT6H", 21600), ("P7D", 604800), ("PT1H2M3.5S", 3723.5), ("PT0S", 0)]
+)
+def test_durations_are_those_of_iso_8601(text, seconds):
+    assert job_spec.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["6h", "PT5", "-PT5S", "PT", ""])
+def test_other_durations_are_refused(text):
+    with pytest.raises(ValueError, match="no duration"):
+        job_spec.seconds(text)
+
+
+def test_references_become_paths_and_nothing_is_quoted():
+    command = "run ${{inputs.data}} ${{ inputs.epochs }} '${{outputs.run}}' ${{inputs.other}} $HOME"
+    inputs = {"data": Path("/in put"), "epochs": "90"}
+    found = job_spec.command_line(command, inputs, {"run": Path("/out")})
+    assert found == "run /in put 90 '/out' ${{inputs.other}} $HOME"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("python -m x", "python"), ("/bin/sh -c 'a", "sh"), ("", "bash")]
+)
+def test_a_failed_process_is_named_by_its_first_word(command, name):
+    assert job_spec.program(command) == name
+
+
+def test_sizes_tell_their_cores_and_family():
+    assert usages.cores("Standard_ND40rs_v2") == 40
+    assert usages.family("Standard_D16ads_v5") == "standardDSv5Family"
+
+
+def test_a_change_merges_and_null_removes():
+    before = {"a": {"b": 1, "c": 2}, "d": 3}
+    assert merged(before, {"a": {"b": None, "e": 4}, "d": 5}) == {"a": {"c": 2, "e": 4}, "d": 5}
+    assert before == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+def states(nodes):
+    return sorted(node["nodeState"] for node in nodes.show("c"))
+
+
+def test_nodes_come_when_they_are_wanted_and_leave_when_they_are_idle():
+    nodes, scale = Nodes(), Scale(least=0, most=3, idle_seconds=0, allocation_seconds=0)
+    nodes.adjust("c", scale, wanted=2)
+    assert states(nodes) == ["preparing", "preparing"]
+    assert not nodes.take("c", "/jobs/one", 2)
+    nodes.adjust("c", scale, wanted=2)
+    assert nodes.take("c", "/jobs/one", 2)
+    nodes.adjust("c", scale, wanted=5)
+    assert states(nodes) == ["preparing", "running", "running"]
+    nodes.adjust("c", scale, wanted=0)
+    nodes.release("c", "/jobs/one")
+    nodes.adjust("c", scale, wanted=0)
+    assert states(nodes) == ["leaving"] * 3
+
+
+def test_a_cluster_keeps_its_least_nodes_and_gets_no_more_than_there_are():
+    nodes, scale = Nodes(), Scale(least=1, most=3, idle_seconds=0, allocation_seconds=0)
+    nodes.limit("c", 2)
+    nodes.adjust("c", scale, wanted=3)
+    nodes.adjust("c", scale, wanted=3)
+    assert states(nodes) == ["idle", "idle"]
+    nodes.adjust("c", scale, wanted=0)
+    assert states(nodes) == ["idle", "leaving"]
+
+
+def test_nodes_that_were_taken_are_shown_as_such_and_are_no_ones():
+    nodes, scale = Nodes(), Scale(least=0, most=2, idle_seconds=60, allocation_seconds=0)
+    nodes.adjust("c", scale, wanted=1)
+    nodes.adjust("c", scale, wanted=1)
+    assert nodes.take("c", "/jobs/one", 1)
+    assert nodes.lose("c", "/jobs/one")
+    nodes.release("c", "/jobs/one")
+    assert states(nodes) == ["preempted"]
+    assert not nodes.take("c", "/jobs/two", 1)
