@@ -96,9 +96,10 @@ class Sender:
                     self._progress.kept(size)
                     return Sent(hashes, new=False)
             if not self._overwrite:
+                found = "with other content" if there.md5 else "without a hash to compare with"
                 raise OccupiedError(
-                    f"{wanted.file.name}: is in {self._folder} already, with other content;"
-                    " --overwrite True replaces it"
+                    f"{wanted.file.name}: is in {self._folder} already, {found}; --overwrite True"
+                    " replaces it"
                 )
         if self._closed:
             raise OccupiedError(f"{wanted.file.name}: is not in {self._folder}, which is complete")

@@ -82,3 +82,10 @@ def test_without_the_role_it_says_which_one(live, repository):
     )
     with pytest.raises(AccessError, match=r"Storage Blob Data Contributor.*people\.scientists"):
         images.ensure("gpu", connect(live.outputs), repository)
+
+
+@pytest.mark.parametrize("image", ["gpu", "cpu"])
+def test_the_projects_own_images_can_be_registered(live, image):
+    reference = images.ensure(image, connect(live.outputs))
+    assert reference.startswith(f"trainer-{image}:")
+    assert {"Dockerfile", "requirements.txt"} <= set(uploaded(live, reference))

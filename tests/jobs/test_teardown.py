@@ -29,7 +29,7 @@ YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
 PULUMI = """\
     #!{python}
     # Stands for Pulumi: remembers what it was asked, and deletes what its state names.
-    import json, os, pathlib, ssl, sys, urllib.parse, urllib.request
+    import json, os, pathlib, ssl, sys, time, urllib.parse, urllib.request
 
     here = pathlib.Path("state")
     with (here / "asked").open("a") as file:
@@ -41,6 +41,9 @@ PULUMI = """\
     if (here / "fails").exists():
         print("error: refused", file=sys.stderr)
         sys.exit(255)
+    if (here / "slow").exists():
+        (here / "begun").touch()
+        time.sleep(1)
     print("destroying")
     trusted = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
     base, tenant = os.environ["AZURE_AUTHORITY_HOST"], os.environ["AZURE_TENANT_ID"]
@@ -291,6 +294,29 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert "interrupted; done: deleted 3 clusters" in said
     assert "give the same command again" in said
+
+
+def test_ctrl_c_lets_pulumi_end_what_it_has_begun(stack, capsys):
+    (stack.state / "slow").touch()
+
+    def interrupt():
+        while not (stack.state / "begun").exists():
+            threading.Event().wait(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    was = signal.signal(signal.SIGINT, signal.default_int_handler)
+    other = threading.Thread(target=interrupt)
+    other.start()
+    try:
+        assert stack.tear_down() == teardown.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, was)
+        other.join()
+    state = json.loads((stack.state / "state.json").read_text())
+    assert state["deployment"]["resources"] == []
+    capsys.readouterr()
+    assert stack.tear_down(outputs=None, stack="dev") == 0
+    assert [text.split()[0] for text in answer(capsys)["done"]] == ["purged"]
 
 
 def test_a_missing_pulumi_is_told(stack, monkeypatch):

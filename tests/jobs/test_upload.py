@@ -7,11 +7,12 @@ import threading
 from dataclasses import replace
 
 import pytest
+from azure.storage.blob import ContentSettings
 
 from jobs import send, upload, uploading
 from jobs.azure import connect
 from jobs.blobs import container, listed
-from jobs.errors import AccessError, ConflictError, UnreachableError
+from jobs.errors import AccessError, ConflictError, MissingError, UnreachableError
 from jobs.local_files import LocalError
 from jobs.upload import UploadOptions
 from tests.jobs.folders import content, write_files, write_shards
@@ -208,6 +209,43 @@ def test_raw_files_with_other_content_need_to_be_asked_for(live, tmp_path, capsy
     assert answer(capsys)["new_files"] == 1
     send_folder(live, folder, "raw/changed", register=False)
     assert answer(capsys)["new_files"] == 0
+
+
+def test_a_file_that_another_program_put_there_without_a_hash_is_not_trusted(live, tmp_path):
+    folder = write_files(tmp_path / "one", 1, 10)
+    client = container(live.outputs.datastores.raw, connect(live.outputs).credential)
+    blob = client.upload_blob("foreign/file-00000.bin", bytes(10))
+    blob.set_http_headers(ContentSettings())
+    with pytest.raises(LocalError, match="already, without a hash to compare with"):
+        send_folder(live, folder, "raw/foreign")
+    send_folder(live, folder, "raw/foreign", overwrite=True)
+    assert client.download_blob("foreign/file-00000.bin").readall() == content(0, 10)
+
+
+def test_a_workspace_that_is_not_there_is_told_before_anything_is_sent(live, tmp_path):
+    outputs = replace(live.outputs, workspace="elsewhere")
+    folder = str(write_shards(tmp_path / "set"))
+    with pytest.raises(MissingError, match="workspace elsewhere"):
+        upload.run(UploadOptions(folder=folder, to="prepared/nowhere"), outputs, as_json=True)
+    assert there(live, "prepared/nowhere") == {}
+
+
+def test_two_who_send_the_same_at_once_do_not_disturb_each_other(live, tmp_path, monkeypatch):
+    monkeypatch.setattr(send, "BLOCK", 1 << 20)
+    folder = write_files(tmp_path / "set", 40, 1_000)
+    (folder / "archive.tar").write_bytes(os.urandom(8 << 20))
+    ended = []
+
+    def sending():
+        ended.append(send_folder(live, folder, "raw/both", threads=4))
+
+    others = [threading.Thread(target=sending) for _ in range(2)]
+    for one in others:
+        one.start()
+    for one in others:
+        one.join()
+    assert ended == [0, 0]
+    assert len(there(live, "raw/both")) == 41
 
 
 def test_a_registered_raw_folder_is_never_changed(live, tmp_path):
