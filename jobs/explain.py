@@ -37,7 +37,8 @@ the first and AuthorizationPermissionMismatch for the second."""
 
 _WAY: Final = re.compile(r"^\s+\w+Credential: (.+)$", re.MULTILINE)
 _NOT_TRIED: Final = re.compile(
-    r"unavailable|could not be found|not installed|not found on path|please run|isn't|is not set|incomplete",
+    r"unavailable|could not be found|not installed|not found on path|please run|isn't|is not set"
+    r"|incomplete",
     re.IGNORECASE,
 )
 _NO_ANSWER: Final = re.compile(

@@ -120,17 +120,21 @@ def submit(workspace: Workspace, spec: JobSpec, repository: Path) -> Job:
             f" {spec.run}` follows it, another --name begins another run"
         )
     with staged(repository) as code, workspace.errors(f"job {spec.name}"):
+        _hand_to_sdk(workspace, spec, code)
+    return _present(workspace, spec.name)
+
+
+def _hand_to_sdk(workspace: Workspace, spec: JobSpec, code: Path) -> None:
+    # It writes notes on its own classes to stderr, and the colours of a bar that it does not show.
+    with redirect_stderr(io.StringIO()):
         # Imported here, as the SDK takes seconds.
         from azure.ai.ml import load_job  # noqa: PLC0415
 
         from jobs.command_job import to_yaml  # noqa: PLC0415
 
-        # The SDK submits what it has loaded, and refuses the CommandJob that it was made from.
+        # What it has loaded it submits; it refuses the CommandJob that this was made from.
         job = load_job(io.StringIO(to_yaml(spec, code)))
-        # It writes the colours of a bar to stderr, although it was told to show none.
-        with redirect_stderr(io.StringIO()):
-            workspace.client.jobs.create_or_update(job)
-    return _present(workspace, spec.name)
+        workspace.client.jobs.create_or_update(job)
 
 
 def submit_again(workspace: Workspace, job: Job) -> tuple[Job, bool]:
