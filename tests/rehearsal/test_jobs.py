@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.rehearsal.conftest import WORKSPACE
+from tests.rehearsal.conftest import WORKSPACE, compute
 
 RESULTS = "azureml://datastores/results/paths"
 CLUSTER = f"{WORKSPACE}/computes/cluster"
@@ -166,6 +166,20 @@ def test_a_full_cluster_queues_and_an_empty_one_scales_from_zero_and_back(client
             break
         time.sleep(0.1)
     assert shown["currentNodeCount"] == 0
+
+
+def test_a_cluster_that_goes_takes_its_jobs_with_it(client, azure):
+    other = f"{WORKSPACE}/computes/other"
+    client.put(other, compute(most=1))
+    client.job("on-other", "sleep 600", computeId=other)
+    client.wait("on-other", "Running")
+    client.job("for-other", "true", computeId=other)
+    client.wait("for-other", "Queued")
+    refused = client.ask("DELETE", other, underlyingResourceAction="Delete")
+    assert refused.status_code == 409
+    azure.store.delete("resources", other)
+    assert client.wait("on-other")["status"] == "Canceled"
+    assert client.wait("for-other")["status"] == "Failed"
 
 
 def test_preemption_loses_the_disk_and_fails_in_azures_words(client, azure, results):
