@@ -1,0 +1,39 @@
+"""From a folder of raw images on a person's disk to a registered data set, by a job."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from jobs.cli import main
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder for each of two classes."""
+    generator = np.random.default_rng(0)
+    for number in range(20):
+        folder = tmp_path / "photos" / ("cat", "dog")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = generator.integers(0, 256, (12, 16, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.jpg")
+    return tmp_path / "photos"
+
+
+def test_raw_images_become_a_registered_data_set_that_a_training_can_read(
+    live, monkeypatch, capsys, photos
+):
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    assert main(["upload", str(photos), "--to", "raw/pets"]) == 0
+    prepare = ["prepare", "folder", "--raw", "pets", "--prepared", "pets", "--poll-seconds", "0.2"]
+    assert main([*prepare, "--", "--held-out", "0.2"]) == 0
+    said = capsys.readouterr().out
+    reference = said.rpartition("--data.asset ")[2].split()[0]
+    name, version = reference.split(":")
+    registered = live.azure.resources.get(f"{live.workspace}/data/{name}/versions/{version}")
+    store = live.outputs.datastores.prepared.name
+    uri = registered["properties"]["dataUri"]
+    assert uri.rstrip("/").endswith(f"/datastores/{store}/paths/pets")
+    dry = ["submit", "--preset", "images", "--data.asset", reference, "--dry-run"]
+    assert main([*dry, "--", "--batch-size", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "16 images to train on, 2 classes" in said
