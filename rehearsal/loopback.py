@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rehearsal import assets, certificate, computes, jobs, storage, vaults, workspaces
+from rehearsal import addresses, assets, certificate, computes, jobs, storage, vaults, workspaces
 from rehearsal.admin import Admin
 from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
@@ -110,6 +110,7 @@ class Loopback:
             storage.kinds(self.resources, self.blobs),
             workspaces.kinds(self.resources, self.blobs, self.url),
             assets.kinds(self.resources, self.blobs),
+            addresses.KINDS,
             {computes.COMPUTE: computes.Compute(self.engine.nodes)},
             {jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)},
         ):
