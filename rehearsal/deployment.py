@@ -25,35 +25,41 @@ _OWN: Final = ("PULUMI_", "ARM_", "AZURE_")
 
 
 class Deployment:
-    """Stacks of this repository on loopback, as a context manager.
+    """A stack of this repository on loopback, as a context manager.
 
-    Nobody's login, stacks or plugins are touched, and no file of the repository.
+    Nobody's login, stacks or plugins are touched, and no file of the repository: the stack's
+    settings are a copy.
 
     Args:
-        azure: where the stacks are deployed.
-        folder: for state and Pulumi's home.
+        azure: where the stack is deployed.
+        folder: for state, settings and Pulumi's home; with one of before, it is the stack of then.
+        stack: name; `Pulumi.<stack>.yaml` configures it.
         subscription: id of the one to deploy to.
 
     Raises:
-        RehearsalError: there is no engine.
+        RehearsalError: there is no engine, or it does not make the stack.
     """
 
-    def __init__(self, azure: Loopback, folder: Path, subscription: str = SUBSCRIPTION) -> None:
+    def __init__(
+        self,
+        azure: Loopback,
+        folder: Path,
+        stack: str = "dev",
+        subscription: str = SUBSCRIPTION,
+    ) -> None:
+        self.stack = stack
         self._azure, self._folder = azure, folder.absolute()
         self._program = program()
-        (self._folder / "state").mkdir(parents=True, exist_ok=True)
-        self._passphrase = self._folder / "passphrase"
-        if not self._passphrase.exists():
-            self._passphrase.touch(mode=0o600)
-            self._passphrase.write_text(secrets.token_urlsafe(24), encoding="utf-8")
         self._path = [str(self._program.parent)]
         if shutil.which(language_host.NAME) is None:
             self._path.insert(0, str(language_host.write(self._folder / "bin").parent))
-        with contextlib.ExitStack() as stack:
-            self._provider = stack.enter_context(
+        with contextlib.ExitStack() as opened:
+            self._provider = opened.enter_context(
                 Provider(azure.environment, azure.url, subscription)
             )
-            self._stack = stack.pop_all()
+            if not self._settings.exists():
+                self._make()
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -67,50 +73,48 @@ class Deployment:
         self.close()
 
     def close(self) -> None:
-        """End the provider; safe to repeat. State stays in the folder."""
-        self._stack.close()
+        """End the provider; safe to repeat. The stack stays in the folder."""
+        self._opened.close()
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables with which every `pulumi` and `jobs` command works on these stacks."""
+        """Variables with which every `pulumi` and `jobs` command works on this stack."""
         return {
             **self._azure.environment,
             **self._provider.environment,
             "PATH": os.pathsep.join([*self._path, os.environ.get("PATH", os.defpath)]),
             "PULUMI_BACKEND_URL": f"file://{self._folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
-            # Or the salt of these secrets would be written into the stack's file.
-            "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
             "PULUMI_HOME": str(self._folder / "home"),
+            # As `--config-file` of every command that has it.
+            "PULUMI_OPTION_CONFIG_FILE": str(self._settings),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
 
-    def init(self, stack: str) -> None:
-        """Make a stack.
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of Pulumi on the stack, without anybody to ask."""
+        return self._run([*arguments, "--stack", self.stack], ROOT)
 
-        Raises:
-            RehearsalError: Pulumi does not.
-        """
-        # In a folder of its own, as Pulumi writes the salt of secrets beside Pulumi.yaml.
-        project = self._folder / "project"
-        project.mkdir(exist_ok=True)
-        shutil.copy(ROOT / "Pulumi.yaml", project)
-        self._checked(["stack", "init", stack], project)
+    @property
+    def _passphrase(self) -> Path:
+        return self._folder / "passphrase"
 
-    def run(self, *arguments: str, stack: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of Pulumi in the repository, without anybody to ask.
+    @property
+    def _settings(self) -> Path:
+        """Beside a copy of Pulumi.yaml: Pulumi adds the salt of the stack's secrets to it."""
+        return self._folder / "project" / f"Pulumi.{self.stack}.yaml"
 
-        Args:
-            arguments: of the command.
-            stack: that it is about.
-        """
-        return self._run([*arguments, "--stack", stack], ROOT)
-
-    def _checked(self, arguments: list[str], folder: Path) -> None:
-        ended = self._run(arguments, folder)
+    def _make(self) -> None:
+        for name in ("state", "project"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._passphrase.touch(mode=0o600)
+        self._passphrase.write_text(secrets.token_urlsafe(24), encoding="utf-8")
+        for name in ("Pulumi.yaml", self._settings.name):
+            shutil.copy(ROOT / name, self._settings.parent)
+        ended = self._run(["stack", "init", self.stack], self._settings.parent)
         if ended.returncode != 0:
-            words = f"{ended.stdout}{ended.stderr}".strip()
-            raise RehearsalError(f"pulumi {' '.join(arguments)}: {words}")
+            self._settings.unlink()
+            raise RehearsalError(f"pulumi stack init: {ended.stdout}{ended.stderr}".strip())
 
     def _run(self, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

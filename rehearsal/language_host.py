@@ -53,10 +53,9 @@ def write(folder: Path) -> Path:
     root = Path(__file__).resolve().parents[1]
     file = folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{root}" exec "{sys.executable}" -P -m rehearsal.language_host "$@"\n',
-        encoding="utf-8",
-    )
+    # -P: the engine starts it in the program's folder, whose modules are not to be found.
+    command = f'PYTHONPATH="{root}" exec "{sys.executable}" -P -m rehearsal.language_host "$@"'
+    file.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
     file.chmod(0o755)
     return file
 
