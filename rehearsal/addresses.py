@@ -1,16 +1,10 @@
-"""Resources that Azure gives an address, a key or an interface when they are made."""
-
-import uuid
+"""Resources to which Azure gives an address or an id when they are made."""
 
 from typing_extensions import override
 
 from rehearsal.kind import Kind, new_id
 from rehearsal.paths import ArmPath
 from rehearsal.store import Document
-
-REGISTRY = "Microsoft.ContainerRegistry/registries"
-LOGS = "Microsoft.OperationalInsights/workspaces"
-ENDPOINT = "Microsoft.Network/privateEndpoints"
 
 
 class Registry(Kind):
@@ -30,23 +24,7 @@ class Logs(Kind):
         document["properties"]["customerId"] = known.get("customerId") or new_id()
 
 
-class Endpoint(Kind):
-    """A private endpoint."""
-
-    @override
-    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
-        properties = document["properties"]
-        given = properties.get("customNetworkInterfaceName")
-        name = given or f"{path.name}.nic.{uuid.uuid5(uuid.NAMESPACE_URL, path.id.lower())}"
-        group = path.parent
-        identifier = f"{group}/providers/Microsoft.Network/networkInterfaces/{name}"
-        properties["networkInterfaces"] = [{"id": identifier}]
-        for connection in properties.get("privateLinkServiceConnections") or []:
-            connection.setdefault("properties", {})["privateLinkServiceConnectionState"] = {
-                "status": "Approved",
-                "description": "Auto-Approved",
-                "actionsRequired": "None",
-            }
-
-
-KINDS: dict[str, Kind] = {REGISTRY: Registry(), LOGS: Logs(), ENDPOINT: Endpoint()}
+KINDS: dict[str, Kind] = {
+    "Microsoft.ContainerRegistry/registries": Registry(),
+    "Microsoft.OperationalInsights/workspaces": Logs(),
+}

@@ -95,6 +95,30 @@ class Deployment:
         """Run a command of Pulumi on the stack, without anybody to ask."""
         return self._run([*arguments, "--stack", self.stack], ROOT)
 
+    def configure(self, path: str, value: str) -> None:
+        """Change a setting of the stack.
+
+        Args:
+            path: such as `vault.deleted_days` or `allowed_addresses[0]`.
+            value: as a command line gives it.
+
+        Raises:
+            RehearsalError: Pulumi does not.
+        """
+        self._checked(["config", "set", "--path", path, value, "--stack", self.stack], ROOT)
+
+    def reset(self) -> None:
+        """Have the settings of the repository's file again."""
+        salt = self._salt()
+        shutil.copy(ROOT / self._settings.name, self._settings)
+        with self._settings.open("a", encoding="utf-8") as file:
+            file.write(f"{salt}\n")
+
+    def _salt(self) -> str:
+        """The line that Pulumi has added to the settings."""
+        lines = self._settings.read_text(encoding="utf-8").splitlines()
+        return next(line for line in lines if line.startswith("encryptionsalt:"))
+
     @property
     def _passphrase(self) -> Path:
         return self._folder / "passphrase"
@@ -111,10 +135,17 @@ class Deployment:
         self._passphrase.write_text(secrets.token_urlsafe(24), encoding="utf-8")
         for name in ("Pulumi.yaml", self._settings.name):
             shutil.copy(ROOT / name, self._settings.parent)
-        ended = self._run(["stack", "init", self.stack], self._settings.parent)
-        if ended.returncode != 0:
+        try:
+            self._checked(["stack", "init", self.stack], self._settings.parent)
+        except RehearsalError:
             self._settings.unlink()
-            raise RehearsalError(f"pulumi stack init: {ended.stdout}{ended.stderr}".strip())
+            raise
+
+    def _checked(self, arguments: list[str], folder: Path) -> None:
+        ended = self._run(arguments, folder)
+        if ended.returncode != 0:
+            words = f"{ended.stdout}{ended.stderr}".strip()
+            raise RehearsalError(f"pulumi {' '.join(arguments)}: {words}")
 
     def _run(self, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

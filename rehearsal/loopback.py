@@ -10,7 +10,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rehearsal import addresses, assets, certificate, computes, jobs, storage, vaults, workspaces
+from rehearsal import (
+    addresses,
+    assets,
+    certificate,
+    computes,
+    jobs,
+    networks,
+    storage,
+    vaults,
+    workspaces,
+)
 from rehearsal.admin import Admin
 from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
@@ -111,6 +121,7 @@ class Loopback:
             workspaces.kinds(self.resources, self.blobs, self.url),
             assets.kinds(self.resources, self.blobs),
             addresses.KINDS,
+            networks.kinds(self.resources),
             {computes.COMPUTE: computes.Compute(self.engine.nodes)},
             {jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)},
         ):

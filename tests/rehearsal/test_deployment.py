@@ -2,15 +2,11 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 from infra import render
-from infra.mocks import Azure
 from infra.outputs import from_dict
 from rehearsal.deployment import BUILT, ROOT, SUBSCRIPTION, Deployment, program
 from rehearsal.errors import RehearsalError
@@ -49,6 +45,13 @@ def deployed(deployment):
     return deployment
 
 
+@pytest.fixture
+def changed(deployed):
+    """The stack, to be configured; it is as before afterwards."""
+    yield deployed
+    deployed.reset()
+
+
 def ran(deployment, *arguments):
     ended = deployment.run(*arguments)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -61,7 +64,8 @@ def _digest(path):
 
 def state(deployment):
     document = json.loads(ran(deployment, "stack", "export"))
-    return [one for one in document["deployment"]["resources"] if "::azure-native:" in one["urn"]]
+    resources = document["deployment"].get("resources", [])
+    return [one for one in resources if one["type"].startswith("azure-native:")]
 
 
 def test_a_second_update_changes_nothing(deployed):
@@ -116,20 +120,22 @@ def test_only_what_somebody_edited_drifts(azure, deployed):
     )
 
 
-def test_what_azure_would_silently_keep_is_refused_in_a_preview(deployed):
+def test_what_azure_would_silently_keep_is_refused_in_a_preview(changed):
     """The program's own hooks run in the engine."""
-    changed = deployed.run("preview", "--config", "ml-azure-horovod:profile=allowlisted",
-        "--config", 'ml-azure-horovod:allowed_addresses=["203.0.113.7"]')  # fmt: skip
-    assert changed.returncode == 0, changed.stdout + changed.stderr
-    print(changed.stdout)
+    changed.configure("registry.zone_redundant", "true")
+    ended = changed.run("preview")
+    assert ended.returncode != 0
+    assert "registry: zoneRedundancy cannot change from 'Disabled' to 'Enabled'" in ended.stderr
 
 
-def test_another_size_of_nodes_replaces_the_cluster(deployed):
-    clusters = {"gpu": {"max_nodes": 2, "name": "gpu"}, "preparation": {"max_nodes": 3}}
-    wanted = f"ml-azure-horovod:clusters={json.dumps(clusters)}"
-    ended = deployed.run("preview", "--diff", "--config", wanted)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    print(ended.stdout)
+def test_another_size_of_nodes_replaces_the_cluster_and_more_nodes_do_not(changed):
+    changed.configure("clusters.gpu.max_nodes", "1")
+    changed.configure("clusters.preparation.size", "Standard_D16ads_v5")
+    said = ran(changed, "preview", "--diff")
+    assert "1 to update" in said
+    assert "1 to replace" in said
+    assert "~ maxNodeCount: 2 => 1" in said
+    assert '~ vmSize: "Standard_D8ads_v5" => "Standard_D16ads_v5"' in said
 
 
 def test_destroying_leaves_nothing_but_what_azure_keeps(azure, deployed):
