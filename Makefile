@@ -25,6 +25,9 @@ TRAINER_PYTHON := .venv-trainer/bin/python
 XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
 AZURITE := .tools/azurite/.ready
+PULUMI := .tools/pulumi/.ready
+# Who has Pulumi needs no other one.
+ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
@@ -39,7 +42,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +98,9 @@ status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
 
 teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
+
+engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
+	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"
 
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
@@ -175,6 +181,16 @@ $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
 	@echo "Installing Azurite into .tools/azurite (half a minute)"
 	@mkdir -p $(@D) && cp rehearsal/azurite/package.json rehearsal/azurite/package-lock.json rehearsal/azurite/.npmrc $(@D)
 	@npm ci --prefix $(@D) --silent --no-progress --ignore-scripts
+	@touch $@
+
+# The version is in the program only if the linker is told it, and Pulumi's SDK asks for it.
+$(PULUMI): rehearsal/pulumi/go.mod rehearsal/pulumi/go.sum
+	@command -v go >/dev/null || { echo "error: neither pulumi nor go is installed; rehearsals need Pulumi (https://www.pulumi.com/docs/install), or Go 1.26 or newer to build it" >&2; exit 1; }
+	@echo "Building Pulumi's engine into .tools/pulumi, once (3 to 10 minutes on 2 cores)"
+	@mkdir -p $(@D)/bin
+	@version=$$(awk '$$1 == "github.com/pulumi/pulumi/pkg/v3" {print $$2}' rehearsal/pulumi/go.mod) && \
+		go -C rehearsal/pulumi build -mod=readonly -trimpath -o $(abspath $(@D))/bin/ \
+		-ldflags "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=$$version" tool
 	@touch $@
 
 $(XPROF): locks/profile.txt | $(UV)

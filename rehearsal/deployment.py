@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUILT: Final = ROOT / ".tools" / "pulumi" / "bin"
 """Where `make` builds the engine if the machine has none."""
 SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
+_OLDEST: Final = (3, 259)
+"""Of the engine: the pinned one."""
 _SECONDS: Final = 600
 _OWN: Final = ("PULUMI_", "ARM_", "AZURE_")
 """Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
@@ -164,14 +167,29 @@ def program() -> Path:
     """The engine: from the path, or what `make` built.
 
     Raises:
-        RehearsalError: there is none.
+        RehearsalError: there is none, or it is too old.
     """
     found = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
     if found is None:
         raise RehearsalError(
             f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
         )
+    said = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
+    if not is_new_enough(said):
+        wanted = ".".join(str(number) for number in _OLDEST)
+        raise RehearsalError(
+            f"{found}: is {said.strip() or 'of no version'}, and 3.x from {wanted} on is needed;"
+            " update it, or take it off the path and give `make engine`"
+        )
     return Path(found)
+
+
+def is_new_enough(version: str) -> bool:
+    """Whether an engine of such a version, as `v3.259.0`, does what is asked of it here."""
+    match = re.fullmatch(r"v(\d+)\.(\d+)\.\S+", version.strip())
+    if match is None:
+        return False
+    return int(match[1]) == _OLDEST[0] and int(match[2]) >= _OLDEST[1]
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:

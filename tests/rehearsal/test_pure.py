@@ -2,13 +2,16 @@
 
 import ast
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from rehearsal import job_spec, paths, usages
+from rehearsal import deployment, job_spec, paths, usages
 from rehearsal.errors import AzureError
 from rehearsal.nodes import Nodes, Scale
+from rehearsal.provider import server
 from rehearsal.resources import merged
 
 GROUP = "/subscriptions/s/resourceGroups/g"
@@ -119,13 +122,52 @@ def test_nodes_that_were_taken_are_shown_as_such_and_are_no_ones():
     assert not nodes.take("c", "/jobs/two", 1)
 
 
+def imported(path):
+    """Names of the packages that a file imports."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return {name.split(".")[0] for name in names}
+
+
 def test_the_rehearsal_knows_nothing_of_what_it_rehearses():
-    for path in sorted(Path(paths.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            worlds = {name.split(".")[0] for name in names}
-            assert not worlds & {"infra", "jobs", "trainer", "tests", "pulumi"}, path
+    folder = Path(paths.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        worlds = {"infra", "jobs", "trainer", "tests", "pulumi_azure_native"}
+        assert not imported(path) & worlds, path
+        # Only what speaks the engine's protocol needs Pulumi's package, which has it.
+        speaks = path.parent.name == "provider" or path.name == "language_host.py"
+        assert speaks or "pulumi" not in imported(path), path
+
+
+def test_engine_sdk_and_provider_are_of_the_same_versions():
+    root = Path(paths.__file__).parents[1]
+    groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
+    pinned = dict(
+        one.split("==") for one in groups["infra"] if isinstance(one, str) and "==" in one
+    )
+    engine = re.search(
+        r"^\s*github.com/pulumi/pulumi/pkg/v3 v(\S+)",
+        (root / "rehearsal" / "pulumi" / "go.mod").read_text(),
+        re.MULTILINE,
+    )
+    assert engine[1] == pinned["pulumi"]
+    assert pinned["pulumi-azure-native"] == server.VERSION
+
+
+@pytest.mark.parametrize(
+    ("version", "enough"),
+    [
+        ("v3.259.0\n", True),
+        ("v3.300.1-dev.0", True),
+        ("v3.258.9", False),
+        ("v4.0.0", False),
+        ("", False),
+    ],
+)
+def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
+    assert deployment.is_new_enough(version) is enough
 
 
 def test_the_blob_server_is_locked_without_the_name_of_a_registry():
