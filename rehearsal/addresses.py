@@ -24,7 +24,22 @@ class Logs(Kind):
         document["properties"]["customerId"] = known.get("customerId") or new_id()
 
 
+class Key(Kind):
+    """A key of a vault; nobody can use it."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        vault = path.parent.rpartition("/")[2]
+        known = {} if before is None else before["properties"]
+        address = f"https://{vault}.vault.azure.net/keys/{path.name}"
+        document["properties"]["keyUri"] = address
+        document["properties"]["keyUriWithVersion"] = (
+            known.get("keyUriWithVersion") or f"{address}/{new_id().replace('-', '')}"
+        )
+
+
 KINDS: dict[str, Kind] = {
     "Microsoft.ContainerRegistry/registries": Registry(),
+    "Microsoft.KeyVault/vaults/keys": Key(),
     "Microsoft.OperationalInsights/workspaces": Logs(),
 }

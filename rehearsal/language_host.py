@@ -41,7 +41,11 @@ class _Host(LanguageServer):
             runpy.run_path(str(program), run_name="__main__")
 
         self.program = run
-        return super().Run(request, context)  # type: ignore[no-untyped-call]
+        answer = super().Run(request, context)  # type: ignore[no-untyped-call]
+        if answer.error:
+            # It is logged already; the engine would call it unhandled, and print it again.
+            return language_pb2.RunResponse(bail=True)
+        return answer
 
 
 def write(folder: Path) -> Path:

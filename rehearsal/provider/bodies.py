@@ -33,7 +33,7 @@ def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {name: value for name, value in document.items() if name not in _UNSEEN}
     inner = document.get("properties") or {}
-    if type_.whole:
+    if type_.whole and not type_.flat_outputs:
         return {**found, "properties": inner}
     original = {there: here for here, there in type_.renamed.items()}
     for there, value in inner.items():

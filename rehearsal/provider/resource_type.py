@@ -30,6 +30,8 @@ class ResourceType:
     """Inputs beside `properties` in the body; all others are inside."""
     whole: bool = False
     """Whether azure-native has `properties` as an input of its own."""
+    flat_outputs: bool = False
+    """Whether its outputs lie beside each other although `properties` is an input."""
     wrapped: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Objects, or lists of them, with `properties` of their own in the body: what stays outside."""
     renamed: Mapping[str, str] = field(default_factory=dict)

@@ -52,6 +52,71 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         },
         name_form=r"[A-Za-z0-9][A-Za-z0-9-]{2,61}[A-Za-z0-9]",
     ),
+    "applicationinsights:Component": ResourceType(
+        "Microsoft.Insights/components/{resourceName}",
+        "2020-02-02",
+        inputs=_TRACKED
+        | {
+            "applicationType",
+            "disableIpMasking",
+            "disableLocalAuth",
+            "flowType",
+            "forceCustomerStorageForProfiler",
+            "hockeyAppId",
+            "immediatePurgeDataOn30Days",
+            "ingestionMode",
+            "kind",
+            "publicNetworkAccessForIngestion",
+            "publicNetworkAccessForQuery",
+            "requestSource",
+            "retentionInDays",
+            "samplingPercentage",
+            "workspaceResourceId",
+        },
+        required=frozenset({"location", "kind", "applicationType"}),
+        outer=_TRACKED | {"kind"},
+        renamed={
+            "applicationType": "Application_Type",
+            "disableIpMasking": "DisableIpMasking",
+            "disableLocalAuth": "DisableLocalAuth",
+            "flowType": "Flow_Type",
+            "ingestionMode": "IngestionMode",
+            "requestSource": "Request_Source",
+            "retentionInDays": "RetentionInDays",
+            "samplingPercentage": "SamplingPercentage",
+            "workspaceResourceId": "WorkspaceResourceId",
+        },
+        values={
+            "applicationType": frozenset({"web", "other"}),
+            "ingestionMode": frozenset(
+                {"ApplicationInsights", "ApplicationInsightsWithDiagnosticSettings", "LogAnalytics"}
+            ),
+            "publicNetworkAccessForIngestion": _SWITCH,
+            "publicNetworkAccessForQuery": _SWITCH,
+        },
+    ),
+    "monitor:PrivateLinkScope": ResourceType(
+        "Microsoft.Insights/privateLinkScopes/{scopeName}",
+        "2023-06-01-preview",
+        inputs=_TRACKED | {"accessModeSettings"},
+        required=frozenset(
+            {
+                "location",
+                "accessModeSettings.ingestionAccessMode",
+                "accessModeSettings.queryAccessMode",
+            }
+        ),
+        values={
+            "accessModeSettings.ingestionAccessMode": frozenset({"Open", "PrivateOnly"}),
+            "accessModeSettings.queryAccessMode": frozenset({"Open", "PrivateOnly"}),
+        },
+    ),
+    "monitor:PrivateLinkScopedResource": ResourceType(
+        "Microsoft.Insights/privateLinkScopes/{scopeName}/scopedResources/{name}",
+        "2023-06-01-preview",
+        inputs=frozenset({"kind", "linkedResourceId", "subscriptionLocation"}),
+        outer=frozenset(),
+    ),
     "monitor:ActionGroup": ResourceType(
         "Microsoft.Insights/actionGroups/{actionGroupName}",
         "2024-10-01-preview",

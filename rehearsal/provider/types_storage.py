@@ -144,6 +144,18 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         },
         name_form=r"[A-Za-z](?!.*--)[A-Za-z0-9-]{1,22}[A-Za-z0-9]",
     ),
+    "keyvault:Key": ResourceType(
+        "Microsoft.KeyVault/vaults/{vaultName}/keys/{keyName}",
+        "2024-11-01",
+        inputs=frozenset({"properties", "tags"}),
+        required=frozenset({"properties"}),
+        outer=frozenset({"tags"}),
+        whole=True,
+        flat_outputs=True,
+        values={"properties.kty": frozenset({"EC", "EC-HSM", "RSA", "RSA-HSM"})},
+        fixed=frozenset({"properties"}),
+        name_form=r"[A-Za-z0-9-]{1,127}",
+    ),
     "containerregistry:Registry": ResourceType(
         "Microsoft.ContainerRegistry/registries/{registryName}",
         "2023-01-01-preview",
