@@ -125,7 +125,7 @@ def test_what_azure_would_silently_keep_is_refused_in_a_preview(changed):
     changed.configure("registry.zone_redundant", "true")
     ended = changed.run("preview")
     assert ended.returncode != 0
-    assert "registry: zoneRedundancy cannot change from 'Disabled' to 'Enabled'" in ended.stderr
+    assert "registry: zoneRedundancy cannot change from 'Disabled' to 'Enabled'" in ended.stdout
 
 
 def test_another_size_of_nodes_replaces_the_cluster_and_more_nodes_do_not(changed):
