@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jobs import stages, supervisor
+from jobs import stages, supervisor, transport
 from jobs.cli import main
 from tests.jobs.live import ROOT
 from tests.jobs.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
@@ -105,6 +105,20 @@ def test_what_we_cancel_in_the_pause_between_two_attempts_has_no_next_one(
     assert main(["follow", "paused", *QUICK, *pause]) == 20
     assert "attempt 2 of 5 comes next, in 60 s" in capsys.readouterr().out
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypatch):
+    monkeypatch.setattr(transport, "RETRIES", 0)
+    once = f"{ONCE}; then sleep 60; fi"
+    job = begin(live, "gap", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "gap")),
+        lambda: live.azure.admin.fault("(GET|PUT) .*/jobs/gap-r", status=503, times=4),
+        lambda: live.azure.admin.preempt(job=job),
+    )
+    assert main(["follow", "gap", *QUICK, *AGAIN]) == 0
+    assert "gap-r2: trained to its end" in capsys.readouterr().out
 
 
 def test_a_time_out_is_told_with_the_option(live, capsys):
