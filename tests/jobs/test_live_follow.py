@@ -292,7 +292,9 @@ def test_a_network_that_stays_cut_ends_following_and_not_the_job(live, capsys):
     live.azure.admin.fault("GET .*/details", cut=True, times=None)
     try:
         assert main(["follow", "far", *QUICK, "--patience-minutes", "0.01"]) == 22
-        assert "no answer" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "no answer" in said
+        assert "python -m jobs follow far` follows the run again" in said
         assert status(live, job) == "Running"
     finally:
         live.azure.admin.clear_faults()
