@@ -40,6 +40,11 @@ class Attempt:
         self._why: Literal["canceled", "timeout", "preempted", "closed"] | None = None
         self._lock = threading.Lock()
 
+    @property
+    def ending(self) -> bool:
+        """Whether something asked for the end."""
+        return self._why is not None
+
     def run(self) -> str | None:
         """Run to the end, writing the record; what took the nodes away, if something did."""
         runs, job = self._world.runs, self.spec.id
@@ -92,7 +97,7 @@ class Attempt:
             world.runs.change(spec.id, logFiles=[f"user_logs/{name}" for name in logs.sent])
 
         with self._lock:
-            if self._ended_early():
+            if self.ending:
                 return Ended(0)
             self._ranks = ranks = Ranks(programs, world.guard, f"{self._launch}/")
             world.runs.change(spec.id, status="Running")
@@ -102,7 +107,7 @@ class Attempt:
         timer.cancel()
         if self._gone:
             return ended
-        if not self._ended_early():
+        if not self.ending:
             world.runs.change(spec.id, status="Finalizing")
         writer.finish()
         return ended
@@ -124,9 +129,6 @@ class Attempt:
             ranks.kill()
         if writer is not None:
             writer.join()
-
-    def _ended_early(self) -> bool:
-        return self._why is not None
 
     @property
     def _gone(self) -> bool:

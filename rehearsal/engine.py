@@ -44,7 +44,10 @@ class Engine:
         """Begin, with the jobs that had not ended when this Azure was last stopped."""
         self._world = world
         for document in self._resources.of_kind(JOB):
-            if self._runs.get(document["id"])["status"] not in ENDED:
+            status = self._runs.get(document["id"])["status"]
+            if status == "CancelRequested":
+                self._runs.change(document["id"], status="Canceled")
+            elif status not in ENDED:
                 self._enqueue(document["id"])
         self._ticker.start()
 
@@ -109,12 +112,23 @@ class Engine:
 
     def _run(self) -> None:
         while not self._stop.wait(_TICK_SECONDS):
-            clusters = self._resources.of_kind(COMPUTE)
-            for cluster in clusters:
+            for cluster in self._resources.of_kind(COMPUTE):
                 self._serve(cluster)
-            known = {cluster["id"].lower() for cluster in clusters}
-            for gone in [name for name in self._nodes.clusters() if name not in known]:
-                self._nodes.forget(gone)
+            self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End what runs on, or waits for, a cluster that was deleted."""
+        for gone in [name for name in self._nodes.clusters() if not self._resources.get(name)]:
+            self._nodes.forget(gone)
+        with self._lock:
+            for attempt in self._attempts.values():
+                if not attempt.ending and not self._resources.get(attempt.spec.cluster):
+                    self._start_thread("orphan", attempt.end, "canceled")
+            for job in list(self._waiting):
+                document = self._resources.get(job)
+                if not document or not self._resources.get(document["properties"]["computeId"]):
+                    self._waiting.remove(job)
+                    self._runs.change(job, status="Failed", error=system_error("No such compute."))
 
     def _serve(self, cluster: Document) -> None:
         """Move the jobs of a cluster on, the first that came first."""

@@ -21,6 +21,7 @@ from tests.jobs.platform import platform
 ROOT = Path(__file__).resolve().parents[2]
 GPU_NODES = 4
 ARM = "2024-10-01"
+WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Live:
     def workspace(self) -> str:
         """Id of the workspace."""
         name = self.outputs.workspace
-        return f"{self.group}/providers/Microsoft.MachineLearningServices/workspaces/{name}"
+        return f"{self.group}/providers/{WORKSPACES}/{name}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -171,3 +172,6 @@ def live(platform_on_loopback, monkeypatch):
     azure.admin.forget_requests()
     yield platform_on_loopback
     azure.admin.clear_faults()
+    azure.admin.start_blob_server()
+    for cluster in azure.resources.of_kind(f"{WORKSPACES}/computes"):
+        azure.admin.capacity(cluster["id"], None)

@@ -1,5 +1,7 @@
 """Paths, durations, references and sizes, without any server."""
 
+import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,22 @@ def test_nodes_that_were_taken_are_shown_as_such_and_are_no_ones():
     nodes.release("c", "/jobs/one")
     assert states(nodes) == ["preempted"]
     assert not nodes.take("c", "/jobs/two", 1)
+
+
+def test_the_rehearsal_knows_nothing_of_what_it_rehearses():
+    for path in sorted(Path(paths.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            worlds = {name.split(".")[0] for name in names}
+            assert not worlds & {"infra", "jobs", "trainer", "tests", "pulumi"}, path
+
+
+def test_the_blob_server_is_locked_without_the_name_of_a_registry():
+    folder = Path(paths.__file__).parent / "azurite"
+    lock = json.loads((folder / "package-lock.json").read_text())
+    packages = {name: found for name, found in lock["packages"].items() if name}
+    assert all(found["integrity"] for found in packages.values())
+    assert not any("resolved" in found for found in packages.values())
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+    assert wanted == {"azurite": packages["node_modules/azurite"]["version"]}
