@@ -8,7 +8,7 @@ from infra.outputs import PlatformOutputs
 from jobs.attempts import find
 from jobs.azure import Workspace, connect
 from jobs.console import Console
-from jobs.errors import JobsError
+from jobs.errors import JobsError, RequestError
 from jobs.follower import PATIENCE_SECONDS, POLL_SECONDS, Manner, ranks_manner
 from jobs.history import Job
 from jobs.options import ResubmitOptions
@@ -75,6 +75,10 @@ def follow(supervisor: Supervisor, job: Job) -> int:
         outcome = supervisor.follow(job)
     except KeyboardInterrupt:
         return detached(job.run)
+    except RequestError as error:
+        # Only following has ended.
+        again = f"`python -m jobs follow {job.run}` follows the run again, which goes on by itself"
+        raise type(error)(f"{error}\n{again}", error.status) from error
     finish(supervisor.console, outcome, supervisor.workspace)
     return outcome.exit_code
 

@@ -13,10 +13,8 @@ from jobs.follow import DETACHED, WatchOptions, follow
 from jobs.history import Job
 from jobs.images import ensure
 from jobs.kinds import VERDICT
-from jobs.options import ResubmitOptions
 from jobs.planned import RunOptions
 from jobs.results import artifact
-from jobs.runkey import Attempt
 from jobs.spec import JobSpec
 from jobs.supervisor import Supervisor
 from jobs.verdict import verdict
@@ -166,7 +164,7 @@ def _before(
     image = ensure(planned.image_of(spec), workspace, planned.REPOSITORY)
     console.say(f"image {image} is registered")
     if options.check_cluster and spec.kind in ("train", "benchmark"):
-        return _check(console, workspace, options, Attempt(spec.run, 1), source)
+        return _check(console, workspace, options, spec, source)
     return None
 
 
@@ -174,10 +172,12 @@ def _check(
     console: Console,
     workspace: Workspace,
     options: SubmitOptions,
-    attempt: Attempt,
+    training: JobSpec,
     source: Source,
 ) -> int | None:
     """Check the nodes first; the status to end with, or none if they are good."""
+    # A run that goes on is checked again.
+    attempt = submission.free_attempt(workspace, planned.check_attempt(training.run))
     spec = planned.check_spec(workspace.outputs, options, attempt, source)
     job = hand_over(console, workspace, spec)
     if job is None:
@@ -185,7 +185,7 @@ def _check(
     manner = replace(options.manner(), ranks=lambda _: False)
     quiet = Console(as_json=True)
     try:
-        outcome = Supervisor(workspace, quiet, manner, ResubmitOptions(), again=True).follow(job)
+        outcome = Supervisor(workspace, quiet, manner, options.resubmit, again=True).follow(job)
     except KeyboardInterrupt:
         print(
             f"\ninterrupted; the check goes on (`python -m jobs cancel {job.run}` ends it), the"

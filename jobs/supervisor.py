@@ -5,15 +5,16 @@ It keeps nothing but what the workspace knows, so it can be ended, begun again a
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from infra.outputs import Cluster
 from jobs import attempts
 from jobs.azure import Workspace
 from jobs.console import Console
-from jobs.errors import JobsError, RequestError
+from jobs.errors import JobsError, RequestError, UnreachableError
 from jobs.follower import Follower, Manner
 from jobs.history import Details, Job, ending
 from jobs.logfiles import LONGEST, fetcher, wanted
@@ -21,6 +22,8 @@ from jobs.options import ResubmitOptions
 from jobs.results import trained
 from jobs.submission import submit_again
 from jobs.supervise import INTERRUPTED, Ending, Resubmit, Stop, decide
+
+T = TypeVar("T")
 
 LAST_LINES: Final = 30
 LOOK_SECONDS: Final = 5.0
@@ -97,8 +100,9 @@ class Supervisor:
         found = []
         attempt = job.attempt
         if attempt is not None:
-            for earlier in attempts.attempts(self.workspace, job.run)[: attempt.number - 1]:
-                known = attempts.details(self.workspace, earlier.name)
+            tried = self._ask(lambda: attempts.attempts(self.workspace, job.run))
+            for earlier in tried[: attempt.number - 1]:
+                known = self._ask(partial(attempts.details, self.workspace, earlier.name))
                 found.append(ending(earlier, known, trained=None))
         return [*found, ending(self._fresh(job), details, trained=self._trained(job, details))]
 
@@ -119,7 +123,7 @@ class Supervisor:
             if left <= 0:
                 break
             time.sleep(min(left, LOOK_SECONDS))
-        following, by_us = submit_again(self.workspace, job)
+        following, by_us = self._ask(lambda: submit_again(self.workspace, job))
         self.console.say(
             f"{following.name}: submitted"
             if by_us
@@ -128,7 +132,18 @@ class Supervisor:
         return following
 
     def _fresh(self, job: Job) -> Job:
-        return attempts.job(self.workspace, job.name) or job
+        return self._ask(lambda: attempts.job(self.workspace, job.name)) or job
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask again while Azure is out of reach, for as long as following a job would."""
+        until = time.monotonic() + self.manner.patience_seconds
+        while True:
+            try:
+                return question()
+            except UnreachableError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(self.manner.poll_seconds)
 
     def _trained(self, job: Job, details: Details) -> bool | None:
         try:
@@ -170,8 +185,3 @@ def last_lines(workspace: Workspace, details: Details) -> list[str]:
         return [f"{name}: cannot be read from here: {error}"]
     lines = text.decode(errors="replace").splitlines()[-LAST_LINES:]
     return [f"the last lines of {name}:", *(f"  {line}" for line in lines)]
-
-
-def seconds_since(moment: datetime | None) -> float | None:
-    """From a time to now; none for none."""
-    return None if moment is None else (datetime.now(UTC) - moment).total_seconds()

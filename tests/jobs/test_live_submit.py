@@ -152,7 +152,8 @@ def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live,
     assert "gradients take the Ethernet" in found.out
     assert "--even-if-poor" in found.err
     assert job(live, "poor-r1") is None
-    assert main([*args, "--name", "poor-too", "--even-if-poor"]) == 0
+    assert main([*args, "--name", "poor", "--even-if-poor"]) == 0
+    assert job(live, "poor-check-r2") is not None
 
 
 def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys, instead):
