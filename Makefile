@@ -174,7 +174,7 @@ $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
 	@command -v npm >/dev/null || { echo "error: npm is not installed, and Azurite, the blob server of the tests, needs it: install Node.js 20 or newer" >&2; exit 1; }
 	@echo "Installing Azurite into .tools/azurite (half a minute)"
 	@mkdir -p $(@D) && cp rehearsal/azurite/package.json rehearsal/azurite/package-lock.json rehearsal/azurite/.npmrc $(@D)
-	@npm ci --prefix $(@D) --silent --no-progress --ignore-scripts
+	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 
 $(XPROF): locks/profile.txt | $(UV)
