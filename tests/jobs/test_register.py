@@ -35,10 +35,10 @@ def answer(capsys):
 
 
 def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, capsys):
-    put(live, files("good"))
-    declare_job(live, "good-r1", tags={"run": "good", "code": "0ld"})
-    declare_job(live, "good-r2", tags={"run": "good", "code": "c0de"})
-    assert model_of(live, "good-r1") == 0
+    put(live, files("fine"))
+    declare_job(live, "fine-r1", tags={"run": "fine", "code": "0ld"})
+    declare_job(live, "fine-r2", tags={"run": "fine", "code": "c0de"})
+    assert model_of(live, "fine-r1") == 0
     done = answer(capsys)
     name, version = done["model"].split(":")
     found = connect(live.outputs).client.models.get(name, version)
@@ -46,7 +46,7 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
     assert found.type == "custom_model"
     assert found.path.endswith("/datastores/training_data_results/paths/runs/good/good/export")
     assert found.tags == {
-        "run": "good", "top1": "0.761", "steps": "450", "epochs": "90.0",
+        "run": "fine", "top1": "0.761", "steps": "450", "epochs": "90.0",
         "data_version": "abcdef0123456789", "code_version": "0.1.0", "code": "c0de",
     }  # fmt: skip
     assert found.properties["images_per_second"] == "640.5"
@@ -93,7 +93,7 @@ def test_what_is_no_final_model_is_refused(live, run, missing, words):
 
 def test_a_name_that_azure_would_not_take_is_refused(live):
     with pytest.raises(ConfigError, match="--model: 'a b'"):
-        model_of(live, "good", model="a b")
+        model_of(live, "fine", model="a b")
 
 
 def test_two_runs_of_one_model_are_two_versions():
