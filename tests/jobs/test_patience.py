@@ -42,7 +42,14 @@ def said():
 def waits(monkeypatch):
     """What was waited, without waiting."""
     found = []
-    monkeypatch.setattr(threading.Event, "wait", lambda self, seconds: found.append(seconds))
+
+    class Event(threading.Event):
+        def wait(self, seconds):
+            found.append(seconds)
+
+    # Not of the module itself: other threads of this process wait as well.
+    ours = SimpleNamespace(Event=Event, Lock=threading.Lock)
+    monkeypatch.setattr(patience, "threading", ours)
     return found
 
 

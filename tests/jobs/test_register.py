@@ -44,7 +44,7 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
     found = connect(live.outputs).client.models.get(name, version)
     assert name == "imagenet-ndv2"
     assert found.type == "custom_model"
-    assert found.path.endswith("/datastores/training_data_results/paths/runs/good/good/export")
+    assert found.path.endswith("/datastores/training_data_results/paths/runs/fine/fine/export")
     assert found.tags == {
         "run": "fine", "top1": "0.761", "steps": "450", "epochs": "90.0",
         "data_version": "abcdef0123456789", "code_version": "0.1.0", "code": "c0de",
