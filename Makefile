@@ -13,8 +13,9 @@ DATA ?= data/images
 NODES ?=
 YES ?=
 
-# Only a stack that was named sends a training away.
-NAMED_STACK := $(filter command environment,$(firstword $(origin STACK)))
+# Only a stack that is named on the command line sends a training away: a variable that some shell has
+# exported must not cost money.
+NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
 
 UV := .tools/uv/bin/uv
