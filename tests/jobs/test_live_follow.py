@@ -114,6 +114,8 @@ def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypa
     meanwhile(
         running(live, job),
         lambda: wait_for(lambda: touched(live, "gap")),
+        # The first look at a run is not repeated.
+        lambda: wait_for(lambda: asked(live, "gap-r1/details")),
         lambda: live.azure.admin.fault("(GET|PUT) .*/jobs/gap-r", status=503, times=4),
         lambda: live.azure.admin.preempt(job=job),
     )
