@@ -5,25 +5,23 @@ It keeps nothing but what the workspace knows, so it can be ended, begun again a
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from infra.outputs import Cluster
 from jobs import attempts
 from jobs.azure import Workspace
-from jobs.console import Console
-from jobs.errors import JobsError, RequestError, UnreachableError
+from jobs.console import Console, command
+from jobs.errors import JobsError, RequestError
 from jobs.follower import Follower, Manner
 from jobs.history import Details, Job, ending
 from jobs.logfiles import LONGEST, fetcher, wanted
 from jobs.options import ResubmitOptions
-from jobs.results import trained
+from jobs.outage import Outage
+from jobs.results import TRAINING, trained
 from jobs.submission import submit_again
 from jobs.supervise import INTERRUPTED, Ending, Resubmit, Stop, decide
-
-T = TypeVar("T")
 
 LAST_LINES: Final = 30
 LOOK_SECONDS: Final = 5.0
@@ -55,7 +53,7 @@ class Outcome:
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Supervisor:
     """One run, followed to its end."""
 
@@ -65,6 +63,12 @@ class Supervisor:
     resubmit: ResubmitOptions
     again: bool
     """Whether to submit again what was taken away; else only to say so."""
+    waiting: bool = field(default=False, init=False)
+    """Whether the last attempt has ended, so that nothing of the run goes on by itself."""
+
+    def __post_init__(self) -> None:
+        manner = self.manner
+        self._outage = Outage(self.console, manner.patience_seconds, manner.poll_seconds)
 
     def follow(self, job: Job) -> Outcome:
         """From one attempt to the end of the run.
@@ -73,15 +77,19 @@ class Supervisor:
             RequestError: Azure refuses to tell, or was out of reach for too long.
         """
         while True:
-            details = Follower(self.workspace, job, self.console, self.manner).follow()
+            self.waiting = False
+            details = Follower(
+                self.workspace, job, self.console, self.manner, self._outage
+            ).follow()
+            self.waiting = True
             history = self._history(job, details)
             decision = self._decide(job, history)
             if isinstance(decision, Stop):
                 return self._stopped(job, details, decision, len(history))
             if not self.again:
                 reason = (
-                    f"{decision.reason.split(';')[0]}; `python -m jobs follow {job.run}"
-                    " --supervise` submits it again"
+                    f"{decision.reason.split(';')[0]};"
+                    f" `{command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return Outcome(job, details.status, INTERRUPTED, reason, len(history))
             following = self._next(job, decision)
@@ -100,11 +108,13 @@ class Supervisor:
         found = []
         attempt = job.attempt
         if attempt is not None:
-            tried = self._ask(lambda: attempts.attempts(self.workspace, job.run))
+            tried = self._outage.ask(lambda: attempts.attempts(self.workspace, job.run))
             for earlier in tried[: attempt.number - 1]:
-                known = self._ask(partial(attempts.details, self.workspace, earlier.name))
+                known = self._outage.ask(partial(attempts.details, self.workspace, earlier.name))
                 found.append(ending(earlier, known, trained=None))
-        return [*found, ending(self._fresh(job), details, trained=self._trained(job, details))]
+        trains = job.kind in TRAINING and attempt is not None
+        looked = self._trained(job, details) if trains else None
+        return [*found, ending(self._fresh(job), details, trained=looked, trains=trains)]
 
     def _decide(self, job: Job, history: list[Ending]) -> Resubmit | Stop:
         if job.attempt is None:
@@ -123,7 +133,9 @@ class Supervisor:
             if left <= 0:
                 break
             time.sleep(min(left, LOOK_SECONDS))
-        following, by_us = self._ask(lambda: submit_again(self.workspace, job))
+        following, by_us = self._outage.ask(
+            lambda: submit_again(self.workspace, job), despite_refusal=False
+        )
         self.console.say(
             f"{following.name}: submitted"
             if by_us
@@ -132,22 +144,13 @@ class Supervisor:
         return following
 
     def _fresh(self, job: Job) -> Job:
-        return self._ask(lambda: attempts.job(self.workspace, job.name)) or job
-
-    def _ask(self, question: Callable[[], T]) -> T:
-        """Ask again while Azure is out of reach, for as long as following a job would."""
-        until = time.monotonic() + self.manner.patience_seconds
-        while True:
-            try:
-                return question()
-            except UnreachableError:
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(self.manner.poll_seconds)
+        return self._outage.ask(lambda: attempts.job(self.workspace, job.name)) or job
 
     def _trained(self, job: Job, details: Details) -> bool | None:
         try:
-            return trained(self.workspace, job, details)
+            return self._outage.ask(
+                lambda: trained(self.workspace, job, details), despite_refusal=False
+            )
         except RequestError as error:
             self.console.note(f"{job.run}: its result cannot be looked at from here: {error}")
             return None

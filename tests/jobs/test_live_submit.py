@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import threading
 from dataclasses import replace
 
 import pytest
@@ -209,7 +210,7 @@ def test_ctrl_c_while_the_image_is_registered_leaves_no_job(live):
 def test_ctrl_c_while_the_code_is_sent_leaves_no_job(live):
     text, code = interrupted(live, "--name", "sent", match="GET .*/codes/")
     assert code == 130
-    assert "interrupted; sent-r1 was not submitted" in text
+    assert "sent-r1 is not there, but a request on its way may still make it" in text
     assert job(live, "sent-r1") is None
 
 
@@ -256,3 +257,29 @@ def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, ins
     assert main(["submit", "--kind", "smoke", "--name", "arrived", *QUICK]) == 130
     assert "arrived-r1 was submitted already" in capsys.readouterr().err
     assert main(["cancel", "arrived"]) == 0
+
+
+def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
+    live, monkeypatch, capsys, instead
+):
+    instead('sleep 60; ls "${{outputs.run}}"')
+    real = submit.submission.submit
+
+    def cut(*args):
+        threading.Timer(1.0, real, args).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit.submission, "submit", cut)
+    monkeypatch.setattr(submit, "ARRIVAL_SECONDS", 30.0)
+    assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
+    assert "later-r1 was submitted already" in capsys.readouterr().err
+    assert main(["cancel", "later"]) == 0
+
+
+def test_a_run_that_nobody_follows_is_told_to_be_unattended(live, capsys):
+    assert main(["submit", "--kind", "benchmark", "--name", "lone", "--no-follow",
+                 "--outputs", str(live.file), "--", "--max-steps", "5"]) == 0  # fmt: skip
+    live.azure.engine.cancel(f"{live.workspace}/jobs/lone-r1")
+    text = capsys.readouterr().out
+    assert "submitted again only while someone follows it with --supervise" in text
+    assert f"`python -m jobs follow lone --supervise --outputs {live.file}` follows it" in text
