@@ -13,8 +13,9 @@ DATA ?= data/images
 NODES ?=
 YES ?=
 
-# Only a stack that was named sends a training away.
-NAMED_STACK := $(filter command environment,$(firstword $(origin STACK)))
+# Only a stack that is named on the command line sends a training away: a variable that some shell has
+# exported must not cost money.
+NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
 
 UV := .tools/uv/bin/uv
@@ -180,7 +181,7 @@ $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
 	@command -v npm >/dev/null || { echo "error: npm is not installed, and Azurite, the blob server of the tests, needs it: install Node.js 20 or newer" >&2; exit 1; }
 	@echo "Installing Azurite into .tools/azurite (half a minute)"
 	@mkdir -p $(@D) && cp rehearsal/azurite/package.json rehearsal/azurite/package-lock.json rehearsal/azurite/.npmrc $(@D)
-	@npm ci --prefix $(@D) --silent --no-progress --ignore-scripts
+	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 
 # The version is in the program only if the linker is told it, and Pulumi's SDK asks for it.

@@ -2,7 +2,13 @@
 
 import sys
 
-from jobs.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        # Imported here, as Ctrl-C may come while it is.
+        from jobs.cli import main
+
+        status = main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        status = 130
+    sys.exit(status)

@@ -57,7 +57,7 @@ def job(workspace: Workspace, name: str) -> Job | None:
 
 
 def listed(workspace: Workspace) -> Iterator[Job]:
-    """All jobs that are not archived, in Azure's order: the newest first."""
+    """All jobs that are not archived, in Azure's order: the newest first, as far as is known."""
     for data in workspace.arm_list("jobs?listViewType=ActiveOnly"):
         yield read_job(data)
 

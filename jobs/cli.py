@@ -3,6 +3,7 @@
 A verb's module is imported when it is asked for: some of them need libraries that take seconds.
 """
 
+import difflib
 import importlib
 import logging
 import os
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_origin
 
+from jobs.console import PLATFORM
 from jobs.errors import JobsError, NotDeployedError
 from jobs.planned import REPOSITORY
 from jobs.stack import read_outputs
@@ -25,7 +27,7 @@ usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
   up           deploy the platform, or what has changed of it
   preflight    whether a run could start: sign-in, network, cluster, quota, image, data
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
-               submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:3 -- --epochs 90
+               submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:VERSION -- --epochs 90
   prepare      raw images into shards, as a job:
                prepare imagenet --raw ilsvrc2012 --prepared imagenet -- --train FILE ...
   spec         print the job as YAML for `az ml job create`, and submit nothing
@@ -48,14 +50,17 @@ for every verb:
   --stack NAME     whose platform; its outputs are read by pulumi (default: dev)
   --outputs FILE   a file of these outputs instead (`pulumi stack output platform --json`); the
                    variable JOBS_OUTPUTS names one as well
-  --json           one JSON document on stdout; progress and notes go to stderr
+  --json           one JSON document on stdout (of logs: one a line); progress and notes go to
+                   stderr
 
 python -m jobs VERB --help lists the options of a verb.
 
-exit status: 0 done, and what was followed has trained to its end; 1 failed; 2 a job that could not
-run as asked; 3 files missing; 4 outputs of the stack not readable; 20 cancelled; 21 interrupted and
-not submitted again; 22 Azure could not be asked, or refused; 23 a check found something poor; 130
-interrupted here (what Azure runs goes on). A job that has failed gives its program's own status.
+exit status: 0 done, and what was followed has trained to its end; 1 failed, or there is no such
+run; 2 a job that could not run as asked; 3 files missing; 4 outputs of the stack not readable;
+20 cancelled; 21 interrupted and not submitted again; 22 Azure could not be asked, or refused, or a
+result could not be looked at; 23 a check found something poor; 130 interrupted here (what Azure
+runs goes on); 141 nobody reads what is printed. A job that has failed gives its program's own
+status.
 """
 
 
@@ -75,6 +80,9 @@ class Verb:
     deploys: bool = False
     """Whether it makes what a stack exports."""
 
+
+UNREAD: Final = 141
+"""As a shell tells of a program that a closed pipe has ended."""
 
 VERBS: Final = {
     "preview": Verb("jobs.deploy", "PreviewOptions", deploys=True),
@@ -103,6 +111,8 @@ class Common:
     stack: str | None
     outputs: str | None
     as_json: bool
+    given: tuple[str, ...] = ()
+    """What names the platform, as it was given."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,7 +121,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Azure's libraries warn of what our errors say better, and of their own experimental classes.
     logging.getLogger("azure").setLevel(logging.ERROR)
     try:
-        return _run(args)
+        return _flushed(_run(args))
+    except BrokenPipeError:
+        # What is still to be written goes nowhere, so that the interpreter's end is quiet as well.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except (JobsError, TrainerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -123,19 +137,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _flushed(status: int) -> int:
+    """Write now and not at the interpreter's end, where a closed pipe cannot be dealt with."""
+    sys.stdout.flush()
+    return status
+
+
 def _run(args: list[str]) -> int:
     if args[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
         return 0
-    if not args or args[0] not in VERBS:
-        wrong = f"error: {args[0]!r} is no verb\n\n" if args else ""
-        print(f"{wrong}{USAGE}", end="", file=sys.stderr)
+    if not args:
+        print(USAGE, end="", file=sys.stderr)
+        return ConfigError.exit_code
+    if args[0] not in VERBS:
+        near = difflib.get_close_matches(args[0], VERBS, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        help_ = "`python -m jobs --help` lists the verbs"
+        print(f"error: {args[0]!r} is no verb{meant}\n{help_}", file=sys.stderr)
         return ConfigError.exit_code
     name, verb = args[0], VERBS[args[0]]
     own, program = _divided(args[1:])
     if program and not verb.program:
         raise JobsError(f"{name}: takes no options of the trainer after '--'")
     rest, common = common_options(own)
+    PLATFORM.set(common.given)
     module = importlib.import_module(verb.module)
     options = read_options(name, verb, getattr(module, verb.options), rest)
     more: dict[str, Any] = {"program": program} if verb.program else {}
@@ -201,9 +227,10 @@ def common_options(args: Sequence[str]) -> tuple[list[str], Common]:
         else:
             rest.append(arg)
     outputs = found["--outputs"]
+    given = tuple(part for flag, value in found.items() if value for part in (flag, value))
     if outputs is None and found["--stack"] is None:
         outputs = os.environ.get("JOBS_OUTPUTS")
-    return rest, Common(found["--stack"], outputs, as_json)
+    return rest, Common(found["--stack"], outputs, as_json, given)
 
 
 def _divided(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

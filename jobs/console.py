@@ -3,9 +3,15 @@ program.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Final
+
+PLATFORM: Final[ContextVar[tuple[str, ...]]] = ContextVar("PLATFORM", default=())
+"""The options by which this command was told its platform, such as --stack prod."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,16 @@ class Console:
     def answer(self, document: object, text: str) -> None:
         """Give what the verb was asked for: to a program, or in words."""
         print(json.dumps(document, indent=1) if self.as_json else text, flush=True)
+
+
+def command(verb: str, *arguments: str) -> str:
+    """What a person types next about the same platform.
+
+    Args:
+        verb: of the command line.
+        arguments: of the verb, such as the name of a run.
+    """
+    return shlex.join(["python", "-m", "jobs", verb, *arguments, *PLATFORM.get()])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.azure import Workspace, segment
 from jobs.console import Console
-from jobs.errors import JobsError, MissingError
+from jobs.errors import JobsError, MissingError, RequestError
 from jobs.history import ENDED
 from jobs.pulumi import Declared, Pulumi
 from jobs.remains import VAULTS, Left, deleted_vault, vault_name, workspace_is_there
@@ -65,13 +65,21 @@ class Dismantling:
             for name in names:
                 # One that is supervised may have been submitted again meanwhile.
                 if name not in asked:
-                    self._ask("POST", f"jobs/{segment(name)}/cancel")
+                    self._cancel(name)
                     asked.add(name)
             return not names
 
         self._until(ended, "jobs to end")
         if asked:
             self._did(f"cancelled {len(asked)} jobs")
+
+    def _cancel(self, name: str) -> None:
+        try:
+            self._ask("POST", f"jobs/{segment(name)}/cancel")
+        except RequestError:
+            # Azure refuses it for a job that has ended since it was listed.
+            if name in running(self._workspace):
+                raise
 
     def _delete_computes(self) -> None:
         def computes() -> list[Any]:

@@ -15,7 +15,7 @@ from jobs.azure import Workspace, connect
 from jobs.blobs import Blob, container, listed, refused
 from jobs.console import Console
 from jobs.errors import MissingError
-from jobs.fetch import Fetcher, Record, targets
+from jobs.fetch import Fetcher, Record, alone, targets
 from jobs.local_files import LocalError, listing
 from jobs.patience import Patience
 from jobs.progress import Progress, volume
@@ -93,7 +93,8 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     workspace = connect(outputs)
     try:
         items = _items(options, workspace)
-        done = _download(options, items)
+        with alone(options.folder):
+            done = _download(options, items)
     except AzureError as error:
         store = outputs.datastores.results
         raise refused(error, store, outputs, workspace.who, writing=False) from error
@@ -168,8 +169,7 @@ def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] 
             )
             return None
         finally:
-            if options.folder.is_dir():
-                record.save()
+            record.save()
     if problems:
         raise LocalError(f"{options.folder}: not all of it could be written:\n{listing(problems)}")
     return {

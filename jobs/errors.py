@@ -56,7 +56,9 @@ class AccessError(RequestError):
 
 
 class MissingError(RequestError):
-    """What was asked for is not there."""
+    """What was asked for is not there, most often as its name is mistyped."""
+
+    exit_code = 1
 
 
 class ConflictError(RequestError):

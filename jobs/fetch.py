@@ -1,8 +1,11 @@
 """One blob into one file: resumed where it ended, verified, and never over someone's own file."""
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from glob import escape
 from pathlib import Path
@@ -20,6 +23,8 @@ from jobs.progress import Progress
 
 RECORD: Final = ".downloaded.json"
 """Beside what was downloaded: how each file was left, to tell it from a person's own."""
+LOCK: Final = ".downloaded.lock"
+"""Beside it: is held by the process that downloads into the folder."""
 CHANGES: Final = 5
 """Times that a blob may change while it is read; logs of a job that runs do."""
 
@@ -57,6 +62,30 @@ def decide(blob: Blob, left: Left | None, now: Left | None) -> Action:
     if left == now:
         return "keep" if left.etag == blob.etag else "fetch"
     return "compare" if now.size == blob.size and blob.md5 is not None else "refuse"
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other downloads out of a folder, which is made if it is not there.
+
+    Raises:
+        LocalError: there is one, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("a")
+    except OSError as error:
+        raise LocalError(f"{folder}: cannot be written ({error.strerror})") from error
+    # The system lets go of it when the process ends, however that is.
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LocalError(
+                f"{folder}: another download fills this folder; wait for its end, or give another"
+                " folder by --to"
+            ) from error
+        yield
 
 
 class Record:
@@ -176,17 +205,27 @@ class Fetcher:
 
     def _complete(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> None:
         partial = target.with_name(f".{target.name}.{_short(blob.etag)}.partial")
-        with partial.open("ab") as file:
-            offset = file.tell()
+        partial.touch()
+        with partial.open("r+b") as file:
+            offset = file.seek(0, os.SEEK_END)
             if offset > blob.size:
                 file.truncate(0)
                 offset = 0
             self._progress.kept(offset)
             while offset < blob.size:
                 content = self._range(client, address, blob, offset)
+                # Where it belongs, whoever else has written meanwhile.
+                file.seek(offset)
                 file.write(content)
                 self._progress.moved(len(content))
                 offset += len(content)
+        size = partial.stat().st_size
+        if size != blob.size:
+            partial.unlink()
+            raise JobsError(
+                f"{target}: {size} bytes were written, but the blob has {blob.size}; does something"
+                " else write into this folder? Try again"
+            )
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
             raise _damaged(address)

@@ -7,16 +7,23 @@ from typing import Annotated
 from infra.outputs import PlatformOutputs
 from jobs.attempts import find
 from jobs.azure import Workspace, connect
-from jobs.console import Console
-from jobs.errors import JobsError
+from jobs.console import Console, command
+from jobs.errors import JobsError, RequestError
 from jobs.follower import PATIENCE_SECONDS, POLL_SECONDS, Manner, ranks_manner
 from jobs.history import Job
 from jobs.options import ResubmitOptions
+from jobs.prepared import register_prepared
 from jobs.results import TRAINING
 from jobs.supervisor import Outcome, Supervisor
 from trainer.fields import Bounds
 
 DETACHED = 130
+
+_UNATTENDED = (
+    "if its nodes are taken away, it is submitted again only while someone follows it with"
+    " --supervise"
+)
+_UNREGISTERED = "the data set that it writes is registered when `follow` sees the job's good end"
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class FollowOptions(WatchOptions):
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Follow a run; the exit status is its truth."""
     if not options.name:
-        raise JobsError("follow: name a run or a job; `python -m jobs list` shows them")
+        raise JobsError(f"follow: name a run or a job; `{command('list')}` shows them")
     console, workspace = Console(as_json=as_json), connect(outputs)
     manner = options.manner()
     try:
@@ -74,29 +81,91 @@ def follow(supervisor: Supervisor, job: Job) -> int:
     try:
         outcome = supervisor.follow(job)
     except KeyboardInterrupt:
-        return detached(job.run)
-    finish(supervisor.console, outcome, supervisor.workspace)
+        return detached(job.run, supervisor, job)
+    except RequestError as error:
+        # Only following has ended.
+        lines = [str(error), *_left(supervisor, job), f"`{_back(supervisor, job)}` goes on with it"]
+        raise type(error)("\n".join(lines), error.status) from error
+    try:
+        asset = _registered(supervisor.workspace, outcome)
+    except KeyboardInterrupt:
+        return detached(job.run, supervisor, job)
+    except JobsError:
+        again = f"`{_back(supervisor, job)}` tries again"
+        supervisor.console.note(f"{outcome.job.name}: completed, but not registered; {again}")
+        raise
+    finish(supervisor.console, outcome, asset)
     return outcome.exit_code
 
 
-def finish(console: Console, outcome: Outcome, workspace: Workspace) -> None:
-    """Tell how it ended, and what comes next."""
+def finish(console: Console, outcome: Outcome, asset: str | None) -> None:
+    """Tell how it ended, and what comes next.
+
+    Args:
+        console: where.
+        outcome: the end.
+        asset: the data set that was registered by it.
+    """
     job = outcome.job
     lines = [f"{job.name}: {outcome.reason}"]
-    if outcome.exit_code == 0 and job.kind in TRAINING:
-        stack = "" if workspace.outputs.stack == "dev" else f" --stack {workspace.outputs.stack}"
-        lines.append(f"`python -m jobs download {job.run}{stack}` fetches what it leaves")
+    document = outcome.document()
+    if asset is not None:
+        document["asset"] = asset
+        lines.append(f"registered: a training reads it by --data.asset {asset}")
+    elif outcome.exit_code == 0 and job.kind in TRAINING:
+        lines.append(f"`{command('download', job.run)}` fetches what it leaves")
     elif outcome.exit_code and job.page:
         lines.append(f"its page: {job.page}")
-    console.answer(outcome.document(), "\n".join(lines))
+    console.answer(document, "\n".join(lines))
 
 
-def detached(name: str) -> int:
-    """Say how to come back to a job that is no longer followed."""
-    print(
-        f"\nno longer followed; what Azure runs goes on.\n"
-        f"  python -m jobs follow {name}    follows it again\n"
-        f"  python -m jobs cancel {name}    ends it",
-        file=sys.stderr,
-    )
+def notes(job: Job, *, again: bool) -> list[str]:
+    """What a person has to know who does not follow a job.
+
+    Args:
+        job: runs, or will.
+        again: whether it would be submitted again if it were followed.
+    """
+    prepares = job.kind == "prepare"
+    return [*([_UNATTENDED] if again else []), *([_UNREGISTERED] if prepares else [])]
+
+
+def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = None) -> int:
+    """Say how to come back to a job that is no longer followed.
+
+    Args:
+        name: of the run or the job.
+        supervisor: has followed it.
+        job: an attempt of the run, as far as it is known.
+    """
+    known = supervisor is not None and job is not None
+    left = _left(supervisor, job) if supervisor and job else ["what Azure runs goes on"]
+    back = _back(supervisor, job) if supervisor and job else command("follow", name)
+    words = "goes on with it" if known else "follows it again"
+    lines = ["\nno longer followed", *left, f"  {back}    {words}"]
+    print(*lines, f"  {command('cancel', name)}    ends it", sep="\n", file=sys.stderr)
     return DETACHED
+
+
+def _left(supervisor: Supervisor, job: Job) -> list[str]:
+    """What becomes of a run that is no longer followed from here."""
+    if supervisor.waiting:
+        return [
+            f"{job.run}: its last attempt has ended; nothing of it goes on by itself, and from here"
+            " nobody submits it again"
+        ]
+    return ["what Azure runs goes on", *notes(job, again=supervisor.again)]
+
+
+def _back(supervisor: Supervisor, job: Job) -> str:
+    supervise = ["--supervise"] if supervisor.again or supervisor.waiting else []
+    return command("follow", job.run, *supervise)
+
+
+def _registered(workspace: Workspace, outcome: Outcome) -> str | None:
+    """Register what a preparation has written; none if it was none, or has not ended well."""
+    job = outcome.job
+    folder = job.tags.get("data")
+    if outcome.exit_code or job.kind != "prepare" or folder is None:
+        return None
+    return register_prepared(workspace, folder).reference

@@ -13,16 +13,10 @@ from typing import Final
 from jobs import attempts, quota, stages
 from jobs.azure import Workspace, segment
 from jobs.console import Console
-from jobs.errors import (
-    AccessError,
-    JobsError,
-    MissingError,
-    RequestError,
-    SignInError,
-    UnreachableError,
-)
+from jobs.errors import JobsError, MissingError, RequestError
 from jobs.history import ENDED, Details, Job
 from jobs.logfiles import Line, Logs, fetcher
+from jobs.outage import Outage
 
 POLL_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 3600.0
@@ -51,14 +45,21 @@ class Follower:
     job: Job
     console: Console
     manner: Manner = field(default_factory=Manner)
+    outage: Outage | None = None
+    """Shared with others who ask about the same run."""
+    show: Callable[[Line], None] | None = None
+    """Takes the lines of the processes; a person reads them if none."""
 
     def __post_init__(self) -> None:
         self._logs = Logs(fetcher(self.workspace), self.manner.ranks)
         self._state: str | None = None
         self._queued_at = 0.0
         self._hints = 0
-        self._lost_at: float | None = None
         self._refusals = 0
+        self._outage = self.outage or Outage(
+            self.console, self.manner.patience_seconds, self.manner.poll_seconds
+        )
+        self._take = self.show or self._print
 
     def follow(self) -> Details:
         """Until the job has ended.
@@ -69,13 +70,17 @@ class Follower:
         while True:
             details = self._details()
             if details is not None:
-                self._tell(details.status)
+                ended = details.status in ENDED
+                if not ended:
+                    self._tell(details.status)
                 for line in self._logs.more(details.logs):
-                    self._show(line)
+                    self._take(line)
                 self._tell_unread()
-                if details.status in ENDED:
+                if ended:
                     for line in self._logs.rest():
-                        self._show(line)
+                        self._take(line)
+                    # Its last lines come before its end, as they were written before it.
+                    self._tell(details.status)
                     return details
             time.sleep(self.manner.poll_seconds)
 
@@ -83,22 +88,10 @@ class Follower:
         """What is known now; none if nothing could be learned."""
         try:
             found = self._ask()
-        except (UnreachableError, AccessError, SignInError) as error:
-            if self._state is None and not isinstance(error, UnreachableError):
-                raise
-            # Who could ask before is on another network now, or has to renew the sign-in.
-            now = time.monotonic()
-            if self._lost_at is None:
-                self._lost_at = now
-                self.console.note(
-                    f"no answer from Azure; the job goes on, and so does asking ({_head(error)})"
-                )
-            if now - self._lost_at > self.manner.patience_seconds:
-                raise
+        except RequestError as error:
+            self._outage.lost(error)
             return None
-        if self._lost_at is not None:
-            self.console.note("Azure answers again")
-            self._lost_at = None
+        self._outage.answered()
         return found
 
     def _ask(self) -> Details:
@@ -143,7 +136,7 @@ class Follower:
         for line in lines:
             self.console.say(f"  {line}")
 
-    def _show(self, line: Line) -> None:
+    def _print(self, line: Line) -> None:
         named = f"[{line.rank}] " if self.manner.named else ""
         self.console.say(f"{named}{line.text}")
 

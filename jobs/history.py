@@ -15,6 +15,9 @@ ENDED: Final = ("Completed", "Failed", "Canceled")
 CANCELED_BY: Final = "canceled_by"
 """Tag of a job that a person has cancelled by this project: those who supervise it stop."""
 
+RESUBMITTED: Final = "resubmitted"
+"""Tag of an attempt that who supervises has submitted, and not a person."""
+
 _DURATION: Final = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
@@ -112,13 +115,14 @@ def read_details(data: Mapping[str, Any]) -> Details:
     )
 
 
-def ending(job: Job, details: Details, *, trained: bool | None) -> Ending:
+def ending(job: Job, details: Details, *, trained: bool | None, trains: bool = True) -> Ending:
     """How a job ended, for `jobs.supervise.decide`.
 
     Args:
         job: has ended.
         details: of the same job.
         trained: whether the result of its run is there; none where nobody could look.
+        trains: whether it is a training.
     """
     seconds = 0.0
     if details.started and details.ended:
@@ -132,6 +136,8 @@ def ending(job: Job, details: Details, *, trained: bool | None) -> Ending:
         exit_code=exit_code(details.messages),
         canceled_by_us=job.canceled_by_us,
         trained=trained,
+        trains=trains,
+        by_person=RESUBMITTED not in job.tags,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from infra.outputs import PlatformOutputs
 from jobs import attempts
@@ -24,8 +24,8 @@ class ListOptions:
     all: bool = False
     """Those of other programs as well."""
 
-    kind: str | None = None
-    """Only of this kind: train, smoke, benchmark, prepare or check."""
+    kind: Literal["train", "smoke", "benchmark", "prepare", "check"] | None = None
+    """Only of this kind."""
 
 
 def run(options: ListOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:

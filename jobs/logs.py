@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from infra.outputs import PlatformOutputs
 from jobs import attempts
 from jobs.azure import connect
-from jobs.console import Console
+from jobs.console import Console, command
 from jobs.errors import JobsError, RequestError
 from jobs.follow import WatchOptions, detached
 from jobs.follower import Follower
 from jobs.history import ENDED
-from jobs.logfiles import Logs, fetcher, wanted
+from jobs.logfiles import Line, Logs, fetcher, wanted
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,14 @@ class LogsOptions(WatchOptions):
 def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the log; with --follow until the job has ended, whatever its end."""
     if not options.name:
-        raise JobsError("logs: name a run or a job; `python -m jobs list` shows them")
+        raise JobsError(f"logs: name a run or a job; `{command('list')}` shows them")
     workspace, manner = connect(outputs), options.manner()
     try:
         job = attempts.find(workspace, options.name)
         details = attempts.details(workspace, job.name)
         if options.follow and details.status not in ENDED:
-            Follower(workspace, job, Console(as_json=as_json), manner).follow()
+            show = _print_json if as_json else None
+            Follower(workspace, job, Console(as_json=as_json), manner, show=show).follow()
             return 0
     except KeyboardInterrupt:
         return detached(options.name)
@@ -50,9 +51,13 @@ def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
     logs = Logs(fetcher(workspace), manner.ranks)
     for line in [*logs.more(details.logs), *logs.rest()]:
         if as_json:
-            print(json.dumps({"rank": line.rank, "line": line.text}))
+            _print_json(line)
         else:
             print(f"[{line.rank}] {line.text}" if manner.named else line.text)
     if logs.refused:
         raise RequestError(f"{job.name}: {logs.refused}")
     return 0
+
+
+def _print_json(line: Line) -> None:
+    print(json.dumps({"rank": line.rank, "line": line.text}), flush=True)

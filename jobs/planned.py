@@ -103,6 +103,11 @@ def make_spec(
     return makers.get(options.kind, kinds.train)(outputs, config, options, attempt, source)
 
 
+def check_attempt(run: str) -> Attempt:
+    """The check that comes before a run."""
+    return Attempt(f"{run}-check")
+
+
 def check_spec(
     outputs: PlatformOutputs, options: RunOptions, attempt: Attempt, source: Source
 ) -> JobSpec:
@@ -111,8 +116,7 @@ def check_spec(
     Args:
         outputs: of the stack.
         options: of the expensive job.
-        attempt: of the expensive job.
+        attempt: of the check.
         source: image and code.
     """
-    checked = Attempt(f"{attempt.run}-check", attempt.number)
-    return kinds.check(outputs, replace(options, timeout_hours=None), checked, source)
+    return kinds.check(outputs, replace(options, timeout_hours=None), attempt, source)

@@ -14,7 +14,6 @@ from jobs.errors import JobsError
 from jobs.follow import DETACHED, WatchOptions
 from jobs.images import ensure
 from jobs.options import JobOptions, PreparationOptions
-from jobs.prepared import register_prepared
 from jobs.runkey import Attempt, new_key
 from jobs.submit import carry_out
 from jobs.supervisor import Supervisor
@@ -51,7 +50,7 @@ class PrepareOptions(JobOptions, WatchOptions):
 def run(
     options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Submit a preparation, follow it to the end, and register what it has written."""
+    """Submit a preparation and follow it to its end, which registers what it has written."""
     if not options.what:
         raise JobsError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
     console, workspace = Console(as_json=as_json), connect(outputs)
@@ -76,8 +75,4 @@ def run(
         return DETACHED
     again = spec.cluster.priority == "LowPriority"
     supervisor = Supervisor(workspace, console, manner, options.resubmit, again=again)
-    status = carry_out(supervisor, spec, None, no_follow=options.no_follow)
-    if status == 0 and not options.no_follow:
-        asset = register_prepared(workspace, options.prepared)
-        console.say(f"registered: a training reads it by --data.asset {asset.reference}")
-    return status
+    return carry_out(supervisor, spec, None, no_follow=options.no_follow)

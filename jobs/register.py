@@ -1,24 +1,27 @@
 """`python -m jobs register`: the final model of a run as a version of a registered model.
 
 A run is one version, whose name is made from the run's key: to register it again changes nothing.
+The version is a copy of the export, as the run may be continued and then exports again.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from azure.core.exceptions import AzureError
 
 from infra.outputs import PlatformOutputs
-from jobs import results
+from jobs import model_copy, results
 from jobs.attempts import attempts
 from jobs.azure import Workspace, connect, segment
 from jobs.blobs import container, read_small, refused
 from jobs.console import Console
 from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.history import Job
 from jobs.options import NAME
 from jobs.places import place
 from jobs.runkey import attempt_of, key_problems
@@ -58,6 +61,8 @@ class Model:
 
     name: str
     version: str
+    folder: str
+    """In the container of results."""
     uri: str
     description: str
     tags: Mapping[str, str]
@@ -84,8 +89,12 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
         raise ConfigError(problems)
     workspace = connect(outputs)
     found = _read(workspace, options.run)
-    model = describe(options, outputs, found, _code(workspace, options.run))
-    new = _register(workspace, model)
+    code = code_of(attempts(workspace, options.run), found.written)
+    model = describe(options, outputs, found, code)
+    new = not _is_there(workspace, model)
+    if new:
+        _copy(workspace, options.run, model)
+        _register(workspace, model)
     answer = {
         "model": model.reference,
         "new": new,
@@ -107,6 +116,8 @@ class Finished:
     facts: Mapping[str, Any]
     digest: str
     """Of the export's facts."""
+    written: datetime
+    """When the result was."""
 
 
 def describe(
@@ -118,7 +129,7 @@ def describe(
         options: of the command.
         outputs: of the stack.
         found: of the run.
-        code: digest of the code snapshot of its last job, if that is known.
+        code: digest of the code snapshot that it was trained by, if that is known.
 
     Raises:
         JobsError: the export is not of the run's last step, or no name fits.
@@ -137,15 +148,29 @@ def describe(
         "code_version": str(found.facts["code_version"]),
         **({} if code is None else {"code": code}),
     }
-    folder = f"{results.run_folder(run)}/{FOLDER}"
+    version = hashlib.sha256(run.encode()).hexdigest()[:VERSION_LENGTH]
+    folder = model_copy.folder_of(name, version)
     return Model(
         name=name,
-        version=hashlib.sha256(run.encode()).hexdigest()[:VERSION_LENGTH],
+        version=version,
+        folder=folder,
         uri=datastore_uri(outputs.datastores.results.name, folder),
         description=f"SavedModel of run {run} after {steps} steps",
         tags={"run": run, **metrics, **versions},
         properties={"run": run, EXPORT: found.digest, **metrics, **speed, **versions},
     )
+
+
+def code_of(jobs: Sequence[Job], written: datetime) -> str | None:
+    """Digest of the code of the attempt that trained a run to its end. Pure.
+
+    Args:
+        jobs: attempts of the run, the first one first.
+        written: when the result was; who was submitted later found it there.
+    """
+    # Storage tells whole seconds.
+    trained = [job for job in jobs if job.created and job.created.replace(microsecond=0) <= written]
+    return trained[-1].tags.get("code") if trained else None
 
 
 def _read(workspace: Workspace, run: str) -> Finished:
@@ -155,6 +180,10 @@ def _read(workspace: Workspace, run: str) -> Finished:
     try:
         config = read_small(client, f"{folder}/config.json")
         result = read_small(client, f"{folder}/{results.RESULT}")
+        written = None
+        if result is not None:
+            blob = client.get_blob_client(f"{folder}/{results.RESULT}")
+            written = blob.get_blob_properties().last_modified
         facts = read_small(client, f"{folder}/{FOLDER}/{FACTS}")
         graph = client.get_blob_client(f"{folder}/{FOLDER}/{SAVED_MODEL}/saved_model.pb").exists()
     except AzureError as error:
@@ -164,7 +193,7 @@ def _read(workspace: Workspace, run: str) -> Finished:
             f"run {run}: has no folder {folder} in container {store.container} of {store.account};"
             " `python -m jobs list` shows the runs there are"
         )
-    if result is None:
+    if result is None or written is None:
         raise JobsError(
             f"run {run}: has not trained to its end; `python -m jobs follow {run} --supervise`"
             " carries it there"
@@ -180,36 +209,53 @@ def _read(workspace: Workspace, run: str) -> Finished:
             result=json.loads(result),
             facts=json.loads(facts),
             digest=hashlib.sha256(facts).hexdigest(),
+            written=written,
         )
     except ValueError as error:
         raise JobsError(f"run {run}: a file of its folder is not JSON ({error})") from error
 
 
-def _code(workspace: Workspace, run: str) -> str | None:
-    """Digest of the code that the newest job of a run was submitted with."""
-    jobs = attempts(workspace, run)
-    return jobs[-1].tags.get("code") if jobs else None
-
-
-def _register(workspace: Workspace, model: Model) -> bool:
-    """Whether it is new.
+def _copy(workspace: Workspace, run: str, model: Model) -> None:
+    """Put the export where nothing writes any more.
 
     Raises:
-        ConflictError: the version is of another model, or of an older export of the run.
+        JobsError: it changed meanwhile.
     """
-    path = f"models/{segment(model.name)}/versions/{segment(model.version)}"
+    store = workspace.outputs.datastores.results
+    client = container(store, workspace.credential)
     try:
-        there = workspace.arm("GET", path)["properties"]
+        model_copy.copy(client, f"{results.run_folder(run)}/{FOLDER}", model.folder)
+        facts = read_small(client, f"{model.folder}/{FACTS}")
+    except AzureError as error:
+        raise refused(error, store, workspace.outputs, workspace.who, writing=True) from error
+    if facts is None or hashlib.sha256(facts).hexdigest() != model.properties[EXPORT]:
+        raise JobsError(
+            f"run {run}: was exported again meanwhile, so nothing was registered; give the same"
+            " command again"
+        )
+
+
+def _is_there(workspace: Workspace, model: Model) -> bool:
+    """Whether the version is registered.
+
+    Raises:
+        ConflictError: it is of another model, or of an older export of the run.
+    """
+    try:
+        there = workspace.arm("GET", _path(model))["properties"]
     except MissingError:
         workspace.check()
-    else:
-        same = (there.get("properties") or {}).get(EXPORT) == model.properties[EXPORT]
-        if place(str(there["modelUri"])) != place(model.uri) or not same:
-            raise ConflictError(
-                f"model {model.reference}: is registered, but the run has been exported again since"
-                " and a version stays what it is; register it by another --model"
-            )
         return False
+    same = (there.get("properties") or {}).get(EXPORT) == model.properties[EXPORT]
+    if place(str(there["modelUri"])) != place(model.uri) or not same:
+        raise ConflictError(
+            f"model {model.reference}: is registered, but the run has been exported again since"
+            " and a version stays what it is; register it by another --model"
+        )
+    return True
+
+
+def _register(workspace: Workspace, model: Model) -> None:
     body = {
         "properties": {
             "modelType": "custom_model",
@@ -220,5 +266,8 @@ def _register(workspace: Workspace, model: Model) -> bool:
             "isAnonymous": False,
         }
     }
-    workspace.arm("PUT", path, body=body)
-    return True
+    workspace.arm("PUT", _path(model), body=body)
+
+
+def _path(model: Model) -> str:
+    return f"models/{segment(model.name)}/versions/{segment(model.version)}"

@@ -17,7 +17,7 @@ from jobs.stages import Nodes
 from trainer.fields import Bounds
 
 LOOKED_AT: Final = 500
-"""Jobs, the newest first, among which runs are looked for."""
+"""Jobs, the newest first, among which runs are looked for; the list comes page by page."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class StatusOptions:
     """Show the nodes that cost money now, and the runs with their attempts."""
 
     runs: Annotated[int, Bounds(at_least=1)] = 10
-    """Runs to show, the newest first; those that have not ended are always shown."""
+    """Runs to show, the newest first; of the newest 500 jobs, those that have not ended are always
+    shown.
+    """
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,21 @@ def run(options: StatusOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     workspace = connect(outputs)
     workspace.check()
     nodes = [_nodes(workspace, name) for name in _clusters(outputs)]
-    runs = shown(grouped(islice(attempts.listed(workspace), LOOKED_AT)), options.runs)
+    jobs = list(islice(attempts.listed(workspace), LOOKED_AT + 1))
+    more = len(jobs) > LOOKED_AT
+    runs = shown(grouped(jobs[:LOOKED_AT]), options.runs)
     there = [one for one in nodes if one is not None]
-    text = "\n".join([*cost_lines(there, datetime.now(UTC)), "", *_run_lines(runs)])
+    lines = [*cost_lines(there, datetime.now(UTC)), "", *_run_lines(runs)]
+    if more:
+        lines.append(f"only the newest {LOOKED_AT} jobs were looked at; there are older ones")
+    text = "\n".join(lines)
     Console(as_json=as_json).answer(
         {
             "clusters": [_cluster_document(one) for one in there],
             "runs": [
                 {"run": one.key, "attempts": [document(job) for job in one.jobs]} for one in runs
             ],
+            "older_jobs": more,
         },
         text,
     )

@@ -12,8 +12,9 @@ from typing import Any, Final
 from infra.outputs import Cluster
 from jobs import attempts
 from jobs.azure import Workspace, segment
+from jobs.console import command
 from jobs.errors import ConflictError, JobsError, MissingError, RequestError, SpecError
-from jobs.history import CANCELED_BY, Job
+from jobs.history import CANCELED_BY, RESUBMITTED, Job
 from jobs.runkey import Attempt
 from jobs.snapshot import stage
 from jobs.spec import JobSpec
@@ -116,8 +117,8 @@ def submit(workspace: Workspace, spec: JobSpec, repository: Path) -> Job:
     existing = attempts.job(workspace, spec.name)
     if existing is not None:
         raise ConflictError(
-            f"job {spec.name}: is there already ({existing.status}); `python -m jobs follow"
-            f" {spec.run}` follows it, another --name begins another run"
+            f"job {spec.name}: is there already ({existing.status});"
+            f" `{command('follow', spec.run)}` follows it, another --name begins another run"
         )
     with staged(repository) as code, workspace.errors(f"job {spec.name}"):
         _hand_to_sdk(workspace, spec, code)
@@ -175,8 +176,9 @@ def free_attempt(workspace: Workspace, attempt: Attempt) -> Attempt:
     last = tried[-1]
     if not last.ended:
         raise ConflictError(
-            f"run {attempt.run}: {last.name} has not ended ({last.status}); `python -m jobs follow"
-            f" {attempt.run}` follows it, and `python -m jobs cancel {attempt.run}` ends it"
+            f"run {attempt.run}: {last.name} has not ended ({last.status});"
+            f" `{command('follow', attempt.run)}` follows it, and"
+            f" `{command('cancel', attempt.run)}` ends it"
         )
     return next_attempt(last)
 
@@ -204,7 +206,7 @@ def following_body(job: Job, attempt: Attempt) -> dict[str, Any]:
     return {
         **writable(job),
         "displayName": f"{attempt.run}, attempt {attempt.number}",
-        "tags": {**tags, **attempt.tags},
+        "tags": {**tags, **attempt.tags, RESUBMITTED: "True"},
     }
 
 

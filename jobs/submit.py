@@ -1,22 +1,21 @@
 """`python -m jobs submit`: a training on the platform, from a summary to its end."""
 
 import sys
+import time
 from dataclasses import dataclass, replace
 
 from infra.outputs import PlatformOutputs
 from jobs import attempts, planned, submission, summary, training_data
 from jobs.azure import Workspace, connect
-from jobs.console import Console
+from jobs.console import Console, command
 from jobs.draft import Source
-from jobs.errors import AccessError, JobsError, UnreachableError
-from jobs.follow import DETACHED, WatchOptions, follow
+from jobs.errors import AccessError, JobsError, RequestError, UnreachableError
+from jobs.follow import DETACHED, WatchOptions, follow, notes
 from jobs.history import Job
 from jobs.images import ensure
 from jobs.kinds import VERDICT
-from jobs.options import ResubmitOptions
 from jobs.planned import RunOptions
 from jobs.results import artifact
-from jobs.runkey import Attempt
 from jobs.spec import JobSpec
 from jobs.supervisor import Supervisor
 from jobs.verdict import verdict
@@ -26,6 +25,9 @@ from trainer.plan import Plan
 
 POOR: int = 23
 """Exit status of a check that found something poor."""
+
+ARRIVAL_SECONDS = 5.0
+"""After Ctrl-C, that a request which was on its way may take to become a job."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,17 @@ def carry_out(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, *, no_fo
     if job is None:
         return DETACHED
     if no_follow:
-        return leave(supervisor.console, spec, plan, job)
+        return leave(supervisor, spec, plan, job)
     return follow(supervisor, job)
 
 
-def leave(console: Console, spec: JobSpec, plan: Plan | None, job: Job) -> int:
+def leave(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, job: Job) -> int:
     """Say how to come back to a job that is not followed."""
-    console.answer(
+    again = supervisor.again
+    back = command("follow", job.run, *(["--supervise"] if again else []))
+    supervisor.console.answer(
         {**summary.document(spec, plan), "page": job.page},
-        f"`python -m jobs follow {job.run}` follows it",
+        "\n".join([*notes(job, again=again), f"`{back}` follows it"]),
     )
     return 0
 
@@ -139,18 +143,33 @@ def hand_over(console: Console, workspace: Workspace, spec: JobSpec) -> Job | No
         console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
     except KeyboardInterrupt:
         # The request may be on its way.
-        there = attempts.job(workspace, spec.name)
-        if there is None:
-            print(f"\ninterrupted; {spec.name} was not submitted", file=sys.stderr)
+        print("\ninterrupted; looking whether the job was submitted", file=sys.stderr)
+        if _arrived(workspace, spec.name):
+            said = f"{spec.name} was submitted already:"
         else:
-            print(
-                f"\ninterrupted, but {spec.name} was submitted already:\n"
-                f"  python -m jobs follow {spec.run}    follows it\n"
-                f"  python -m jobs cancel {spec.run}    ends it",
-                file=sys.stderr,
-            )
+            said = f"{spec.name} is not there, but a request on its way may still make it; then"
+        print(
+            f"{said}\n  {command('follow', spec.run)}    follows it\n"
+            f"  {command('cancel', spec.run)}    ends it",
+            file=sys.stderr,
+        )
         return None
     return job
+
+
+def _arrived(workspace: Workspace, name: str) -> bool:
+    """Whether a job is there, or comes in the next seconds."""
+    until = time.monotonic() + ARRIVAL_SECONDS
+    while True:
+        try:
+            if attempts.job(workspace, name) is not None:
+                return True
+        except RequestError as error:
+            print(f"cannot be seen: {error}", file=sys.stderr)
+            return False
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.5)
 
 
 def _before(
@@ -166,7 +185,7 @@ def _before(
     image = ensure(planned.image_of(spec), workspace, planned.REPOSITORY)
     console.say(f"image {image} is registered")
     if options.check_cluster and spec.kind in ("train", "benchmark"):
-        return _check(console, workspace, options, Attempt(spec.run, 1), source)
+        return _check(console, workspace, options, spec, source)
     return None
 
 
@@ -174,10 +193,12 @@ def _check(
     console: Console,
     workspace: Workspace,
     options: SubmitOptions,
-    attempt: Attempt,
+    training: JobSpec,
     source: Source,
 ) -> int | None:
     """Check the nodes first; the status to end with, or none if they are good."""
+    # A run that goes on is checked again.
+    attempt = submission.free_attempt(workspace, planned.check_attempt(training.run))
     spec = planned.check_spec(workspace.outputs, options, attempt, source)
     job = hand_over(console, workspace, spec)
     if job is None:
@@ -185,10 +206,10 @@ def _check(
     manner = replace(options.manner(), ranks=lambda _: False)
     quiet = Console(as_json=True)
     try:
-        outcome = Supervisor(workspace, quiet, manner, ResubmitOptions(), again=True).follow(job)
+        outcome = Supervisor(workspace, quiet, manner, options.resubmit, again=True).follow(job)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted; the check goes on (`python -m jobs cancel {job.run}` ends it), the"
+            f"\ninterrupted; the check goes on (`{command('cancel', job.run)}` ends it), the"
             " training was not submitted",
             file=sys.stderr,
         )
@@ -196,7 +217,7 @@ def _check(
     if outcome.exit_code:
         raise JobsError(
             f"{outcome.job.name}: the check has not succeeded ({outcome.reason}); the training was"
-            f" not submitted. `python -m jobs logs {outcome.job.name} --rank all` shows its log"
+            f" not submitted. `{command('logs', outcome.job.name, '--rank', 'all')}` shows its log"
         )
     found = verdict(artifact(workspace, outcome.job.name, VERDICT), spec.cluster)
     for line in found.lines:

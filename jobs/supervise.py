@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from infra.outputs import Cluster
+from jobs.errors import RequestError
 from jobs.options import ResubmitOptions
 from jobs.spec import LIFETIME_HOURS
 from trainer.errors import (
@@ -32,6 +33,8 @@ FAILED: Final = TrainerError.exit_code
 CANCELED: Final = 20
 INTERRUPTED: Final = 21
 """Taken away, and not submitted again."""
+UNSEEN: Final = RequestError.exit_code
+"""Completed, but nobody could look at its result."""
 
 NEARLY: Final = 0.99
 """Part of a limit at which it counts as reached: the times in a run's history are those of its
@@ -68,6 +71,11 @@ class Ending:
     """Whether the person who supervises asked for the end."""
     trained: bool | None = None
     """Whether the run's result is there, of all of its epochs; none where nobody could look."""
+    trains: bool = True
+    """Whether it is a training; other kinds of job leave no result to look at."""
+    by_person: bool = False
+    """Whether a person submitted the attempt, and not who supervises; the first one's is not
+    looked at."""
 
     @property
     def timed_out(self) -> bool:
@@ -107,15 +115,23 @@ def decide(
         cluster: where the last attempt ran.
     """
     last = history[-1]
-    if last.trained or (last.status == "Completed" and last.trained is None):
-        return Stop(0, "trained to its end")
+    if last.trained or (last.status == "Completed" and not last.trains):
+        return Stop(0, "trained to its end" if last.trained else "completed")
+    if last.status == "Completed" and last.trained is None:
+        return Stop(
+            UNSEEN,
+            "completed; its result could not be looked at, so nobody knows here whether it has"
+            " trained to its end. Following it again looks again",
+        )
     if last.canceled_by_us:
         return Stop(CANCELED, "cancelled, as you asked")
+    number = len(history) + 1
+    history = _since_a_person(history)
     taken = _taken(history, options, cluster)
     if taken is None:
         return _stop(last)
-    number = len(history) + 1
-    if number > options.attempts:
+    count = len(history) + 1
+    if count > options.attempts:
         return Stop(
             INTERRUPTED,
             f"{taken}; not submitted again, as {options.attempts} attempts are all that"
@@ -123,14 +139,24 @@ def decide(
             " number goes on from them",
         )
     # The exponent has a limit of its own, so that no number of attempts overflows.
-    pause = options.backoff_seconds * 2.0 ** min(number - 2, 64)
+    pause = options.backoff_seconds * 2.0 ** min(count - 2, 64)
     delay = min(pause, options.longest_backoff_seconds)
-    return Resubmit(number, delay, f"{taken}; attempt {number} of {options.attempts} comes next")
+    if count == number:
+        following = f"attempt {number} of {options.attempts} comes next"
+    else:
+        following = f"attempt {number} comes next, {count} of {options.attempts} since a person's"
+    return Resubmit(number, delay, f"{taken}; {following}")
 
 
 def evidence(messages: Sequence[str]) -> str | None:
     """The first of Azure's messages that tells of nodes that were taken back or lost."""
     return next((text for text in messages if _EVIDENCE.search(text)), None)
+
+
+def _since_a_person(history: Sequence[Ending]) -> Sequence[Ending]:
+    """The attempts that count: a person who submits a run again begins to count anew."""
+    persons = (index for index, ending in enumerate(history) if ending.by_person)
+    return history[max(persons, default=0) :]
 
 
 def _taken(history: Sequence[Ending], options: ResubmitOptions, cluster: Cluster) -> str | None:

@@ -5,20 +5,21 @@ It keeps nothing but what the workspace knows, so it can be ended, begun again a
 """
 
 import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from infra.outputs import Cluster
 from jobs import attempts
 from jobs.azure import Workspace
-from jobs.console import Console
+from jobs.console import Console, command
 from jobs.errors import JobsError, RequestError
 from jobs.follower import Follower, Manner
 from jobs.history import Details, Job, ending
 from jobs.logfiles import LONGEST, fetcher, wanted
 from jobs.options import ResubmitOptions
-from jobs.results import trained
+from jobs.outage import Outage
+from jobs.results import TRAINING, trained
 from jobs.submission import submit_again
 from jobs.supervise import INTERRUPTED, Ending, Resubmit, Stop, decide
 
@@ -52,7 +53,7 @@ class Outcome:
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Supervisor:
     """One run, followed to its end."""
 
@@ -62,6 +63,12 @@ class Supervisor:
     resubmit: ResubmitOptions
     again: bool
     """Whether to submit again what was taken away; else only to say so."""
+    waiting: bool = field(default=False, init=False)
+    """Whether the last attempt has ended, so that nothing of the run goes on by itself."""
+
+    def __post_init__(self) -> None:
+        manner = self.manner
+        self._outage = Outage(self.console, manner.patience_seconds, manner.poll_seconds)
 
     def follow(self, job: Job) -> Outcome:
         """From one attempt to the end of the run.
@@ -70,15 +77,19 @@ class Supervisor:
             RequestError: Azure refuses to tell, or was out of reach for too long.
         """
         while True:
-            details = Follower(self.workspace, job, self.console, self.manner).follow()
+            self.waiting = False
+            details = Follower(
+                self.workspace, job, self.console, self.manner, self._outage
+            ).follow()
+            self.waiting = True
             history = self._history(job, details)
             decision = self._decide(job, history)
             if isinstance(decision, Stop):
                 return self._stopped(job, details, decision, len(history))
             if not self.again:
                 reason = (
-                    f"{decision.reason.split(';')[0]}; `python -m jobs follow {job.run}"
-                    " --supervise` submits it again"
+                    f"{decision.reason.split(';')[0]};"
+                    f" `{command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return Outcome(job, details.status, INTERRUPTED, reason, len(history))
             following = self._next(job, decision)
@@ -97,10 +108,13 @@ class Supervisor:
         found = []
         attempt = job.attempt
         if attempt is not None:
-            for earlier in attempts.attempts(self.workspace, job.run)[: attempt.number - 1]:
-                known = attempts.details(self.workspace, earlier.name)
+            tried = self._outage.ask(lambda: attempts.attempts(self.workspace, job.run))
+            for earlier in tried[: attempt.number - 1]:
+                known = self._outage.ask(partial(attempts.details, self.workspace, earlier.name))
                 found.append(ending(earlier, known, trained=None))
-        return [*found, ending(self._fresh(job), details, trained=self._trained(job, details))]
+        trains = job.kind in TRAINING and attempt is not None
+        looked = self._trained(job, details) if trains else None
+        return [*found, ending(self._fresh(job), details, trained=looked, trains=trains)]
 
     def _decide(self, job: Job, history: list[Ending]) -> Resubmit | Stop:
         if job.attempt is None:
@@ -119,7 +133,9 @@ class Supervisor:
             if left <= 0:
                 break
             time.sleep(min(left, LOOK_SECONDS))
-        following, by_us = submit_again(self.workspace, job)
+        following, by_us = self._outage.ask(
+            lambda: submit_again(self.workspace, job), despite_refusal=False
+        )
         self.console.say(
             f"{following.name}: submitted"
             if by_us
@@ -128,11 +144,13 @@ class Supervisor:
         return following
 
     def _fresh(self, job: Job) -> Job:
-        return attempts.job(self.workspace, job.name) or job
+        return self._outage.ask(lambda: attempts.job(self.workspace, job.name)) or job
 
     def _trained(self, job: Job, details: Details) -> bool | None:
         try:
-            return trained(self.workspace, job, details)
+            return self._outage.ask(
+                lambda: trained(self.workspace, job, details), despite_refusal=False
+            )
         except RequestError as error:
             self.console.note(f"{job.run}: its result cannot be looked at from here: {error}")
             return None
@@ -170,8 +188,3 @@ def last_lines(workspace: Workspace, details: Details) -> list[str]:
         return [f"{name}: cannot be read from here: {error}"]
     lines = text.decode(errors="replace").splitlines()[-LAST_LINES:]
     return [f"the last lines of {name}:", *(f"  {line}" for line in lines)]
-
-
-def seconds_since(moment: datetime | None) -> float | None:
-    """From a time to now; none for none."""
-    return None if moment is None else (datetime.now(UTC) - moment).total_seconds()

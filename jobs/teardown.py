@@ -47,6 +47,10 @@ class ProtectedError(JobsError):
     """The stack holds resources that are not to be deleted by the way."""
 
 
+class UnknownError(JobsError):
+    """The platform is there, but Pulumi does not know it."""
+
+
 def run(
     options: TeardownOptions,
     outputs: PlatformOutputs | None,
@@ -68,7 +72,7 @@ def run(
         Exit status: 0 if nothing is left, 1 if something is, 130 after Ctrl-C.
 
     Raises:
-        JobsError: protected resources, or a step that failed.
+        JobsError: protected resources, a platform that Pulumi does not know, or a step that failed.
     """
     console = Console(as_json=as_json)
     record = Record(repository, outputs.stack if outputs else _short(stack or "dev"))
@@ -82,6 +86,7 @@ def run(
         declared = pulumi.declared()
         check_same(workspace.group_id, declared)
         check_protected(pulumi.stack, declared)
+        check_known(workspace, pulumi.stack, declared, begun=record.begun(known))
         _confirm(options, workspace, declared, console)
         record.write(known)
         work.run(declared)
@@ -138,16 +143,50 @@ def check_same(group: str, declared: Sequence[Declared]) -> None:
             )
 
 
+def check_known(
+    workspace: Workspace, stack: str, declared: Sequence[Declared], *, begun: bool
+) -> None:
+    """Stop if the platform is there and Pulumi knows nothing of it, nor what is protected.
+
+    Args:
+        workspace: of the outputs.
+        stack: its name for Pulumi.
+        declared: what the state holds.
+        begun: whether a teardown of this platform was begun here. It has purged the workspace
+            before Pulumi forgets anything, so it explains a group, and never a live workspace.
+
+    Raises:
+        UnknownError: that is so.
+    """
+    group = workspace.group_id.lower()
+    if any(f"{one.id.lower()}/".startswith(f"{group}/") for one in declared):
+        return
+    outputs = workspace.outputs
+    if workspace_is_there(workspace):
+        what = f"workspace {outputs.workspace} is there"
+    elif not begun and group_is_there(workspace):
+        what = f"resource group {outputs.resource_group} is there"
+    else:
+        return
+    raise UnknownError(
+        f"stack {stack}: {what}, but Pulumi knows nothing of it, so nobody can say what of it is"
+        " protected, and nothing was deleted. `pulumi whoami -v` shows where Pulumi looks: sign in"
+        " to the state that it was deployed from (`pulumi login ADDRESS`), and leave --outputs and"
+        " JOBS_OUTPUTS out. If that state is lost, delete the group in the portal"
+    )
+
+
 class Record:
     """Outputs of a stack that is being torn down: Pulumi forgets them before all is done.
 
     Args:
-        repository: that `build/` is in.
+        repository: that `.teardown/` is in.
         stack: its name.
     """
 
     def __init__(self, repository: Path, stack: str) -> None:
-        self._path = repository / "build" / f"teardown-{stack}.json"
+        # Not in build/, which `make clean` removes.
+        self._path = repository / ".teardown" / f"{stack}.json"
         self._stack = stack
 
     def read(self) -> PlatformOutputs:
@@ -167,6 +206,14 @@ class Record:
             ) from error
         except (OSError, ValueError, OutputsError) as error:
             raise PlatformReadError(f"{self._path}: cannot be used ({error})") from error
+
+    def begun(self, outputs: PlatformOutputs) -> bool:
+        """Whether a teardown of just this platform was begun here.
+
+        Raises:
+            PlatformReadError: what was written cannot be used.
+        """
+        return self._path.exists() and _platform(self.read()) == _platform(outputs)
 
     def write(self, outputs: PlatformOutputs) -> None:
         """Keep the outputs until the end."""
@@ -198,6 +245,12 @@ def _confirm(
     print(f"type {outputs.stack} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != outputs.stack:
         raise JobsError(f"teardown of {outputs.stack}: not confirmed, so nothing was deleted")
+
+
+def _platform(outputs: PlatformOutputs) -> tuple[str, ...]:
+    """What tells a platform from others."""
+    names = (outputs.subscription_id, outputs.resource_group, outputs.workspace)
+    return tuple(name.lower() for name in names)
 
 
 def _short(stack: str) -> str:

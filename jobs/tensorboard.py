@@ -101,7 +101,18 @@ def _serve(
 
     board = program.TensorBoard()
     board.configure(**arguments(options, folders, store))
-    address = board.launch()
+    try:
+        address = board.launch()
+    except program.TensorBoardPortInUseError as error:
+        raise JobsError(
+            f"tensorboard: port {options.port} of {options.host} is in use; give another one by"
+            " --port, or 0 for any that is free"
+        ) from error
+    except program.TensorBoardServerException as error:
+        raise JobsError(
+            f"tensorboard: cannot listen on {options.host}, port {options.port} ({error.msg});"
+            " give others by --host and --port"
+        ) from error
     console.answer(
         {"address": address, "jobs": list(folders)},
         f"{', '.join(folders)}: {address} (Ctrl-C ends it)",

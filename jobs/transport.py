@@ -1,6 +1,7 @@
 """How requests are sent, and what is called by which address."""
 
 import json
+import sys
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -12,7 +13,32 @@ from jobs.errors import RequestError
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
 RETRIES: Final = 6
-"""Of what is refused for a moment; with the pauses between, half a minute in all."""
+"""Of what is refused for a moment. The pauses between double: half a minute in all, unless Azure
+asks for others by Retry-After.
+"""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds, whatever Azure asks for."""
+TOLD_PAUSE: Final = 5.0
+"""Seconds of a pause from which on a person is told why nothing happens."""
+
+
+class ToldRetries(policies.RetryPolicy[Any, Any]):
+    """Repeats requests, without a pause that is silent and long."""
+
+    def get_retry_after(self, response: Any) -> float | None:
+        """Seconds that an answer asks to wait, within reason."""
+        asked = super().get_retry_after(response)
+        if not asked:
+            return asked
+        pause = min(asked, LONGEST_PAUSE)
+        _tell(f"busy (status {response.http_response.status_code})", pause)
+        return pause
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Seconds to wait where nothing was asked for."""
+        pause = super().get_backoff_time(settings)
+        _tell("not answering as it should", pause)
+        return pause
 
 
 def segment(name: str) -> str:
@@ -29,7 +55,7 @@ def pipeline(
         auth: what signs each request, if anything does.
     """
     # A host that does not answer is given up soon; one that says it is busy is waited for.
-    retry = policies.RetryPolicy(
+    retry = ToldRetries(
         retry_total=RETRIES,
         retry_connect=2,
         retry_read=3,
@@ -78,3 +104,8 @@ def read_json(content: bytes, url: str) -> Any:
             f"{thing_at(url)}: {urlsplit(url).netloc} answers, but not as Azure does (no JSON); is"
             " a proxy or a sign-in page of the network between?"
         ) from error
+
+
+def _tell(state: str, pause: float) -> None:
+    if pause > TOLD_PAUSE:
+        print(f"Azure is {state}; asking again in {pause:.0f} s", file=sys.stderr, flush=True)

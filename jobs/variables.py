@@ -11,7 +11,12 @@ from infra.outputs import Cluster
 from jobs.options import DataOptions
 
 _FORM = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIAL|CONNECTION_?STRING|(_|^)(KEY|SAS)$")
+_SECRET = re.compile(
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|TOKEN|CREDENTIAL|CONNECTION_?STRING|AUTHORIZATION"
+    r"|(_|^)(KEY|SAS|PAT|AUTH)$"
+)
+_SECRET_VALUE = re.compile(r"(?<![a-z])sig=|AccountKey=|SharedAccessSignature=", re.IGNORECASE)
+"""Of an address with a signature, or of a connection string."""
 _OF_LAUNCHER = re.compile(
     r"(OMPI_COMM_WORLD|PMI|PMIX|AZUREML|AZ_BATCH|AZ_BATCHAI)_.*"
     r"|HOROVOD_(RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|CROSS_RANK|CROSS_SIZE)"
@@ -80,7 +85,7 @@ def read(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _problem(name: str, value: str) -> str | None:
-    if _SECRET.search(name.upper()):
+    if _SECRET.search(name.upper()) or _SECRET_VALUE.search(value):
         return (
             "looks like a secret, and a job's variables can be read by everyone who may see the"
             " job; let the job's identity fetch it from the vault"

@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--most-processes-per-node", type=int, help="cap for machines with few cores"
     )
     given = parser.parse_args(arguments)
+    if given.program_folder and not given.program_folder.is_dir():
+        print(f"error: --program-folder: {given.program_folder}: is no folder", file=sys.stderr)
+        return 1
     options = Options(
         program_folder=given.program_folder and given.program_folder.absolute(),
         most_processes_per_node=given.most_processes_per_node,

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import fcntl
+import os
 import shutil
 import tempfile
 import time
@@ -26,7 +28,7 @@ from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
 from rehearsal.blobs import Blobs
 from rehearsal.engine import Engine
-from rehearsal.errors import AzureError
+from rehearsal.errors import AzureError, RehearsalError
 from rehearsal.faults import Faults, Request
 from rehearsal.folders import Cache
 from rehearsal.history import History
@@ -73,6 +75,7 @@ class Loopback:
         self.folder.mkdir(parents=True, exist_ok=True)
         if folder is None:
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        _claim(self.folder, stack)
         self._guard = Guard(None if folder else self.folder)
         stack.callback(self._guard.close)
         self.certificate = certificate.make(self.folder / "tls")
@@ -251,3 +254,24 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
+
+
+def _claim(folder: Path, stack: contextlib.ExitStack) -> None:
+    """Keep a folder for one Azure, and from other people of this machine: it holds keys.
+
+    Raises:
+        RehearsalError: another one has it.
+    """
+    folder.chmod(0o700)
+    claim = stack.enter_context((folder / "owner").open("a+"))
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        claim.seek(0)
+        raise RehearsalError(
+            f"{folder}: process {claim.read().strip()} serves from it already; end that one, or"
+            " take another folder"
+        ) from error
+    claim.truncate(0)
+    claim.write(str(os.getpid()))
+    claim.flush()

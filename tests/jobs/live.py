@@ -6,6 +6,10 @@ module. `live` is one Azure for the session; `outputs` are those of its platform
 
 import json
 import os
+import shlex
+import signal
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from tests.jobs.platform import platform
 ROOT = Path(__file__).resolve().parents[2]
 GPU_NODES = 4
 ARM = "2024-10-01"
+WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Live:
     def workspace(self) -> str:
         """Id of the workspace."""
         name = self.outputs.workspace
-        return f"{self.group}/providers/Microsoft.MachineLearningServices/workspaces/{name}"
+        return f"{self.group}/providers/{WORKSPACES}/{name}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -171,3 +176,24 @@ def live(platform_on_loopback, monkeypatch):
     azure.admin.forget_requests()
     yield platform_on_loopback
     azure.admin.clear_faults()
+    azure.admin.start_blob_server()
+    for cluster in azure.resources.of_kind(f"{WORKSPACES}/computes"):
+        azure.admin.capacity(cluster["id"], None)
+
+
+def main() -> None:
+    """Serve a platform until a signal comes, and print the environment that finds it."""
+    folder = Path(sys.argv[1]).absolute()
+    options = Options(program_folder=ROOT / ".venv-trainer" / "bin", most_processes_per_node=1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    with suppress(KeyboardInterrupt), Loopback(folder, options) as azure:
+        live = declare(azure, folder)
+        for name, value in {**azure.environment, "JOBS_OUTPUTS": str(live.file)}.items():
+            print(f"export {name}={shlex.quote(value)}")
+        sys.stdout.flush()
+        print(f"{live.outputs.workspace} on {azure.url}; Ctrl-C ends it", file=sys.stderr)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

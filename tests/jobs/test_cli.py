@@ -1,13 +1,16 @@
 """The command line: what it takes, and how it refuses."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from infra.outputs import to_dict
 from jobs import cli
 from jobs.cli import VERBS, main
-from jobs.planned import REPOSITORY
+from jobs.console import PLATFORM, command
+from tests.jobs.live import ROOT
 from tests.jobs.platform import platform
 
 EASY = list(VERBS)
@@ -30,16 +33,62 @@ def test_help_names_every_verb_and_every_exit_status(capsys):
         assert status in text
 
 
-@pytest.mark.parametrize("args", [[], ["sumbit"]])
-def test_what_is_no_verb_is_refused_with_the_list(args, capsys):
-    assert main(args) == 2
+def test_no_verb_at_all_is_refused_with_the_list(capsys):
+    assert main([]) == 2
     assert "usage: python -m jobs VERB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("sumbit", "; did you mean submit?\n"), ("qqqq", "'qqqq' is no verb\n")]
+)
+def test_a_mistyped_verb_is_told_in_two_lines(typed, said, capsys):
+    assert main([typed]) == 2
+    text = capsys.readouterr().err
+    assert said in text
+    assert text.splitlines()[1:] == ["`python -m jobs --help` lists the verbs"]
+
+
+def test_a_kind_that_there_is_not_is_refused(capsys):
+    assert main(["list", "--kind", "nosuch"]) == 2
+    assert "--kind: 'nosuch'" in capsys.readouterr().err
+
+
+def test_what_comes_next_names_the_platform_as_it_was_given(monkeypatch):
+    for args, said in (
+        (["--stack", "prod"], "python -m jobs follow night --stack prod"),
+        (["--outputs=my file.json"], "python -m jobs follow night --outputs 'my file.json'"),
+        ([], "python -m jobs follow night"),
+    ):
+        token = PLATFORM.set(cli.common_options(args)[1].given)
+        assert command("follow", "night") == said
+        PLATFORM.reset(token)
+
+
+def test_a_reader_that_goes_away_ends_it_without_a_word():
+    line = f"{sys.executable} -m jobs spec --kind smoke --name s | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_ctrl_c_while_modules_are_imported_gives_no_traceback():
+    program = (
+        "import runpy, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'jobs.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "runpy.run_module('jobs', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
 @pytest.mark.parametrize("verb", EASY)
 def test_every_verb_has_a_help_with_its_options(verb, capsys):
-    if not (REPOSITORY / f"{VERBS[verb].module.replace(chr(46), chr(47))}.py").exists():
-        pytest.skip("made by another part")
     with pytest.raises(SystemExit) as end:
         main([verb, "--help"])
     assert end.value.code == 0

@@ -9,7 +9,7 @@ from jobs import download
 from jobs.blobs import Blob
 from jobs.download import DownloadOptions
 from jobs.errors import JobsError, MissingError
-from jobs.fetch import RECORD, Left, decide
+from jobs.fetch import LOCK, RECORD, Left, alone, decide
 from jobs.local_files import LocalError
 from tests.jobs.runs import declare_job, put
 from trainer.errors import ConfigError
@@ -48,8 +48,13 @@ def test_a_run_comes_without_its_checkpoints_and_scratch(live, tmp_path, capsys)
     assert get(live, "plain", tmp_path / "plain") == 0
     assert answer(capsys)["new_files"] == 4
     assert names(tmp_path / "plain") == [
-        RECORD, "config.json", "export/saved_model/saved_model.pb", "metrics.jsonl", "result.json",
-    ]  # fmt: skip
+        RECORD,
+        LOCK,
+        "config.json",
+        "export/saved_model/saved_model.pb",
+        "metrics.jsonl",
+        "result.json",
+    ]
     model = "export/saved_model/saved_model.pb"
     assert (tmp_path / "plain" / model).read_bytes() == files[f"runs/plain/plain/{model}"]
 
@@ -160,6 +165,44 @@ def test_a_damaged_blob_is_noticed(live, tmp_path, monkeypatch, size):
     with pytest.raises(JobsError, match=r"damaged/file: .*another MD5"):
         get(live, "damaged", tmp_path / "damaged")
     assert not (tmp_path / "damaged" / "file").exists()
+
+
+def test_two_downloads_into_one_folder_are_refused(live, tmp_path):
+    put(live, run_files("both"))
+    folder = tmp_path / "both"
+    with alone(folder), pytest.raises(LocalError, match="both: another download fills this"):
+        get(live, "both", folder)
+    assert names(folder) == [LOCK]
+    assert get(live, "both", folder) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "fine"), [(lambda content: content[:-1], True), (lambda content: content, False)]
+)
+def test_what_someone_else_writes_does_not_end_up_in_a_file(
+    live, tmp_path, monkeypatch, written, fine
+):
+    files = run_files("shared", **{"log.txt": os.urandom(5 << 20)})
+    put(live, files)
+    content = files["runs/shared/shared/log.txt"]
+    folder, read = tmp_path / "shared", download.Fetcher._range
+
+    def beside(self, client, address, blob, offset):
+        if address.endswith("log.txt"):
+            # As a second process would that is ahead; one that does not stop is noticed.
+            (partial,) = folder.glob(".log.txt.*.partial")
+            with partial.open("r+b") as file:
+                file.write(written(content) + b"!" * (not fine))
+        return read(self, client, address, blob, offset)
+
+    monkeypatch.setattr(download.Fetcher, "_range", beside)
+    if fine:
+        assert get(live, "shared", folder) == 0
+        assert (folder / "log.txt").read_bytes() == content
+    else:
+        with pytest.raises(JobsError, match="bytes were written, but the blob has 5242880"):
+            get(live, "shared", folder)
+        assert not (folder / "log.txt").exists()
 
 
 def test_a_run_that_left_nothing_is_told(live, tmp_path):

@@ -152,7 +152,8 @@ def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live,
     assert "gradients take the Ethernet" in found.out
     assert "--even-if-poor" in found.err
     assert job(live, "poor-r1") is None
-    assert main([*args, "--name", "poor-too", "--even-if-poor"]) == 0
+    assert main([*args, "--name", "poor", "--even-if-poor"]) == 0
+    assert job(live, "poor-check-r2") is not None
 
 
 def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys, instead):
@@ -208,7 +209,7 @@ def test_ctrl_c_while_the_image_is_registered_leaves_no_job(live):
 def test_ctrl_c_while_the_code_is_sent_leaves_no_job(live):
     text, code = interrupted(live, "--name", "sent", match="GET .*/codes/")
     assert code == 130
-    assert "interrupted; sent-r1 was not submitted" in text
+    assert "sent-r1 is not there, but a request on its way may still make it" in text
     assert job(live, "sent-r1") is None
 
 
@@ -255,3 +256,41 @@ def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, ins
     assert main(["submit", "--kind", "smoke", "--name", "arrived", *QUICK]) == 130
     assert "arrived-r1 was submitted already" in capsys.readouterr().err
     assert main(["cancel", "arrived"]) == 0
+
+
+def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
+    live, monkeypatch, capsys, instead
+):
+    """The job comes between the first look and the second one."""
+    instead('sleep 60; ls "${{outputs.run}}"')
+    request, look = submit.submission.submit, submit.attempts.job
+    interrupted, looks, arrived = [], [], []
+
+    def cut(*args):
+        interrupted.append(args)
+        raise KeyboardInterrupt
+
+    def late(workspace, name):
+        if interrupted and name == "later-r1" and not arrived:
+            looks.append(name)
+            if len(looks) == 2:
+                arrived.append(name)
+                # In this thread: a submission replaces standard error of the whole process.
+                request(*interrupted[0])
+        return look(workspace, name)
+
+    monkeypatch.setattr(submit.submission, "submit", cut)
+    monkeypatch.setattr(submit.attempts, "job", late)
+    assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
+    assert "later-r1 was submitted already" in capsys.readouterr().err
+    assert arrived
+    assert main(["cancel", "later"]) == 0
+
+
+def test_a_run_that_nobody_follows_is_told_to_be_unattended(live, capsys):
+    assert main(["submit", "--kind", "benchmark", "--name", "lone", "--no-follow",
+                 "--outputs", str(live.file), "--", "--max-steps", "5"]) == 0  # fmt: skip
+    live.azure.engine.cancel(f"{live.workspace}/jobs/lone-r1")
+    text = capsys.readouterr().out
+    assert "submitted again only while someone follows it with --supervise" in text
+    assert f"`python -m jobs follow lone --supervise --outputs {live.file}` follows it" in text

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import urllib.request
 
 import pytest
@@ -9,9 +10,12 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from jobs import tensorboard as board
 from jobs.azure import connect
 from jobs.blobs import container
 from jobs.cli import main
+from jobs.console import Console
+from jobs.errors import JobsError
 from jobs.results import artifact_folder, artifact_store
 from jobs.spec import TENSORBOARD_DIR
 from jobs.tensorboard import TensorboardOptions, arguments, file_system
@@ -76,7 +80,7 @@ def test_curves_of_all_attempts_are_served_and_grow(live, tmp_path):
 
 
 def test_a_run_that_is_not_there_is_told(capsys):
-    assert main(["tensorboard", "nothing"]) == 22
+    assert main(["tensorboard", "nothing"]) == 1
     assert "has no job and no run of this name" in capsys.readouterr().err
 
 
@@ -96,3 +100,12 @@ def test_one_job_is_one_folder_and_several_have_names():
     two = arguments(TensorboardOptions(), {"a-r1": "x/a", "a-r2": "x/b"}, store)
     assert two["logdir_spec"] == "a-r1:abfs://results/x/a,a-r2:abfs://results/x/b"
     assert "logdir" not in two
+
+
+def test_a_port_in_use_is_told_with_what_to_do(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = TensorboardOptions(port=taken.getsockname()[1])
+        local = {"logdir": str(tmp_path), "host": options.host, "port": options.port}
+        monkeypatch.setattr(board, "arguments", lambda *_: {**local, "load_fast": "false"})
+        with pytest.raises(JobsError, match=rf"port {options.port} of .* is in use.*--port"):
+            board._serve(options, {}, platform().datastores.results, Console(as_json=True))

@@ -42,7 +42,14 @@ def said():
 def waits(monkeypatch):
     """What was waited, without waiting."""
     found = []
-    monkeypatch.setattr(threading.Event, "wait", lambda self, seconds: found.append(seconds))
+
+    class Event(threading.Event):
+        def wait(self, seconds):
+            found.append(seconds)
+
+    # Not of the module itself: other threads of this process wait as well.
+    ours = SimpleNamespace(Event=Event, Lock=threading.Lock)
+    monkeypatch.setattr(patience, "threading", ours)
     return found
 
 
@@ -79,7 +86,8 @@ def test_a_token_that_cannot_be_had_without_network_is_waited_for(said, waits):
 
 def test_patience_ends(said, waits, monkeypatch):
     clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr(patience.time, "monotonic", lambda: next(clock))
+    # Not of the module itself: the other threads of this process live by it.
+    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with pytest.raises(ServiceRequestError):
         Patience(250, said.append).ask(scripted(*[ServiceRequestError("gone")] * 20))
     assert len(waits) == 3

@@ -1,11 +1,15 @@
+import hashlib
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from jobs import register
+from jobs import model_copy, register
 from jobs.azure import connect
+from jobs.blobs import Blob, listed
 from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.history import Job
 from jobs.register import Finished, RegisterOptions
 from tests.jobs.platform import platform
 from tests.jobs.runs import declare_job, put
@@ -35,18 +39,18 @@ def answer(capsys):
 
 
 def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, capsys):
-    put(live, files("good"))
-    declare_job(live, "good-r1", tags={"run": "good", "code": "0ld"})
-    declare_job(live, "good-r2", tags={"run": "good", "code": "c0de"})
-    assert model_of(live, "good-r1") == 0
+    declare_job(live, "fine-r1", tags={"run": "fine", "code": "0ld"})
+    declare_job(live, "fine-r2", tags={"run": "fine", "code": "c0de"})
+    put(live, files("fine"))
+    assert model_of(live, "fine-r1") == 0
     done = answer(capsys)
     name, version = done["model"].split(":")
     found = connect(live.outputs).client.models.get(name, version)
     assert name == "imagenet-ndv2"
     assert found.type == "custom_model"
-    assert found.path.endswith("/datastores/training_data_results/paths/runs/good/good/export")
+    assert found.path.endswith(f"/datastores/training_data_results/paths/models/{name}/{version}")
     assert found.tags == {
-        "run": "good", "top1": "0.761", "steps": "450", "epochs": "90.0",
+        "run": "fine", "top1": "0.761", "steps": "450", "epochs": "90.0",
         "data_version": "abcdef0123456789", "code_version": "0.1.0", "code": "c0de",
     }  # fmt: skip
     assert found.properties["images_per_second"] == "640.5"
@@ -61,6 +65,72 @@ def test_the_same_run_again_is_the_same_version(live, capsys):
     again = answer(capsys)
     assert (again["model"], first["new"], again["new"]) == (first["model"], True, False)
     assert [r for r in live.azure.requests if r.method == "PUT"] == []
+
+
+def content(client, folder):
+    return {
+        name: client.download_blob(f"{folder}/{name}").readall() for name in listed(client, folder)
+    }
+
+
+def test_a_version_stays_what_it_is_when_its_run_goes_on(live, capsys):
+    client = put(live, files("fixed"))
+    model_of(live, "fixed")
+    folder = answer(capsys)["uri"].partition("/paths/")[2]
+    export = content(client, "runs/fixed/fixed/export")
+    assert content(client, folder) == export
+    put(live, {name: b"other" for name in files("fixed") if "/export/" in name})
+    assert content(client, folder) == export
+
+
+def test_what_an_earlier_registration_left_half_copied_is_mended(live, capsys):
+    version = hashlib.sha256(b"half").hexdigest()[: register.VERSION_LENGTH]
+    folder = f"models/imagenet-ndv2/{version}"
+    client = put(live, files("half") | {f"{folder}/{name}": b"old" for name in
+                                        ("export.json", "saved_model/gone.pb")})  # fmt: skip
+    model_of(live, "half")
+    assert answer(capsys)["uri"].endswith(folder)
+    assert content(client, folder) == content(client, "runs/half/half/export")
+
+
+def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monkeypatch):
+    put(live, files("moving"))
+    copy_one = model_copy._copy_one
+
+    def changing(client, source, blob, target):
+        copy_one(client, source, blob, target)
+        put(live, {f"{source.rpartition('/export/')[0]}/export/export.json": b"{}"})
+
+    monkeypatch.setattr(model_copy, "_copy_one", changing)
+    with pytest.raises(JobsError, match="changed while it was copied, so nothing was registered"):
+        model_of(live, "moving")
+    assert not [r for r in live.azure.requests if r.method == "PUT" and "/models/m" in r.path]
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        ({}, "a: missing"),
+        ({"a": (2, b"m")}, "a: 2 bytes, not 1"),
+        ({"a": (1, b"n")}, "a: has another MD5"),
+        ({"a": (1, b"m"), "b": (1, b"m")}, "b: is not to be there"),
+    ],
+)
+def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
+    wanted = {"a": Blob("a", 1, b"m", None, "e", 0.0)}
+    found = {name: Blob(name, *what, None, "f", 0.0) for name, what in there.items()}
+    with pytest.raises(JobsError, match=words):
+        model_copy.compare("models/x/1", wanted, found)
+    model_copy.compare("models/x/1", wanted, wanted)
+
+
+def test_the_code_is_that_of_the_attempt_that_wrote_the_result():
+    jobs = [
+        Job(f"x-r{n}", "Completed", "c", 1, datetime(2026, 11, 22, n, tzinfo=UTC), None,
+            {"code": f"c{n}"}) for n in (1, 2, 3)]  # fmt: skip
+    half_past = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)
+    assert register.code_of(jobs, half_past) == "c2"
+    assert register.code_of([], half_past) is None
 
 
 def test_a_run_that_was_exported_again_does_not_change_its_version(live):
@@ -93,11 +163,11 @@ def test_what_is_no_final_model_is_refused(live, run, missing, words):
 
 def test_a_name_that_azure_would_not_take_is_refused(live):
     with pytest.raises(ConfigError, match="--model: 'a b'"):
-        model_of(live, "good", model="a b")
+        model_of(live, "fine", model="a b")
 
 
 def test_two_runs_of_one_model_are_two_versions():
-    found = Finished(CONFIG, RESULT, FACTS, "digest")
+    found = Finished(CONFIG, RESULT, FACTS, "digest", datetime(2026, 11, 22, tzinfo=UTC))
     one, other = (
         register.describe(RegisterOptions(name=name), platform(), found, None)
         for name in ("one", "other")

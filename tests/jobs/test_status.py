@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from jobs import status
 from jobs.history import read_job
 from jobs.listing import ago
 from jobs.stages import Nodes
-from jobs.status import cost_lines, grouped, shown
+from jobs.status import StatusOptions, cost_lines, grouped, shown
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -66,3 +67,15 @@ def test_runs_that_have_not_ended_are_shown_however_old():
 def test_times_are_told_by_their_largest_unit(seconds, text):
     assert ago(NOW - timedelta(seconds=seconds), NOW) == text
     assert ago(None, NOW) == ""
+
+
+@pytest.mark.parametrize(("most", "older"), [(1, True), (2, False)])
+def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, most, older):
+    monkeypatch.setattr(status, "LOOKED_AT", most)
+    monkeypatch.setattr(
+        status.attempts, "listed", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
+    )
+    status.run(StatusOptions(), live.outputs, as_json=False)
+    said = capsys.readouterr().out
+    assert (f"only the newest {most} jobs were looked at" in said) == older
+    assert ("old" in said.replace("older", "")) != older

@@ -56,7 +56,7 @@ def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():
         assert body[key] == BODY[key]
     assert body["outputs"] == {"run": BODY["outputs"]["run"]}
     assert body["displayName"] == "night, attempt 2"
-    assert body["tags"] == {**BODY["tags"], "attempt": "2"}
+    assert body["tags"] == {**BODY["tags"], "attempt": "2", "resubmitted": "True"}
 
 
 def test_what_azure_added_is_left_out():

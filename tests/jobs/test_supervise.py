@@ -37,7 +37,8 @@ STOPPED = Ending("Failed", exit_code=143)
     ("history", "expected", "why"),
     [
         # It has done what it should.
-        ([Ending("Completed")], 0, "trained"),
+        ([Ending("Completed")], 22, "could not be looked at"),
+        ([Ending("Completed", trains=False)], 0, "completed"),
         ([Ending("Completed", trained=True)], 0, "trained"),
         ([PREEMPTED, PREEMPTED, Ending("Completed", trained=True)], 0, "trained"),
         ([replace(PREEMPTED, trained=True)], 0, "trained"),
@@ -94,6 +95,19 @@ def test_what_someone_cancelled_is_submitted_again_when_it_was_opted_in():
     assert isinstance(decide([CANCELLED], OPTED_IN, LENT), Resubmit)
 
 
+def test_a_person_who_submits_a_run_again_begins_to_count_anew():
+    anew = replace(PREEMPTED, by_person=True)
+    assert isinstance(decide([PREEMPTED] * 3 + [PREEMPTED], OPTIONS, LENT), Stop)
+    decision = decide([PREEMPTED] * 3 + [anew], OPTIONS, LENT)
+    assert (decision.number, decision.delay) == (5, 60)
+    assert "attempt 5 comes next, 2 of 3 since a person's" in decision.reason
+    assert isinstance(decide([anew] + [PREEMPTED] * 2, OPTIONS, LENT), Stop)
+
+
+def test_a_loss_before_a_person_submitted_again_is_none_in_a_row():
+    assert isinstance(decide([PEER, replace(PEER, by_person=True)], OPTIONS, LENT), Resubmit)
+
+
 @pytest.mark.parametrize(
     "ending", [replace(CANCELLED, canceled_by_us=True), replace(CANCELLED, timeout_seconds=3600)]
 )
@@ -132,6 +146,8 @@ endings = st.builds(
     exit_code=st.none() | st.integers(0, 255),
     canceled_by_us=st.booleans(),
     trained=st.none() | st.booleans(),
+    trains=st.booleans(),
+    by_person=st.booleans(),
 )
 choices = st.builds(
     ResubmitOptions,
@@ -147,7 +163,7 @@ def test_a_run_comes_to_an_end_and_says_why(history, options, cluster):
     decision = decide(history, options, cluster)
     assert decision.reason
     if isinstance(decision, Resubmit):
-        assert decision.number == len(history) + 1 <= options.attempts
+        assert decision.number == len(history) + 1
         assert 0 <= decision.delay <= options.longest_backoff_seconds
         assert not history[-1].canceled_by_us
         assert history[-1].status != "Completed"
@@ -157,7 +173,7 @@ def test_a_run_comes_to_an_end_and_says_why(history, options, cluster):
 def test_only_a_trained_run_ends_with_status_0(history, options):
     decision = decide(history, options, LENT)
     last = history[-1]
-    done = last.trained or (last.status == "Completed" and last.trained is None)
+    done = last.trained or (last.status == "Completed" and not last.trains)
     assert done == (isinstance(decision, Stop) and decision.exit_code == 0)
 
 

@@ -16,7 +16,7 @@ from jobs import dismantle, teardown
 from jobs.errors import JobsError, MissingError, PlatformReadError
 from jobs.pulumi import resources
 from jobs.remains import group_is_there
-from jobs.teardown import ProtectedError, TeardownOptions
+from jobs.teardown import ProtectedError, TeardownOptions, UnknownError
 from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
 from tests.jobs.platform import platform
@@ -35,6 +35,9 @@ PULUMI = """\
     with (here / "asked").open("a") as file:
         file.write(" ".join(sys.argv[1:]) + chr(10))
     state = json.loads((here / "state.json").read_text())
+    if (here / "elsewhere").exists():
+        print("error: no stack named 'dev' found", file=sys.stderr)
+        sys.exit(255)
     if sys.argv[1:3] == ["stack", "export"]:
         print(json.dumps(state))
         sys.exit()
@@ -187,6 +190,56 @@ def test_protected_resources_stop_it_before_anything_is_deleted(stack):
         stack.tear_down()
     assert stack.deletions() == []
     assert stack.asked == []
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_live_platform_that_pulumi_does_not_know_is_refused(stack, begun):
+    # Also after an earlier teardown of the same names, which was left with a protected vault.
+    if begun:
+        teardown.Record(stack.repository, "dev").write(stack.outputs)
+    (stack.state / "elsewhere").touch()
+    with pytest.raises(UnknownError, match=r"workspace .*-ml is there, but Pulumi knows nothing"):
+        stack.tear_down()
+    assert stack.deletions() == []
+
+
+def test_a_state_of_other_resources_does_not_make_a_platform_known(stack):
+    other = "/subscriptions/x/resourceGroups/other/providers/Microsoft.Storage/storageAccounts/a"
+    kind = "azure-native:storage:StorageAccount"
+    one = {"urn": f"urn:pulumi:dev::ml::{kind}::a", "type": kind, "id": other, "custom": True}
+    stack.resources = [one]
+    stack.write()
+    with pytest.raises(UnknownError, match="nothing was deleted"):
+        stack.tear_down()
+    assert stack.deletions() == []
+
+
+def test_a_group_that_pulumi_does_not_know_is_gone_on_with_only_if_it_was_begun_here(stack):
+    teardown.connect(stack.outputs).arm("DELETE", stack.live.workspace)
+    (stack.state / "elsewhere").touch()
+    stack.live.azure.admin.forget_requests()
+    with pytest.raises(UnknownError, match=r"resource group .*-rg is there"):
+        stack.tear_down()
+    assert stack.deletions() == []
+    record = teardown.Record(stack.repository, "dev")
+    record.write(replace(stack.outputs, workspace="other-ml"))
+    with pytest.raises(UnknownError):
+        stack.tear_down()
+    record.write(stack.outputs)
+    assert stack.tear_down() == 1
+    assert ("DELETE", stack.outputs.workspace) in stack.deletions()
+
+
+def test_a_job_that_ends_before_it_is_cancelled_stops_nothing(stack, capsys, monkeypatch):
+    declare_job(stack.live, "quick-r1", tags={}, command="true")
+    running = dismantle.running
+    workspace = teardown.connect(stack.outputs)
+    while running(workspace):
+        threading.Event().wait(0.05)
+    late = iter([["quick-r1"]])
+    monkeypatch.setattr(dismantle, "running", lambda asked: next(late, None) or running(asked))
+    assert stack.tear_down() == 0
+    assert any(path == "cancel" for _, path in stack.deletions())
 
 
 def test_outputs_of_another_platform_than_pulumis_are_refused(stack):

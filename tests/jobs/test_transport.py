@@ -1,9 +1,11 @@
 """What a request names, and what an answer holds."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from jobs.errors import RequestError
-from jobs.transport import read_json, segment, thing_at
+from jobs.transport import LONGEST_PAUSE, ToldRetries, read_json, segment, thing_at
 
 WORKSPACE = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers/x/workspaces/w"
 
@@ -38,3 +40,27 @@ def test_answers_are_json_or_empty():
 def test_what_is_no_json_is_not_azures_answer():
     with pytest.raises(RequestError, match="answers, but not as Azure does"):
         read_json(b"<html>sign in to the guest network</html>", WORKSPACE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause", "told"),
+    [(None, None, ""), ("2", 2, ""), ("30", 30, "again in 30 s"), ("7200", 60, "again in 60 s")],
+)
+def test_a_long_pause_is_told_and_has_an_end(capsys, asked, pause, told):
+    headers = {} if asked is None else {"Retry-After": asked}
+    answer = SimpleNamespace(http_response=SimpleNamespace(status_code=429, headers=headers))
+    assert ToldRetries().get_retry_after(answer) == pause
+    said = capsys.readouterr().err
+    assert told in said
+    assert bool(told) == bool(said)
+    assert LONGEST_PAUSE == 60
+
+
+def test_a_pause_that_grew_long_is_told(capsys):
+    retries = ToldRetries(retry_backoff_factor=0.5)
+    pauses = [
+        retries.get_backoff_time({"history": [None] * count, "backoff": 0.5, "max_backoff": 120})
+        for count in range(1, 7)
+    ]
+    assert pauses == sorted(pauses)
+    assert capsys.readouterr().err.count("asking again in") == sum(one > 5 for one in pauses) > 0

@@ -43,6 +43,8 @@ def test_a_mount_and_a_download_are_set_as_asked_and_no_further(data, expected):
         "NCCL_IB_DISABLE=1", "NCCL_IB_DISABLE=true", "NCCL_NET=Socket", "NCCL_NET=socket",
         "HOROVOD_RANK=0", "OMPI_COMM_WORLD_SIZE=4", "AZUREML_RUN_ID=x", "novalue", "1A=2", "=x",
         "STORAGE_KEY=x", "db_password=x", "AZURE_CLIENT_SECRET=x", "HF_TOKEN=x", "BLOB_SAS=x",
+        "SSH_PASSPHRASE=x", "DB_PWD=x", "GITHUB_PAT=x", "BASIC_AUTH=x",
+        "DATA=https://a.example.com/c?sv=1&sig=x", "STORE=AccountName=a;accountkey=x",
     ],
 )  # fmt: skip
 def test_a_variable_that_does_harm_is_refused_without_its_value(text):
@@ -52,12 +54,23 @@ def test_a_variable_that_does_harm_is_refused_without_its_value(text):
 
 
 def test_no_value_of_a_secret_is_shown():
-    texts = ["MY_TOKEN=hunter2", "hunter2"]
+    texts = ["MY_TOKEN=hunter2", "hunter2", "URL=x?sig=hunter2"]
     assert "hunter2" not in " ".join(variables.read(texts)[1])
 
 
 @pytest.mark.parametrize(
-    "text", ["NCCL_IB_DISABLE=0", "NCCL_DEBUG=INFO", "A=", "A=b=c", "MONKEY=1", "TF_X=a b"]
+    "text",
+    [
+        "NCCL_IB_DISABLE=0",
+        "NCCL_DEBUG=INFO",
+        "A=",
+        "A=b=c",
+        "MONKEY=1",
+        "TF_X=a b",
+        "PATTERN=x",
+        "AUTHOR=x",
+        "X=config=1",
+    ],
 )
 def test_other_variables_are_taken_as_they_are(text):
     name, _, value = text.partition("=")

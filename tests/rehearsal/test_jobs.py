@@ -22,6 +22,12 @@ def blobs(results, prefix):
             for blob in results.list_blobs(name_starts_with=prefix)}  # fmt: skip
 
 
+def wait_for_blobs(results, prefix, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not blobs(results, prefix) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def test_a_job_runs_through_azures_states_and_its_log_can_be_read(client, azure):
     answer = client.job("states", "echo to stdout; echo to stderr >&2")
     assert answer.status_code == 201, answer.text
@@ -116,9 +122,7 @@ def test_a_failing_rank_ends_the_others_and_is_named(client):
 def test_output_is_written_back_while_the_job_runs(client, results):
     client.job("live", "echo 1 > ${{outputs.run}}/a; echo hello; sleep 600", outputs=output("live"))
     client.wait_for_log("live", "hello")
-    deadline = time.monotonic() + 30
-    while not blobs(results, "live/") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_blobs(results, "live/")
     assert blobs(results, "live/") == {"live/a": "1\n"}
     assert client.details("live")["status"] == "Running"
     client.ask("POST", f"{WORKSPACE}/jobs/live/cancel")
@@ -152,9 +156,10 @@ def test_a_full_cluster_queues_and_an_empty_one_scales_from_zero_and_back(client
     azure.admin.capacity(CLUSTER, 0)
     client.job("waits", "true", resources={"instanceCount": 2})
     client.wait("waits", "Queued")
-    time.sleep(0.3)
+    client.put(f"{WORKSPACE}/computes/roomy", compute(most=1))
+    client.job("passes", "true", computeId=f"{WORKSPACE}/computes/roomy")
+    assert client.wait("passes")["status"] == "Completed"
     assert client.details("waits")["status"] == "Queued"
-    shown = client.get(CLUSTER).json()["properties"]["properties"]
     azure.admin.capacity(CLUSTER, None)
     assert client.wait("waits")["status"] == "Completed"
     busy = client.get(CLUSTER).json()["properties"]["properties"]
@@ -185,14 +190,12 @@ def test_a_cluster_that_goes_takes_its_jobs_with_it(client, azure):
 def test_preemption_loses_the_disk_and_fails_in_azures_words(client, azure, results):
     client.job(
         "taken",
-        "echo kept > ${{outputs.run}}/kept; echo ready; sleep 2; trap '' TERM;"
+        "echo kept > ${{outputs.run}}/kept; echo ready; trap '' TERM;"
         " while true; do date +%N > local; sleep 0.01; done",
         outputs=output("taken"),
     )
     client.wait_for_log("taken", "ready")
-    deadline = time.monotonic() + 30
-    while not blobs(results, "taken/") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_blobs(results, "taken/")
     assert azure.admin.preempt(job=f"{WORKSPACE}/jobs/taken") == 1
     ended = client.wait("taken")
     assert ended["status"] == "Failed"
@@ -214,9 +217,7 @@ def test_preemption_may_also_cancel_or_start_again(client, azure, results, manne
     line = f"if [ -e ${{{{outputs.run}}}}/been ]; then echo again; else {first}; fi"
     client.job(name, line, outputs=output(name))
     client.wait_for_log(name, "first")
-    deadline = time.monotonic() + 30
-    while not blobs(results, name) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_blobs(results, name)
     azure.admin.preempt(cluster=CLUSTER, manner=manner)
     ended = client.wait(name)
     assert ended["error"] is None

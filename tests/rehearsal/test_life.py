@@ -161,3 +161,15 @@ def test_a_deletion_may_go_on_after_it_was_accepted():
             time.sleep(0.05)
         assert client.get(operation).json() == {"status": "Succeeded"}
         assert client.get(cluster).status_code == 404
+
+
+def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):
+    with Loopback(tmp_path / "state", OPTIONS) as azure:
+        before = (tmp_path / "state" / "tls").stat().st_mtime_ns
+        with pytest.raises(RehearsalError, match="serves from it already"):
+            Loopback(tmp_path / "state", OPTIONS)
+        assert (tmp_path / "state" / "tls").stat().st_mtime_ns == before
+        assert answers(int(azure.url.rpartition(":")[2]))
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+    with Loopback(tmp_path / "state", OPTIONS) as azure:
+        assert answers(int(azure.url.rpartition(":")[2]))

@@ -1,6 +1,7 @@
 """Rules of the repository that a reader should not have to check."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -126,6 +127,26 @@ def test_help_lists_every_target_that_a_person_may_want():
         ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert {line.split()[0] for line in shown.stdout.splitlines()} == set(phony)
+
+
+@pytest.mark.parametrize(
+    ("given", "shell", "program"),
+    [
+        (["STACK=dev"], {}, "-m jobs submit --stack dev"),
+        (["STACK=prod", "PRESET=digits", "NODES=2", "ARGS=-- --epochs 2"], {},
+         "-m jobs submit --stack prod --preset digits --nodes 2 -- --epochs 2"),
+        ([], {}, "-m trainer train"),
+        # What some shell has exported must not rent a cluster.
+        ([], {"STACK": "prod"}, "-m trainer train"),
+    ],
+)  # fmt: skip
+def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shell, program):
+    done = subprocess.run(
+        ["make", "-n", "train", *given], cwd=ROOT, env={**os.environ, **shell},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    last = " ".join(done.stdout.splitlines()[-1].split())
+    assert last.endswith(program)
 
 
 def test_the_readme_names_only_targets_and_files_that_exist():
