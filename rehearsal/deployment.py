@@ -85,6 +85,7 @@ class Deployment:
         return {
             **self._azure.environment,
             **self._provider.environment,
+            "JOBS_TEARDOWN_FOLDER": str(self._folder / "teardown"),
             "PATH": os.pathsep.join([*self._path, os.environ.get("PATH", os.defpath)]),
             "PULUMI_BACKEND_URL": f"file://{self._folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
