@@ -18,7 +18,7 @@ from jobs.errors import (
     PlatformReadError,
 )
 from jobs.stack import cause
-from jobs.state import Declared, half_made, is_empty, resources
+from jobs.state import Declared, half_made, resources
 
 STATE_SECONDS: Final = 300
 _STDERR: Final = 2
@@ -52,15 +52,6 @@ class Pulumi:
             return self._read(resources)
         except NotDeployedError:
             return []
-
-    def is_empty(self) -> bool:
-        """Whether nothing is deployed of a stack that is there.
-
-        Raises:
-            NotDeployedError: there is no such stack.
-            PlatformReadError: its state cannot be read.
-        """
-        return self._read(is_empty)
 
     def check(self) -> None:
         """Whether the stack can be worked on.

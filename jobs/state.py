@@ -51,8 +51,3 @@ def half_made(state: Mapping[str, Any]) -> list[str]:
     """
     found = (state.get("deployment") or {}).get("pending_operations") or []
     return [name_of(str(one["resource"]["urn"])) for one in found if one["type"] == _CREATING]
-
-
-def is_empty(state: Mapping[str, Any]) -> bool:
-    """Whether nothing is deployed, as far as the state can tell."""
-    return not resources(state) and not half_made(state)

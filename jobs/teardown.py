@@ -84,10 +84,12 @@ def run(
     pulumi, record = Pulumi(repository, stack or name), Record(repository, name)
     if outputs is None and options.cluster is not None:
         raise NotDeployedError(f"stack {name}: exports nothing, so it has no cluster to delete")
-    if outputs is None and not record.is_there and pulumi.is_empty():
-        text = f"stack {name}: nothing is left; its state is empty, and no teardown is unfinished"
-        console.answer(_answer(name, [], []), text)
-        return 0
+    if outputs is None and not record.is_there:
+        pulumi.check()
+        if not pulumi.declared():
+            text = f"stack {name}: nothing is left; its state is empty, no teardown is unfinished"
+            console.answer(_answer(name, [], []), text)
+            return 0
     known = outputs or record.read()
     if stack is not None and _short(stack) != known.stack:
         raise ConfigError([f"--stack: {stack!r}, but the outputs are those of {known.stack!r}"])

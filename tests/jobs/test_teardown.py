@@ -13,9 +13,15 @@ from dataclasses import replace
 import pytest
 
 from jobs import dismantle, teardown
-from jobs.errors import JobsError, MissingError, NotDeployedError, PlatformReadError
+from jobs.errors import (
+    HalfMadeError,
+    JobsError,
+    MissingError,
+    NotDeployedError,
+    PlatformReadError,
+)
 from jobs.remains import group_is_there
-from jobs.state import half_made, is_empty, resources
+from jobs.state import half_made, resources
 from jobs.teardown import ProtectedError, TeardownOptions, UnknownError
 from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
@@ -100,8 +106,8 @@ class Stack:
         ]
         self.write()
 
-    def write(self):
-        state = {"version": 3, "deployment": {"resources": self.resources}}
+    def write(self, more=()):
+        state = {"version": 3, "deployment": {"resources": self.resources, **dict(more)}}
         (self.state / "state.json").write_text(json.dumps(state))
 
     @property
@@ -313,6 +319,15 @@ def test_a_stack_that_does_not_exist_is_an_error(stack):
         stack.tear_down(outputs=None, stack="dev")
 
 
+def test_what_a_killed_deployment_may_have_made_is_not_taken_for_nothing(stack):
+    urn = stack.resources.pop()["urn"]
+    stack.resources = []
+    stack.write({"pending_operations": [{"type": "creating", "resource": {"urn": urn}}]})
+    with pytest.raises(HalfMadeError, match="or was killed while it did"):
+        stack.tear_down(outputs=None, stack="dev")
+    assert stack.deletions() == []
+
+
 def test_a_stack_that_was_deployed_in_part_is_not_taken_for_nothing(stack):
     with pytest.raises(PlatformReadError, match="was never deployed to its end"):
         stack.tear_down(outputs=None, stack="dev")
@@ -487,10 +502,9 @@ def test_a_missing_pulumi_is_told(stack, monkeypatch):
 def test_a_stack_that_was_never_deployed_has_no_resources(state):
     assert resources(state) == []
     assert half_made(state) == []
-    assert is_empty(state)
 
 
-def test_what_may_have_been_made_is_no_empty_stack():
+def test_what_was_being_made_is_known_by_name():
     urn = "urn:pulumi:dev::ml::platform:index:Access$azure-native:resources:ResourceGroup::group"
     operations = [
         {"type": "creating", "resource": {"urn": urn}},
@@ -498,4 +512,3 @@ def test_what_may_have_been_made_is_no_empty_stack():
     ]
     state = {"deployment": {"resources": [], "pending_operations": operations}}
     assert half_made(state) == ["group"]
-    assert not is_empty(state)
