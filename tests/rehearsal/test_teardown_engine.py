@@ -5,6 +5,7 @@ The tests of a class are one life of a stack, in their order.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,9 +86,52 @@ class Command:
         """Send a signal to all of its processes, as a terminal does."""
         os.killpg(self.process.pid, number)
 
+    @property
+    def has_ended(self):
+        return self.process.poll() is not None
+
+    @property
+    def said(self):
+        return "".join(self._words())
+
     def wait(self):
         status = self.process.wait(SECONDS)
-        return Ended(status, *(file.read_text(encoding="utf-8") for file in self._files))
+        return Ended(status, *self._words())
+
+    def _words(self):
+        return [file.read_text(encoding="utf-8") for file in self._files]
+
+
+class Gate:
+    """Holds requests back that match, until it is opened."""
+
+    def __init__(self, azure, monkeypatch, match):
+        self.came, self._open = threading.Event(), threading.Event()
+        answer = azure.faults.answer
+
+        def held(asked, query):
+            if re.search(match, f"{asked.method} {asked.path}"):
+                self.came.set()
+                self._open.wait(SECONDS)
+            return answer(asked, query)
+
+        monkeypatch.setattr(azure.faults, "answer", held)
+
+    def open(self):
+        self._open.set()
+
+
+@pytest.fixture
+def gate(azure, monkeypatch):
+    made = []
+
+    def make(match):
+        made.append(Gate(azure, monkeypatch, match))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.open()
 
 
 @pytest.fixture
@@ -137,11 +181,13 @@ def unchanged(deployment):
 
 
 class TestDev:
-    def test_ctrl_c_in_an_up_leaves_nothing_half_recorded(self, azure, dev, started):
-        azure.admin.fault("PUT .*MachineLearningServices/workspaces/[^/]+$", delay=3)
+    def test_ctrl_c_in_an_up_leaves_nothing_half_recorded(self, azure, dev, started, gate):
+        workspace = gate("PUT .*MachineLearningServices/workspaces/[^/]+$")
         up = started(dev, "up", "--yes", "True")
-        until(lambda: not azure.faults._faults or up.process.poll() is not None)
+        until(lambda: workspace.came.is_set() or up.has_ended)
         up.kill(signal.SIGINT)
+        until(lambda: "cancellation" in up.said or up.has_ended)
+        workspace.open()
         ended = up.wait()
         assert ended.status == 130, str(ended)
         assert "to go on, give the same command again" in ended.err
@@ -196,11 +242,12 @@ class TestDev:
 
 class TestProd:
     def test_after_a_kill_the_stack_is_locked_and_it_is_said_what_to_do(
-        self, azure, prod, started, jobs
+        self, azure, prod, started, jobs, gate
     ):
-        azure.admin.fault("PUT .*/registries/[^/]+$", delay=20)
+        registry = gate("PUT .*/registries/[^/]+$")
         up = started(prod, "up", "--yes", "True")
-        until(lambda: state(prod)[1] == {"registry": "creating"} or up.process.poll() is not None)
+        until(lambda: state(prod)[1] == {"registry": "creating"} or up.has_ended)
+        assert registry.came.is_set()
         up.kill(signal.SIGKILL)
         assert up.wait().status == -signal.SIGKILL
         ended = jobs(prod, "up", "--yes", "True")
@@ -208,6 +255,7 @@ class TestProd:
         assert "a deployment makes registry at this moment, or was killed" in ended.err
         assert "pulumi cancel --yes --stack prod" in ended.err
         # Azure goes on with what it was asked for.
+        registry.open()
         registries = "Microsoft.ContainerRegistry/registries"
         until(lambda: azure.resources.of_kind(registries))
 
@@ -225,11 +273,12 @@ class TestProd:
         assert ended.status == 0, str(ended)
         assert unchanged(prod)
 
-    def test_a_lock_alone_is_told_too(self, azure, prod, jobs, started):
-        azure.admin.fault("GET .*/resourceGroups/[^/]+$", delay=5)
+    def test_a_lock_alone_is_told_too(self, azure, prod, jobs, started, gate):
+        group = gate("GET .*/resourceGroups/[^/]+$")
         up = started(prod, "up", "--refresh", "True", "--yes", "True")
-        until(lambda: not azure.faults._faults or up.process.poll() is not None)
+        until(lambda: group.came.is_set() or up.has_ended)
         up.kill(signal.SIGKILL)
+        group.open()
         assert up.wait().status == -signal.SIGKILL
         ended = jobs(prod, "up", "--yes", "True")
         assert ended.status == 1, str(ended)
