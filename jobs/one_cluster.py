@@ -7,7 +7,6 @@ what becomes of the nodes, which Azure's interface requires.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from infra.outputs import PlatformOutputs
 from jobs.azure import Workspace
 from jobs.confirm import confirm
 from jobs.console import Console, command
@@ -15,7 +14,9 @@ from jobs.dismantle import Dismantling, running
 from jobs.errors import JobsError
 from jobs.state import Declared
 
-ROLES: Final = ("gpu", "gpu_dedicated", "preparation", "build")
+_KIND: Final = "azure-native:machinelearningservices:Compute"
+_PREFIX: Final = "cluster-"
+"""Of the program's own names of clusters; what they are for follows."""
 
 
 def remove(
@@ -45,7 +46,7 @@ def remove(
     """
     outputs = workspace.outputs
     there = [str(one["name"]) for one in workspace.arm_list("computes")]
-    cluster = find(name, outputs, there)
+    cluster = find(name, declared, there)
     check_declared(f"{workspace.id}/computes/{cluster}", declared, outputs.stack)
     if cluster in there:
         check_idle(cluster, running(workspace, cluster))
@@ -63,29 +64,33 @@ def remove(
     return 0
 
 
-def find(name: str, outputs: PlatformOutputs, there: Sequence[str]) -> str:
+def find(name: str, declared: Sequence[Declared], there: Sequence[str]) -> str:
     """The cluster that a person means. Pure.
+
+    Not by the stack's outputs: after an `up` that failed they name the cluster that was to be.
 
     Args:
         name: its name, or what it is for.
-        outputs: of the stack.
+        declared: what Pulumi's state holds.
         there: names of the clusters that the workspace has.
 
     Raises:
         JobsError: no cluster has the name, or is for that.
     """
-    roles = {role: getattr(outputs.clusters, role) for role in ROLES}
-    names = {role: cluster.name for role, cluster in roles.items() if cluster is not None}
+    names = {
+        one.name.removeprefix(_PREFIX).replace("-", "_"): one.id.rpartition("/")[2]
+        for one in declared
+        if one.kind == _KIND
+    }
     if name in names:
-        return str(names[name])
+        return names[name]
     for known in (*there, *names.values()):
         if known.lower() == name.lower():
-            return str(known)
+            return known
     listed = [f"{known} ({role})" for role, known in names.items()]
     listed += [known for known in there if known not in names.values()]
     raise JobsError(
-        f"--cluster: {name!r} is no cluster of workspace {outputs.workspace}; there are"
-        f" {', '.join(listed)}"
+        f"--cluster: {name!r} is no cluster of the stack; there are {', '.join(listed) or 'none'}"
     )
 
 

@@ -355,9 +355,9 @@ def clusters(stack):
 def knows_clusters(stack):
     """As after `up`: Pulumi's state has the clusters."""
     kind = "azure-native:machinelearningservices:Compute"
-    for name in sorted(clusters(stack)):
-        id_ = f"{stack.live.workspace}/computes/{name}"
-        urn = f"urn:pulumi:dev::ml::{kind}::cluster-{name}"
+    for role in ("gpu", "preparation", "build"):
+        id_ = f"{stack.live.workspace}/computes/{getattr(stack.outputs.clusters, role).name}"
+        urn = f"urn:pulumi:dev::ml::{kind}::cluster-{role}"
         stack.resources.append({"urn": urn, "type": kind, "id": id_, "custom": True})
     stack.write()
 
@@ -391,7 +391,7 @@ def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
 
 def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
     with pytest.raises(JobsError, match="Pulumi knows nothing of it in stack dev"):
-        stack.tear_down(replace(YES, cluster="gpu"))
+        stack.tear_down(replace(YES, cluster=stack.outputs.clusters.gpu.name))
     knows_clusters(stack)
     stack.resources[-1]["protect"] = True
     stack.write()
@@ -402,9 +402,22 @@ def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
 
 
 def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
+    knows_clusters(stack)
     name = stack.outputs.clusters.gpu.name
     with pytest.raises(JobsError, match=rf"'gqu' is no cluster of .*; there are {name} \(gpu\), "):
         stack.tear_down(replace(YES, cluster="gqu"))
+
+
+def test_the_cluster_that_is_there_is_meant_and_not_that_of_an_up_that_failed(stack, capsys):
+    knows_clusters(stack)
+    there = stack.outputs.clusters.gpu
+    planned = replace(stack.outputs.clusters, gpu=replace(there, name="gpu-new"))
+    outputs = replace(stack.outputs, clusters=planned)
+    assert stack.tear_down(replace(YES, cluster="gpu"), outputs=outputs) == 0
+    assert answer(capsys)["cluster"] == there.name
+
+
+def test_a_stack_without_outputs_has_no_clusters(stack):
     with pytest.raises(NotDeployedError, match="exports nothing"):
         stack.tear_down(replace(YES, cluster="gpu"), outputs=None, stack="dev")
 

@@ -186,7 +186,7 @@ class TestDev:
         up = started(dev, "up", "--yes", "True")
         until(lambda: workspace.came.is_set() or up.has_ended)
         up.kill(signal.SIGINT)
-        until(lambda: "cancellation" in up.said or up.has_ended)
+        until(lambda: "^C received" in up.said or up.has_ended)
         workspace.open()
         ended = up.wait()
         assert ended.status == 130, str(ended)
