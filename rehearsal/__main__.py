@@ -52,6 +52,12 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--most-processes-per-node", type=int, help="cap for machines with few cores"
     )
+    serve.add_argument(
+        "--mean-node-seconds",
+        type=float,
+        help="that a node of low priority stays on average; as long as nobody takes it if not given",
+    )
+    serve.add_argument("--seed", type=int, default=0, help="of the chance that takes nodes away")
     cycle = command(
         "cycle", _cycle, "deploy the dev stack, train on it, lose the nodes, and tear it down"
     )
@@ -82,6 +88,8 @@ def _serve(given: argparse.Namespace) -> int:
     options = Options(
         program_folder=given.program_folder and given.program_folder.absolute(),
         most_processes_per_node=given.most_processes_per_node,
+        mean_node_seconds=given.mean_node_seconds,
+        seed=given.seed,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)

@@ -56,7 +56,7 @@ class CycleOptions:
 
 
 @dataclass
-class _Told:
+class Told:
     """What a person sees."""
 
     stream: TextIO = field(default_factory=lambda: sys.stdout)
@@ -74,18 +74,18 @@ def run(options: CycleOptions, steps: Sequence[Step] = STEPS) -> int:
     Raises:
         RehearsalError: it cannot begin.
     """
-    chosen = _chosen(options, steps)
+    taken = chosen(options, steps)
     _require_trainer()
     folder = options.folder.absolute()
-    _make_fresh(folder)
-    told = _Told()
+    make_fresh(folder)
+    told = Told()
     with _signals(), contextlib.suppress(_StopError):
-        return _rehearse(options, chosen, folder, told)
+        return _rehearse(options, taken, folder, told)
     told.line("\ninterrupted; everything that was started has been ended")
     return INTERRUPTED
 
 
-def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: _Told) -> int:
+def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: Told) -> int:
     azure_options = Options(
         program_folder=TRAINER.parent,
         most_processes_per_node=1,
@@ -100,15 +100,15 @@ def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: 
         told.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
         told.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
         told.line(f"Everything that is written is in {_short(folder)}")
-        cycle = _take_all(steps, Scene(azure, stack, folder, told.live), told)
-        _write(cycle, folder)
+        cycle = take_all(steps, Scene(azure, stack, folder, told.live), told)
+        write(cycle, folder)
         _conclude(cycle, folder, told)
         if options.keep and cycle.failed is None:
             _keep(stack, folder, told)
     return 0 if cycle.failed is None else 1
 
 
-def _take_all(steps: Sequence[Step], scene: Scene, told: _Told) -> Cycle:
+def take_all(steps: Sequence[Step], scene: Scene, told: Told) -> Cycle:
     began, taken = time.time(), list[Taken]()
     watch = Watch(scene.azure)
     try:
@@ -158,7 +158,7 @@ def _take(step: Step, scene: Scene) -> Taken:
     )
 
 
-def _tell(step: Taken, told: _Told) -> None:
+def _tell(step: Taken, told: Told) -> None:
     first, *others = step.lines or ("",)
     word = "ok" if step.outcome == "ok" else "FAILED"
     told.line(f"       {word:<6} {step.seconds:6.1f} s   {first}")
@@ -166,7 +166,7 @@ def _tell(step: Taken, told: _Told) -> None:
         told.line(f"{'':25}{line}")
 
 
-def _conclude(cycle: Cycle, folder: Path, told: _Told) -> None:
+def _conclude(cycle: Cycle, folder: Path, told: Told) -> None:
     told.line()
     failed = cycle.failed
     if failed is None:
@@ -176,7 +176,7 @@ def _conclude(cycle: Cycle, folder: Path, told: _Told) -> None:
     told.line(f"{_short(folder / PAGE)} shows what happened")
 
 
-def _keep(stack: Deployment, folder: Path, told: _Told) -> None:
+def _keep(stack: Deployment, folder: Path, told: Told) -> None:
     environment.write(folder, stack)
     told.line("It is left running. In another terminal:\n")
     told.line('  eval "$(make rehearse-env)"\n')
@@ -192,7 +192,7 @@ def _keep(stack: Deployment, folder: Path, told: _Told) -> None:
         (folder / environment.FILE).unlink(missing_ok=True)
 
 
-def _write(cycle: Cycle, folder: Path) -> None:
+def write(cycle: Cycle, folder: Path) -> None:
     (folder / RECORD).write_text(to_json(cycle), encoding="utf-8")
 
 
@@ -202,7 +202,7 @@ def _links(folder: Path) -> Iterator[Link]:
     yield Link("What the commands said", "logs/")
 
 
-def _chosen(options: CycleOptions, steps: Sequence[Step]) -> Sequence[Step]:
+def chosen(options: CycleOptions, steps: Sequence[Step]) -> Sequence[Step]:
     names = [step.name for step in steps]
     if options.until is not None and options.until not in names:
         raise RehearsalError(f"--until: there is no step {options.until!r}: {', '.join(names)}")
@@ -217,7 +217,7 @@ def _require_trainer() -> None:
         raise RehearsalError(f"{_short(TRAINER)}: is not there; `make setup` installs the trainer")
 
 
-def _make_fresh(folder: Path) -> None:
+def make_fresh(folder: Path) -> None:
     """Remove what an earlier rehearsal has left, and nothing else.
 
     Raises:

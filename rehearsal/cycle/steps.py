@@ -105,14 +105,14 @@ def prepare(scene: Scene) -> Found:
     folder = scene.folder / "digits"
     scene.trainer("prepare", "digits", "--output", str(folder))
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    images = {name: split["examples"] for name, split in manifest["splits"].items()}
+    images = {name: sum(split["class_counts"]) for name, split in manifest["splits"].items()}
     return [", ".join(f"{count:,} images to {name}" for name, count in images.items())]
 
 
 def upload(scene: Scene) -> Found:
     """Send it to the container of prepared data."""
     sent = scene.asked("upload", str(scene.folder / "digits"), "--to", "prepared/digits")
-    scene.learnt.data_set = f"{sent['name']}:{sent['version']}"
+    scene.learnt.data_set = sent["asset"]
     return [f"registered as {scene.learnt.data_set}"]
 
 
@@ -198,8 +198,9 @@ def scale_down(scene: Scene) -> Found:
     """Wait until nobody pays for a node."""
     cluster = scene.cluster("gpu")
     wait_for(lambda: scene.nodes(cluster) == 0, _LONG_SECONDS, "the cluster to have no node")
-    nodes = scene.asked("status")["nodes"]
-    _require(not any(one["allocated"] for one in nodes), f"status still shows nodes: {nodes}")
+    clusters = scene.asked("status")["clusters"]
+    paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
+    _require(not paid, f"status still shows nodes: {', '.join(paid)}")
     return ["no node on any cluster"]
 
 
@@ -270,7 +271,7 @@ def evaluate(scene: Scene) -> Found:
 def register(scene: Scene) -> Found:
     """Register it as a version of a model."""
     model = scene.asked("register", RUN)
-    return [f"model {model['name']}:{model['version']}"]
+    return [f"model {model['model']}"]
 
 
 def change(scene: Scene) -> Found:
