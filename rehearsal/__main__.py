@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--mean-node-seconds",
         type=float,
-        help="that a node of low priority stays on average; as long as nobody takes it if not given",
+        help="that a node of low priority stays on average; none is taken by chance if not given",
     )
     serve.add_argument("--seed", type=int, default=0, help="of the chance that takes nodes away")
     cycle = command(

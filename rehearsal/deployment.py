@@ -201,7 +201,7 @@ def program() -> tuple[Path, str]:
 
 def is_new_enough(version: str) -> bool:
     """Whether an engine of such a version, as `v3.259.0`, does what is asked of it here."""
-    match = re.fullmatch(r"v(\d+)\.(\d+)\.\S+", version)
+    match = re.fullmatch(r"v(\d+)\.(\d+)\.\S+", version.strip())
     if match is None:
         return False
     return int(match[1]) == _OLDEST[0] and int(match[2]) >= _OLDEST[1]

@@ -1,10 +1,11 @@
 """Commands as a person gives them, each with its words kept in a file."""
 
 import contextlib
+import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,11 @@ from rehearsal.errors import RehearsalError
 
 _SHOWN: Final = 15
 """Lines of a command that has failed."""
+_WORD: Final = re.compile(r"[\w./][\w./-]*")
+_NAMING: Final = 3
+"""Words of a command that name its file."""
+_GRACE_SECONDS: Final = 10.0
+"""From SIGTERM to SIGKILL of a command that nobody waits for any more."""
 
 
 class CommandError(RehearsalError):
@@ -71,7 +77,7 @@ class Shell:
         """
         log, process = self.start(command, separate=separate)
         lines = []
-        with process, log.open("w", encoding="utf-8") as file:
+        with process, _ending(process), log.open("w", encoding="utf-8") as file:
             stream = process.stderr if separate else process.stdout
             assert stream is not None
             for line in stream:
@@ -98,8 +104,8 @@ class Shell:
     ) -> tuple[Path, subprocess.Popen[str]]:
         """Start a command; the file for its words, and the process."""
         self._count += 1
-        words = "-".join(Path(one).name for one in command[:4] if not str(one).startswith("-"))
-        log = self._folder / f"{self._count:02}-{words}.log"
+        words = [Path(one).name for one in command if _WORD.fullmatch(str(one))]
+        log = self._folder / f"{self._count:02}-{'-'.join(words[:_NAMING])}.log"
         with contextlib.ExitStack() as opened:
             # A file, as nobody reads a pipe for the answer until the rest has been told.
             stdout = opened.enter_context(_answer_file(log).open("w")) if separate else None
@@ -115,6 +121,20 @@ class Shell:
                 errors="replace",
             )
         return log, process
+
+
+@contextlib.contextmanager
+def _ending(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End a process that is not read to its end: whoever leaves would wait for it otherwise."""
+    try:
+        yield
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
 
 
 def _answer_file(log: Path) -> Path:

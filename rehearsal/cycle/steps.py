@@ -30,7 +30,6 @@ NODES: Final = 2
 _SAVED_STEPS: Final = 40
 """From here on the nodes are taken: something is saved, and more than half is still to be done."""
 _SMALL: Final = (
-    *("--data.source", "tfrecords"),
     *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8", "--epochs", "6"),
     *("--evaluation.every-epochs", "3", "--checkpoint.every-steps", "20"),
     *("--log.every-steps", "10", "--restarts", "0"),
@@ -330,22 +329,27 @@ def _require(condition: object, words: str, place: Path | None = None) -> None:
 
 
 STEPS: Final = (
-    Step("preview", "See what would be deployed", "make preview STACK=dev", preview),
-    Step("up", "Deploy the platform", "make up STACK=dev", deploy),
+    Step("preview", "See what would be deployed", "python -m jobs preview", preview),
+    Step("up", "Deploy the platform", "python -m jobs up", deploy),
     Step("up-again", "Deploy it again", "pulumi up --expect-no-changes", deploy_again),
     Step("outputs", "Read its outputs", "pulumi stack output platform --json", read_outputs),
     Step("preflight", "Look whether a run could start", "python -m jobs preflight", preflight),
     Step("prepare", "Prepare a data set", "python -m trainer prepare digits", prepare),
     Step("upload", "Upload and register it", "python -m jobs upload", upload),
-    Step("train", "Train, and lose the nodes", "make train STACK=dev NODES=2", train),
-    Step("scale-down", "Wait until no node is left", "make status STACK=dev", scale_down),
+    Step(
+        "train",
+        "Train, and lose the nodes",
+        "python -m jobs submit --preset digits --nodes 2",
+        train,
+    ),
+    Step("scale-down", "Wait until no node is left", "python -m jobs status", scale_down),
     Step("tensorboard", "Look at the curves", "python -m jobs tensorboard", look_at_curves),
     Step("download", "Download what it left", "python -m jobs download", download),
-    Step("evaluate", "Evaluate the model here", "make evaluate", evaluate),
+    Step("evaluate", "Evaluate the model here", "python -m trainer evaluate", evaluate),
     Step("register", "Register the model", "python -m jobs register", register),
-    Step("change", "Change a setting", "pulumi config set; make up", change),
-    Step("drift", "Find what somebody edited", "pulumi refresh --preview-only", drift),
-    Step("teardown", "Tear everything down", "make teardown", teardown),
-    Step("teardown-again", "And again", "make teardown", teardown_again),
+    Step("change", "Change a setting", "pulumi config set, python -m jobs up", change),
+    Step("drift", "Find what somebody edited", "pulumi refresh --preview-only --diff", drift),
+    Step("teardown", "Tear everything down", "python -m jobs teardown", teardown),
+    Step("teardown-again", "And again", "python -m jobs teardown", teardown_again),
 )
 """In their order."""

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 _CHANGES: Final = re.compile(
-    r"^\s*(?:[-+~]+ )?(\d+)\s+(to create|to update|to replace|to delete|created|updated|replaced"
+    r"^\s*(?:[-+~]+ ?)?(\d+)\s+(to create|to update|to replace|to delete|created|updated|replaced"
     r"|deleted|unchanged)\b",
     re.MULTILINE,
 )

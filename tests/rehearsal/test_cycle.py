@@ -162,7 +162,7 @@ def test_only_what_a_rehearsal_has_written_is_removed(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "thesis.tex").touch()
     (tmp_path / "pulumi").mkdir()
-    with pytest.raises(RehearsalError, match="holds thesis.tex, which no rehearsal has written"):
+    with pytest.raises(RehearsalError, match=r"holds thesis\.tex, which no rehearsal has written"):
         runner.make_fresh(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pulumi", "thesis.tex"]
 
@@ -176,18 +176,19 @@ def test_two_do_not_rehearse_in_one_folder(tmp_path):
 
 
 def test_the_variables_of_a_kept_rehearsal_are_for_a_shell_and_for_its_owner_alone(tmp_path):
-    stack = SimpleNamespace(variables={"A": "it's a \"test\" $HOME", "B": "2"}, path=["/a b/c"])
+    stack = SimpleNamespace(variables={"A": 'it\'s a "test" $HOME', "B": "2"}, path=["/a b/c"])
     environment.write(tmp_path, stack)
     assert (tmp_path / environment.FILE).stat().st_mode & 0o777 == 0o600
     with pytest.raises(RehearsalError, match="no rehearsal is left running"):
         environment.read(tmp_path)
     with Loopback(tmp_path / "azure"):
         text = environment.read(tmp_path)
-    script = f'eval "$1"; printf "%s\\n" "$A" "$B" "$PATH"'
+    script = 'eval "$1"; printf "%s\\n" "$A" "$B" "$PATH"'
     shown = subprocess.run(
-        ["/bin/sh", "-c", script, "sh", text], env={"PATH": "/bin"}, capture_output=True, text=True
-    ).stdout
-    assert shown.splitlines() == ["it's a \"test\" $HOME", "2", "/a b/c:/bin"]
+        ["/bin/sh", "-c", script, "sh", text],
+        env={"PATH": "/bin"}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert shown.splitlines() == ['it\'s a "test" $HOME', "2", "/a b/c:/bin"]
 
 
 def test_a_signal_ends_everything(tmp_path):
