@@ -1,4 +1,4 @@
-"""`python -m rehearsal serve`: Azure on loopback until Ctrl-C."""
+"""`python -m rehearsal serve`: Azure on loopback until Ctrl-C; `page`: a record as a page."""
 
 import argparse
 import shlex
@@ -11,6 +11,7 @@ from types import FrameType
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.page.write import write_again
 
 
 class _StopError(Exception):
@@ -18,11 +19,12 @@ class _StopError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal comes; the exit status."""
+    """Do what the command line says; the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m rehearsal", description="Azure on this machine's loopback."
     )
-    serve = parser.add_subparsers(required=True).add_parser(
+    verbs = parser.add_subparsers(required=True)
+    serve = verbs.add_parser(
         "serve",
         help="start it, print the environment that finds it, and run until Ctrl-C",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -33,7 +35,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve.add_argument(
         "--most-processes-per-node", type=int, help="cap for machines with few cores"
     )
+    serve.set_defaults(do=_serve)
+    page = verbs.add_parser("page", help="draw the page of a rehearsal from its record")
+    page.add_argument("record", type=Path, help="JSON file that a rehearsal has written")
+    page.add_argument("--to", type=Path, help="the page; rehearsal.html beside the record if none")
+    page.set_defaults(do=_page)
     given = parser.parse_args(arguments)
+    try:
+        return int(given.do(given))
+    except RehearsalError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _page(given: argparse.Namespace) -> int:
+    print(write_again(given.record, given.to))
+    return 0
+
+
+def _serve(given: argparse.Namespace) -> int:
+    """Serve until a signal comes."""
     if given.program_folder and not given.program_folder.is_dir():
         print(f"error: --program-folder: {given.program_folder}: is no folder", file=sys.stderr)
         return 1
@@ -53,9 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 signal.pause()
     except _StopError:
         return 0
-    except RehearsalError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
 
 
 def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
