@@ -78,11 +78,13 @@ def _cells(head: Sequence[str], row: Sequence[str]) -> str:
 
 
 def anchor(title: str, target: str) -> str:
-    """A link to a file beside or below the page; only its title if it would leave the machine."""
+    """A link to a file by its path from the page; only the title if it is no such path."""
     # A colon is quoted as well, so that no target names a scheme.
     path, mark, part = target.partition("#")
-    address = urllib.parse.quote(path, safe="/") + mark + urllib.parse.quote(part, safe="")
-    leaves = not path or target.startswith("//") or "\\" in target
+    address = mark.join(
+        urllib.parse.quote(each, safe="/", errors="replace") for each in (path, part)
+    )
+    leaves = not path or target.startswith("/") or "\\" in target
     return text(title) if leaves else f'<a href="{text(address)}">{text(title)}</a>'
 
 
