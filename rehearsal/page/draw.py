@@ -51,9 +51,11 @@ def draw(cycle: Cycle, documentation: str) -> str:
 def _headline(cycle: Cycle) -> str:
     if cycle.failed:
         return f"Failed at “{cycle.failed.title}”, after {duration(cycle.seconds)}"
-    if not cycle.steps:
+    done = sum(step.outcome == "ok" for step in cycle.steps)
+    if not done:
         return "No step was done"
-    return f"The whole cycle worked, in {duration(cycle.seconds)}"
+    every = "All " if 1 < done == len(cycle.steps) else ""
+    return f"{every}{plural(done, 'step')} worked, in {duration(cycle.seconds)}"
 
 
 def _head(cycle: Cycle) -> str:

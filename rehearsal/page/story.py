@@ -66,10 +66,8 @@ def steps(attempt: Attempt) -> str:
 
 def _beginning(index: int, attempt: Attempt, before: Attempt | None) -> str:
     on = f"{plural(attempt.ranks, 'rank')} on {plural(attempt.nodes, 'node')} of {attempt.cluster}"
-    if before is None:
-        return f"Attempt 1 begins: {on}"
-    if attempt.first_step is None:
-        return f"Attempt {index + 1} is submitted: {on}"
+    if before is None or attempt.first_step is None:
+        return f"Attempt {index + 1} begins: {on}"
     again = 0 if before.last_step is None else before.last_step - attempt.first_step + 1
     how = "continues at" if attempt.first_step > 1 else "begins anew with"
     words = f"Attempt {index + 1} {how} step {attempt.first_step:,}"

@@ -174,9 +174,17 @@ def test_a_step_is_a_bar_where_it_was_in_both_pictures():
 
 def test_a_whole_cycle_says_so_and_how_long_it_took():
     page = Page(cycles.whole())
-    assert "The whole cycle worked, in 4 min" in page.seen
+    assert f"All {len(cycles.whole().steps)} steps worked, in 4 min 0 s" in page.seen
     assert page.of("span", "class", "good")
     assert not page.of("section", "class", "failure")
+
+
+def test_a_part_of_a_cycle_is_not_said_to_be_all_of_it():
+    one, other = cycles.whole().steps[:2]
+    part = (one, dataclasses.replace(other, outcome="skipped"))
+    seen = Page(dataclasses.replace(EMPTY, seconds=9.0, steps=part)).seen
+    assert "1 step worked, in 9.0 s" in seen
+    assert "All " not in seen
 
 
 def test_a_failure_is_in_the_headline_with_what_was_said_and_where_to_look():
@@ -240,7 +248,7 @@ def test_an_attempt_of_unknown_steps_says_nothing_of_them():
     told = [e.words for e in events(dataclasses.replace(EMPTY, attempts=(first, second)))]
     assert told[1:3] == [
         "Attempt 1: canceled",
-        "Attempt 2 is submitted: 1 rank on 1 node of c",
+        "Attempt 2 begins: 1 rank on 1 node of c",
     ]
 
 
