@@ -14,6 +14,7 @@ from rehearsal.cycle.runner import FOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.page.write import write_again
 
 
 class _StopError(Exception):
@@ -70,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         "environment", _environment, "print the variables that find a cycle which was kept"
     )
     kept.add_argument("--folder", type=Path, default=FOLDER, help="of the cycle")
+    page = command("page", _page, "draw the page of a cycle from its record")
+    page.add_argument("record", type=Path, help="JSON file that a cycle has written")
+    page.add_argument("--to", type=Path, help="the page; rehearsal.html beside the record if none")
     return parser
 
 
@@ -79,6 +83,11 @@ def _cycle(given: argparse.Namespace) -> int:
 
 def _environment(given: argparse.Namespace) -> int:
     print(environment.read(given.folder), end="")
+    return 0
+
+
+def _page(given: argparse.Namespace) -> int:
+    print(write_again(given.record, given.to))
     return 0
 
 

@@ -180,12 +180,19 @@ def _read(hint: Any, value: object, key: str) -> object:
         return value
     elif dataclasses.is_dataclass(hint) and isinstance(value, dict):
         return _read_group(typing.cast("type", hint), value, key)
-    elif hint is float and type(value) in {int, float} and math.isfinite(value):
-        return float(value)
-    elif hint in {str, int} and type(value) is hint:
-        return value
+    elif hint in {str, int, float}:
+        return _read_scalar(hint, value, key)
     wanted = "one of " + ", ".join(inner) if origin is Literal else _wanted(hint)
     raise RehearsalError(f"{key}: {value!r:.60} is not {wanted}")
+
+
+def _read_scalar(hint: Any, value: object, key: str) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is float and number and math.isfinite(typing.cast("float", value)):
+        return float(typing.cast("float", value))
+    if type(value) is hint and hint is not float:
+        return value
+    raise RehearsalError(f"{key}: {value!r:.60} is not {_wanted(hint)}")
 
 
 def _wanted(hint: Any) -> str:

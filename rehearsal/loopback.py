@@ -195,7 +195,9 @@ class Loopback:
         caller = self._caller(asked)
         asked = dataclasses.replace(asked, caller=caller)
         answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
-        self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
+        took = time.time() - began
+        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
+        self.faults.note(request)
         return answer
 
     def _world(self) -> World:

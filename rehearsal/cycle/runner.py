@@ -25,6 +25,7 @@ from rehearsal.deployment import ROOT, Deployment
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, owner
 from rehearsal.options import Options
+from rehearsal.page import write as page
 
 STACK: Final = "dev"
 FOLDER: Final = ROOT / "build" / "rehearsal"
@@ -194,6 +195,7 @@ def _keep(stack: Deployment, folder: Path, told: Told) -> None:
 
 def write(cycle: Cycle, folder: Path) -> None:
     (folder / RECORD).write_text(to_json(cycle), encoding="utf-8")
+    page.write(cycle, folder / PAGE)
 
 
 def _links(folder: Path) -> Iterator[Link]:
