@@ -95,8 +95,7 @@ class Scene:
 
     def nodes(self, cluster: str) -> int:
         """That a cluster has and somebody pays for."""
-        states = [node["nodeState"] for node in self.azure.engine.nodes(cluster)]
-        return sum(state not in {"preempted", "leaving"} for state in states)
+        return _paid(self.azure.engine.nodes(cluster))
 
     def attempts(self) -> tuple[Attempt, ...]:
         """All jobs of the workspace, the oldest first."""
@@ -161,10 +160,13 @@ class Watch:
         _, _, samples = self._pools.setdefault(
             document["name"], (inner["vmSize"], inner.get("vmPriority", "Dedicated"), [])
         )
-        states = [node["nodeState"] for node in self._azure.engine.nodes(document["id"])]
-        nodes = sum(state not in {"preempted", "leaving"} for state in states)
+        nodes = _paid(self._azure.engine.nodes(document["id"]))
         if not samples or samples[-1][1] != nodes:
             samples.append((time.time(), nodes))
+
+
+def _paid(nodes: list[dict[str, Any]]) -> int:
+    return sum(node["nodeState"] != "preempted" for node in nodes)
 
 
 def _seconds(text: str) -> float:
