@@ -76,4 +76,4 @@ def _table(caption: str, kinds: Sequence[Kind], most: int) -> str:
         ]
         for kind in kinds
     ]
-    return table(caption, ["of", "method", "requests", "4xx, 5xx", "median"], rows, "kinds")
+    return table(caption, ["asked for", "method", "requests", "4xx, 5xx", "median"], rows, "kinds")

@@ -113,7 +113,7 @@ def _step(step: Step, y: float, layout: Layout, axis: Axis) -> list[str]:
     if not layout.beside:
         found.append(words(100, y + 14, says, kind, anchor="end"))
     elif step.outcome == "skipped":
-        found.append(words(layout.left, bar_y + 11, says, kind))
+        found.append(words(layout.left, bar_y + 11, says, kind, shift=7))
     else:
         found.append(words(right, bar_y + 11, says, kind, shift=7))
     return found
@@ -161,16 +161,15 @@ def _pool(
 ) -> list[str]:
     most = max(count for _, count in pool.samples)
     bottom = y + _NODES
-    about = f"{pool.size}, {pool.priority}"
     if layout.beside:
         found = [
             words(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            words(0, y + 31, _fitted(about), "about"),
+            words(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
         ]
     else:
         found = [
             words(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            words(100, y - 8, _fitted(about, 24), "about", anchor="end"),
+            words(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
         ]
     found.append(line(axis.left, axis.right, bottom, bottom, "base"))
     before = 0
