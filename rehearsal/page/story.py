@@ -42,11 +42,17 @@ def events(cycle: Cycle) -> tuple[Event, ...]:
 
 
 def ending(attempt: Attempt) -> str:
-    """How an attempt ended, in a few words."""
+    """How an attempt ended and at which step, in a few words."""
+    if attempt.ended is None or attempt.last_step is None:
+        return manner(attempt)
+    return f"{manner(attempt)} at step {attempt.last_step:,}"
+
+
+def manner(attempt: Attempt) -> str:
+    """How an attempt ended."""
     if attempt.ended is None:
         return "still running"
-    how = "nodes taken" if taken(attempt) else attempt.status.lower()
-    return how if attempt.last_step is None else f"{how} at step {attempt.last_step:,}"
+    return "nodes taken" if taken(attempt) else attempt.status.lower()
 
 
 def taken(attempt: Attempt) -> bool:

@@ -8,7 +8,7 @@ from rehearsal.cycle_record import Attempt, Cycle, Pool, Step
 from rehearsal.page.axis import Axis, axis_of
 from rehearsal.page.markup import clock, duration, plural
 from rehearsal.page.shapes import area, badge, bar, line, picture, words
-from rehearsal.page.story import GOOD, Event, ending, events, steps, taken
+from rehearsal.page.story import GOOD, Event, ending, events, manner, steps, taken
 
 _TOP = 30
 """Pixels for the marks of the axis, which are also at the bottom."""
@@ -137,7 +137,7 @@ def _attempt(
     middle = bar_y + layout.thick / 2
     hint = f"{name}: {ending(attempt)}, {duration(end - attempt.began)}"
     found = [
-        _name(name, y, layout, "name"),
+        words(0, y + (16 if layout.beside else 14), name, "name"),
         bar(left, right, bar_y, layout.thick, kind, hint),
     ]
     if not ok:
@@ -147,10 +147,13 @@ def _attempt(
         place, shift = (left, -12) if first else (right, 12)
         found.append(badge(place, middle, number, event.tone, shift=shift))
     says = "took" if ok else "took broken"
+    inside = "inside" if ok else "inside broken"
     if not layout.beside:
-        found.append(words(100, y + 14, ending(attempt), says, anchor="end"))
+        found.append(words(100, y + 14, manner(attempt), says, anchor="end"))
     elif right < 70:
         found.append(words(right, middle + 4, ending(attempt), says, shift=27))
+    elif right - left > 30:
+        found.append(words(right, middle + 4, ending(attempt), inside, shift=-8, anchor="end"))
     else:
         found.append(words(left, middle + 4, ending(attempt), says, shift=-27, anchor="end"))
     return found
@@ -192,9 +195,7 @@ def _pool(
 
 
 def _name(content: str, y: float, layout: Layout, kind: str) -> str:
-    if layout.beside:
-        return words(0, y + 16, _fitted(content), kind)
-    return words(0, y + 14, _fitted(content), kind)
+    return words(0, y + (16 if layout.beside else 14), _fitted(content), kind)
 
 
 def _bar_y(y: float, layout: Layout) -> float:
