@@ -89,13 +89,13 @@ def _failure(cycle: Cycle) -> str:
 def _stats(cycle: Cycle) -> str:
     done = sum(step.outcome == "ok" for step in cycle.steps)
     skipped = sum(step.outcome == "skipped" for step in cycle.steps)
-    reached = [one.last_step for one in cycle.attempts if one.last_step is not None]
+    reached = cycle.attempts[-1].last_step if cycle.attempts else None
     nodes = [count for pool in cycle.pools for _, count in pool.samples]
     refused = sum(kind.errors for kind in cycle.kinds)
     entries = [
         ("steps ok", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""),
         ("attempts", f"{len(cycle.attempts)}", _endings(cycle)),
-        ("training steps", f"{max(reached):,}" if reached else ABSENT, ""),
+        ("training steps", ABSENT if reached is None else f"{reached:,}", ""),
         ("nodes at most", f"{max(nodes, default=0)}", ""),
         (
             "requests",

@@ -63,11 +63,12 @@ def taken(attempt: Attempt) -> bool:
 
 def steps(attempt: Attempt) -> str:
     """Which steps of the training an attempt did; empty if that is not known."""
-    if attempt.first_step is None and attempt.last_step is None:
-        return ""
-    first = "?" if attempt.first_step is None else f"{attempt.first_step:,}"
-    last = "?" if attempt.last_step is None else f"{attempt.last_step:,}"
-    return f"steps {first} to {last}"
+    first, last = attempt.first_step, attempt.last_step
+    if first is not None and last is not None:
+        return f"steps {first:,} to {last:,}"
+    if first is not None:
+        return f"from step {first:,}"
+    return "" if last is None else f"to step {last:,}"
 
 
 def _beginning(index: int, attempt: Attempt, before: Attempt | None) -> str:

@@ -179,7 +179,8 @@ def _pool(
     for since, until, count in levels(pool, axis.ended):
         left, right = axis.at(since), axis.at(until)
         top, last = bottom - _NODES * count / most, bottom - _NODES * before / most
-        found.append(line(left, left, min(top, last), max(top, last), "edge"))
+        if count != before:
+            found.append(line(left, left, min(top, last), max(top, last), "edge"))
         before = count
         if not count:
             continue
