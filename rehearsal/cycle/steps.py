@@ -142,7 +142,7 @@ def train(scene: Scene) -> Found:
         at is not None and at >= thief.taken_at,
         f"saved until step {thief.taken_at}, but it continued at step {at}",
     )
-    scene.learnt.attempts = _with_steps(attempts, at or 0)
+    scene.learnt.attempts = _with_steps(attempts, at or 0, words.last_step(said.text))
     return [
         f"nodes taken when step {thief.taken_at} was saved",
         f"submitted again as {attempts[1].job}, continued at step {at}, completed",
@@ -184,12 +184,14 @@ def _saved(scene: Scene) -> int:
     return max((int(step) for name in names for step in _CHECKPOINT.findall(name)), default=0)
 
 
-def _with_steps(attempts: Sequence[Attempt], continued: int) -> tuple[Attempt, ...]:
+def _with_steps(
+    attempts: Sequence[Attempt], continued: int, last_step: int | None
+) -> tuple[Attempt, ...]:
     """The attempts with what of their training was kept."""
     first, last = attempts
     return (
         replace(first, first_step=1, last_step=continued),
-        replace(last, first_step=continued + 1),
+        replace(last, first_step=continued + 1, last_step=last_step),
     )
 
 
@@ -355,6 +357,6 @@ STEPS: Final = (
     Step("change", "Change a setting", "pulumi config set, python -m jobs up", change),
     Step("drift", "Find what somebody edited", "pulumi refresh --preview-only --diff", drift),
     Step("teardown", "Tear everything down", "python -m jobs teardown", teardown),
-    Step("teardown-again", "And again", "python -m jobs teardown", teardown_again),
+    Step("teardown-again", "Tear it down again", "python -m jobs teardown", teardown_again),
 )
 """In their order."""
