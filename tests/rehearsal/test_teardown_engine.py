@@ -69,13 +69,12 @@ class Command:
     """`python -m jobs` on a stack, in a process group of its own."""
 
     def __init__(self, deployment, folder, *arguments):
-        kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
         self._files = [folder / f"{name}-{time.monotonic_ns()}" for name in ("out", "err")]
         with self._files[0].open("wb") as out, self._files[1].open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", INTERRUPTIBLE, *arguments, "--stack", deployment.stack],
                 cwd=ROOT,
-                env={**kept, **deployment.environment},
+                env=deployment.command_environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
