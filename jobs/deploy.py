@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.console import Console
-from jobs.errors import NotDeployedError
+from jobs.console import Console, command
+from jobs.errors import JobsError, LockedError, NotDeployedError, PlatformReadError
 from jobs.planned import REPOSITORY
 from jobs.pulumi import Pulumi
 from jobs.stack import read_outputs
+from jobs.state import replaced
 
 INTERRUPTED: Final = 130
 
@@ -62,6 +63,10 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
             " twice"
         )
         return INTERRUPTED
+    except LockedError:
+        raise
+    except JobsError as error:
+        raise JobsError(f"{error}{_advice(pulumi)}") from error
     found = read_outputs(REPOSITORY, name, None)
     console.answer(
         {"stack": name, "workspace": found.workspace},
@@ -69,3 +74,18 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         f" `python -m jobs preflight --stack {name}` looks whether a training could start",
     )
     return 0
+
+
+def _advice(pulumi: Pulumi) -> str:
+    """What to do if Azure has refused to delete a cluster that is to be made anew."""
+    try:
+        planned = read_outputs(REPOSITORY, pulumi.stack, None)
+    except PlatformReadError:
+        return ""
+    again = command("up", "--refresh", "True")
+    lines = [
+        f"\nIf Azure refused to delete cluster {name}, it can be done by"
+        f" `{command('teardown', '--cluster', name)}`, and then `{again}`"
+        for name in replaced(pulumi.declared(), planned)
+    ]
+    return "".join(lines)

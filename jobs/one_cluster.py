@@ -5,18 +5,14 @@ what becomes of the nodes, which Azure's interface requires.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from jobs.azure import Workspace
 from jobs.confirm import confirm
 from jobs.console import Console, command
 from jobs.dismantle import Dismantling, running
 from jobs.errors import JobsError
-from jobs.state import Declared
-
-_KIND: Final = "azure-native:machinelearningservices:Compute"
-_PREFIX: Final = "cluster-"
-"""Of the program's own names of clusters; what they are for follows."""
+from jobs.state import Declared, clusters
 
 
 def remove(
@@ -77,11 +73,7 @@ def find(name: str, declared: Sequence[Declared], there: Sequence[str]) -> str:
     Raises:
         JobsError: no cluster has the name, or is for that.
     """
-    names = {
-        one.name.removeprefix(_PREFIX).replace("-", "_"): one.id.rpartition("/")[2]
-        for one in declared
-        if one.kind == _KIND
-    }
+    names = clusters(declared)
     if name in names:
         return names[name]
     for known in (*there, *names.values()):

@@ -115,6 +115,24 @@ def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     assert "quota" in err
 
 
+def test_a_cluster_that_was_to_be_another_is_told_with_the_two_commands(pulumi, capfd):
+    kind, outputs = "azure-native:machinelearningservices:Compute", platform()
+    known = {"gpu": outputs.clusters.gpu.name, "preparation": "prep-old"}
+    resources = [
+        {"urn": f"urn:pulumi:dev::ml::{kind}::cluster-{role}", "type": kind, "custom": True,
+         "id": f"/subscriptions/s/workspaces/ml/computes/{name}"}
+        for role, name in known.items()
+    ]  # fmt: skip
+    exported = {"out": json.dumps({"deployment": {"resources": resources}})}
+    pulumi(stack_export=exported, up={"err": "refused", "status": 255},
+           stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
+    assert main(["up", "--yes", "True", "--stack", "dev"]) == JobsError.exit_code
+    err = capfd.readouterr().err
+    assert "`python -m jobs teardown --cluster prep-old --stack dev`, and then" in err
+    assert "`python -m jobs up --refresh True --stack dev`" in err
+    assert known["gpu"] not in err
+
+
 @pytest.mark.parametrize(
     "said",
     [

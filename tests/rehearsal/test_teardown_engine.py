@@ -218,6 +218,7 @@ class TestDev:
         ended = jobs(dev, "up", "--yes", "True")
         assert ended.status == 1, str(ended)
         assert "underlyingResourceAction" in ended.out
+        assert "python -m jobs teardown --cluster prep-" in ended.err
         assert self.sizes(azure)["prep"] == "Standard_D8ads_v5"
 
     def test_a_deleted_cluster_is_made_anew(self, azure, dev, jobs):
