@@ -38,3 +38,6 @@ class Options:
     operation_seconds: float = 0.0
     """How long deletions of computes and workspaces go on after they were accepted."""
     preemption: Manner = "fail"
+    roles: bool = False
+    """Whether blobs are only for who has a role on them, by itself or by a group: of those who are
+    signed in, and of jobs for their inputs and outputs. Otherwise everybody may do everything."""
