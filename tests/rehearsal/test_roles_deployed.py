@@ -20,6 +20,7 @@ from rehearsal.options import Options
 from rehearsal.roles import ASSIGNMENT
 from rehearsal.runs import ENDED
 from tests.jobs.folders import write_shards
+from tests.jobs.tiny import TRAINED, begin
 from tests.rehearsal.conftest import Client
 
 pytestmark = pytest.mark.slow
@@ -198,20 +199,49 @@ def test_builds_see_no_data(runs):
     assert "acts as hvd-dev-id-build" in failure(runs.job("build", "true", reads_data="prepared"))
 
 
-def test_without_its_role_on_the_data_training_fails_and_says_so(azure, deployed, runs):
-    (identity,) = [
-        one["properties"]["principalId"]
-        for one in azure.resources.of_kind("Microsoft.ManagedIdentity/userAssignedIdentities")
-        if one["properties"]["clientId"] == deployed.outputs.clusters.gpu.identity_client_id
-    ]
-    account = deployed.outputs.datastores.prepared.account
-    (role,) = [
-        one["id"]
-        for one in azure.resources.of_kind(ASSIGNMENT)
-        if one["properties"]["principalId"] == identity and f"/{account}/" in one["id"]
-    ]
-    assert Client(azure).ask("DELETE", role).status_code == 200
-    said = failure(runs.job("gpu", "true", reads_data="prepared", writes_run="results"))
-    for part in ("to read the job's input reads_data", f"container prepared of {account}",
+@pytest.fixture
+def without_roles(azure, deployed):
+    """Takes the roles of training's identity on an account away, and gives them back."""
+    taken = []
+
+    def take(store):
+        (identity,) = [
+            one["properties"]["principalId"]
+            for one in azure.resources.of_kind("Microsoft.ManagedIdentity/userAssignedIdentities")
+            if one["properties"]["clientId"] == deployed.outputs.clusters.gpu.identity_client_id
+        ]
+        (found,) = [
+            one
+            for one in azure.resources.of_kind(ASSIGNMENT)
+            if one["properties"]["principalId"] == identity and f"/{store.account}/" in one["id"]
+        ]
+        assert Client(azure).ask("DELETE", found["id"]).status_code == 200
+        taken.append(found)
+
+    yield take
+    for one in taken:
+        azure.put(one["id"], "", {"properties": one["properties"]})
+
+
+def test_without_its_role_on_the_data_training_fails_and_says_so(deployed, runs, without_roles):
+    store = deployed.outputs.datastores.prepared
+    folders = {"reads_data": "prepared", "writes_run": "results"}
+    assert runs.job("gpu", "true", **folders)["status"] == "Completed"
+    without_roles(store)
+    said = failure(runs.job("gpu", "true", **folders))
+    for part in ("to read the job's input reads_data", f"container prepared of {store.account}",
                  "AuthorizationPermissionMismatch", "acts as hvd-dev-id-training"):  # fmt: skip
+        assert part in said
+
+
+def test_who_follows_a_run_that_lacks_a_role_learns_of_it(azure, deployed, without_roles):
+    store = deployed.outputs.datastores.results
+    without_roles(store)
+    platform = SimpleNamespace(azure=azure, outputs=deployed.outputs, workspace=deployed.workspace)
+    begin(platform, "roleless", TRAINED, cluster=deployed.outputs.clusters.gpu)
+    ended = jobs(azure, deployed, [SCIENTISTS], "follow", "roleless")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    said = ended.stdout + ended.stderr
+    for part in ("has no role on a container", "make up",
+                 f"container {store.container} of {store.account}"):  # fmt: skip
         assert part in said
