@@ -108,7 +108,7 @@ class Roles:
             return False
         if container:
             resource += f"/blobServices/default/containers/{container}"
-        members = {principal.lower()} | self._identity.groups(principal)
+        members = frozenset({principal.lower()}) | self._identity.groups(principal)
         return allows(self._assignments(), members, resource, access)
 
     def require_of_job(self, spec: JobSpec, folder: str, place: Place, access: Access) -> None:
