@@ -54,7 +54,7 @@ class Deployment:
         self._azure, self._folder = azure, folder.absolute()
         self._program = program()
         self._path = [str(self._program.parent)]
-        if shutil.which(language_host.NAME) is None:
+        if not language_host.is_installed(self._program):
             self._path.insert(0, str(language_host.write(self._folder / "bin").parent))
         with contextlib.ExitStack() as opened:
             self._provider = opened.enter_context(
