@@ -51,7 +51,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._server.add_generic_rpc_handlers((self,))
         port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
-        self._said.put(language_pb2.RunPluginResponse(stdout=f"{port}\n".encode()))
+        self._said.put(_output(f"{port}\n".encode()))
 
     def output(self) -> Iterator[Any]:
         """What the pack writes, as the engine reads it; ends with the pack, or when it is closed.
@@ -137,7 +137,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        threading.Thread(target=self._pass_on, args=(self._process.stderr, "stderr")).start()
+        threading.Thread(target=self._pass_on, args=(self._process.stderr, _error)).start()
         port = self._process.stdout.readline().strip()
         if not port.isdigit():
             raise RehearsalError(
@@ -150,14 +150,14 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
         """Tell all that a pack writes after its port, and how it ends."""
         assert process.stdout is not None
-        self._pass_on(process.stdout, "stdout")
+        self._pass_on(process.stdout, _output)
         self._said.put(language_pb2.RunPluginResponse(exitcode=process.wait()))
         self._said.put(None)
 
-    def _pass_on(self, stream: IO[bytes], name: str) -> None:
+    def _pass_on(self, stream: IO[bytes], told: Callable[[bytes], Any]) -> None:
         with stream:
             for line in stream:
-                self._said.put(language_pb2.RunPluginResponse(**{name: line}))
+                self._said.put(told(line))
 
     def _end(self) -> None:
         if self._process is None:
@@ -167,3 +167,11 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
+
+
+def _output(line: bytes) -> Any:
+    return language_pb2.RunPluginResponse(stdout=line)
+
+
+def _error(line: bytes) -> Any:
+    return language_pb2.RunPluginResponse(stderr=line)

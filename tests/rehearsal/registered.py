@@ -1,7 +1,6 @@
 """What Pulumi's engine registered, told as `infra.render` tells what the program declares."""
 
-import json
-import re
+from unittest.mock import ANY
 
 from infra.mocks import guid, plain
 from infra.rendered import Resource
@@ -9,18 +8,16 @@ from infra.rendered import Resource
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """How the engine writes what it cannot know before the resource that has it exists."""
 NOT_IN_A_STATE = ("deleteBeforeReplace", "import")
-"""Options that the engine does not keep; `replaced` in previews shows the first."""
+"""Options that the engine does not keep."""
 _OWN = ("pulumi:pulumi:Stack", "pulumi:providers:")
-_ONLY_AZURE_KNOWS = re.compile(
-    r"/subscriptions/|https://|\.azurecr\.io|\"[0-9a-f]{8}(-[0-9a-f]{4}){3}-"
-)
 _HOOKS = {"BeforeUpdate": "before_update"}
 
 
 def registered(rows):
     """The resources of a state, or of a preview's steps, as rendered ones by type and name.
 
-    Identities have the ids that rendering makes up for them.
+    Identities have the ids that rendering makes up for them. What a preview does not know yet is
+    equal to anything, if it is made of another resource's outputs.
     """
     own = [row for row in rows if not row["type"].startswith(_OWN)]
     made_up = {
@@ -34,7 +31,7 @@ def registered(rows):
         Resource(
             row["type"],
             _name(row["urn"]),
-            _replaced(plain(row.get("inputs", {})), made_up) if row["custom"] else {},
+            _inputs(row, made_up) if row["custom"] else {},
             _options(row),
             row.get("id", ""),
         )
@@ -58,23 +55,12 @@ def declared(resources):
     return {resource.key: resource for resource in kept}
 
 
-def unlike(found, wanted, path=""):
-    """Every place at which a value differs from the one that is wanted.
-
-    What a preview does not know yet may be anything that only Azure can say: an identifier, an
-    address, or text that holds one.
-    """
-    if found == UNKNOWN:
-        if not _ONLY_AZURE_KNOWS.search(json.dumps(wanted)):
-            yield f"{path}: is unknown, but could have been {wanted!r}"
-    elif isinstance(found, dict) and isinstance(wanted, dict):
-        for key in sorted(found.keys() | wanted.keys()):
-            yield from unlike(found.get(key), wanted.get(key), f"{path}.{key}")
-    elif isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):
-        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            yield from unlike(one, other, f"{path}[{number}]")
-    elif found != wanted:
-        yield f"{path}: is {found!r}, and not {wanted!r}"
+def _inputs(row, made_up):
+    of_others = {name for name, urns in row.get("propertyDependencies", {}).items() if urns}
+    return {
+        name: _replaced(value, made_up | ({UNKNOWN: ANY} if name in of_others else {}))
+        for name, value in plain(row.get("inputs", {})).items()
+    }
 
 
 def _options(row):

@@ -136,3 +136,17 @@ def test_the_host_ends_with_the_engine(tmp_path):
         # The host holds the other end.
         assert output.read() == b""
     assert len(numbers) == 2
+
+
+def test_the_official_host_is_found_on_the_path_and_beside_the_engine(tmp_path, monkeypatch):
+    official, elsewhere = tmp_path / "official", tmp_path / "elsewhere"
+    for folder in (official, elsewhere):
+        folder.mkdir()
+    engine = elsewhere / "pulumi"
+    engine.symlink_to(official / "pulumi")
+    monkeypatch.setenv("PATH", str(elsewhere))
+    assert not language_host.is_installed(engine)
+    language_host.write(official)
+    assert language_host.is_installed(engine)
+    monkeypatch.setenv("PATH", str(official))
+    assert language_host.is_installed(tmp_path / "pulumi")
