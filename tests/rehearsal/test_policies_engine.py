@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -147,9 +148,30 @@ def test_what_somebody_opened_by_hand_is_a_violation_after_a_refresh(azure, depl
     accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
     (account,) = [one for one in accounts if one["kind"] == "BlockBlobStorage"]
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
-    ended = deployment.run("refresh", "--yes", "--skip-preview")
+    ended = deployment.run("refresh", "--yes", "--skip-preview", "--diff")
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert [line.replace(" ", "") for line in ended.stdout.splitlines() if "=>" in line] == [
+        '~publicNetworkAccess:"Disabled"=>"Enabled"'
+    ]
     ended = deployment.run("policy", "analyze", "--policy-pack", PACK)
     assert ended.returncode != 0
     assert "no-public-endpoint" in ended.stdout
     assert "storage-data (storage:StorageAccount): publicNetworkAccess is 'Enabled'" in ended.stdout
+
+
+def test_nothing_runs_on_when_the_commands_have_ended(deployment, said):
+    """Neither the host nor a pack; both have the environment of their command."""
+    home = f"PULUMI_HOME={deployment.environment['PULUMI_HOME']}".encode()
+    assert running(home) == []
+
+
+def running(variable):
+    """Processes that were started with a variable."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and variable in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_bytes())
+        except OSError:
+            continue
+    return found
