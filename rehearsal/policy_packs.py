@@ -137,20 +137,23 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        threading.Thread(target=self._pass_on, args=(self._process.stderr, _error)).start()
-        port = self._process.stdout.readline().strip()
-        if not port.isdigit():
+        errors = threading.Thread(target=self._pass_on, args=(self._process.stderr, _error))
+        errors.start()
+        first = self._process.stdout.readline().decode().strip()
+        if not first.isdigit():
+            status = _ended(self._process)
             raise RehearsalError(
-                f"{folder}: the policy pack ended with status {self._process.wait()}; what it wrote"
-                " says why"
+                f"{folder}: the policy pack ended with status {status}, after {first!r} in place of"
+                " its port; what it wrote says why"
             )
-        threading.Thread(target=self._follow, args=(self._process,)).start()
-        return grpc.insecure_channel(f"127.0.0.1:{int(port)}", options=_UNLIMITED)
+        threading.Thread(target=self._follow, args=(self._process, errors)).start()
+        return grpc.insecure_channel(f"127.0.0.1:{first}", options=_UNLIMITED)
 
-    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+    def _follow(self, process: subprocess.Popen[bytes], errors: threading.Thread) -> None:
         """Tell all that a pack writes after its port, and how it ends."""
         assert process.stdout is not None
         self._pass_on(process.stdout, _output)
+        errors.join()
         self._said.put(language_pb2.RunPluginResponse(exitcode=process.wait()))
         self._said.put(None)
 
@@ -160,13 +163,18 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
                 self._said.put(told(line))
 
     def _end(self) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        if self._process is not None:
+            self._process.terminate()
+            _ended(self._process)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The status of a process that is about to end, or else is killed."""
+    try:
+        return process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _output(line: bytes) -> Any:

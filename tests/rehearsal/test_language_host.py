@@ -96,6 +96,13 @@ def test_a_pack_that_does_not_start_says_why(pack, ask):
         written += next(output).stderr.decode()
 
 
+def test_a_pack_that_writes_something_else_than_its_port_is_refused(pack, ask):
+    engine = ask(pack("print('hello')").output())
+    with pytest.raises(grpc.RpcError) as refused:
+        configure(engine)
+    assert "after 'hello' in place of its port" in refused.value.details()
+
+
 def test_what_a_pack_writes_and_how_it_ends_is_passed_on(pack, ask):
     text = "import os, threading\nprint(1, flush=True)\nprint('more', flush=True)\nos._exit(3)"
     output = pack(text).output()

@@ -16,7 +16,8 @@ from rehearsal.options import Options
 
 pytestmark = pytest.mark.slow
 
-PACK = str(ROOT / "infra" / "policies")
+PACK = "infra/policies"
+"""From the repository's folder, as a person gives it."""
 OPENED = """
 def opened(args):
     if args.type_ == "azure-native:storage:StorageAccount" and args.name == "storage-data":
@@ -111,7 +112,7 @@ def test_a_resource_that_breaks_a_rule_is_stopped_before_it_is_changed(
     azure, deployment, said, mistaken
 ):
     for command in (("preview",), ("up", "--yes", "--skip-preview")):
-        ended = deployment.run(*command, "--cwd", str(mistaken), "--policy-pack", PACK)
+        ended = deployment.run(*command, "--cwd", str(mistaken), "--policy-pack", str(ROOT / PACK))
         assert ended.returncode != 0
         assert (
             "[mandatory]  no-public-endpoint  (azure-native:storage:StorageAccount: storage-data)"
