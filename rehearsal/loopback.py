@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,6 +39,7 @@ from rehearsal.options import Options
 from rehearsal.ports import Ports
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
+from rehearsal.roles import Roles
 from rehearsal.runs import Runs
 from rehearsal.store import Document, Store
 from rehearsal.tracking import Tracking
@@ -89,7 +90,11 @@ class Loopback:
             self.options.azurite, self.folder / "blobs", self.certificate, self._guard
         )
         stack.callback(self.azurite.close)
-        front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
+        self.resources = Resources(self.store)
+        self.roles = Roles(self.resources, self.identity, asked_for=self.options.roles)
+        front = BlobFront(
+            self.azurite, self.identity, self.roles, self.faults, self.certificate.bundle
+        )
         ports = Ports(self.store)
         blob_server = ports.server("blob", front.answer, self.certificate, 0)
         server = ports.server("control", self.answer, self.certificate, port)
@@ -107,7 +112,6 @@ class Loopback:
         self.engine.start(self._world())
 
     def _services(self) -> None:
-        self.resources = Resources(self.store)
         self.runs = Runs(self.store)
         self.engine = Engine(self.resources, self.runs)
         self.history = History(self.resources, self.runs, self.blobs)
@@ -160,6 +164,10 @@ class Loopback:
             "SSL_CERT_FILE": str(self.certificate.bundle),
         }
 
+    def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Variables of a child process that must not outlive this Azure, or its owner."""
+        return self._guard.marked(environment, "commands")
+
     @property
     def requests(self) -> list[Request]:
         """What was asked, the oldest first."""
@@ -191,7 +199,9 @@ class Loopback:
         caller = self._caller(asked)
         asked = dataclasses.replace(asked, caller=caller)
         answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
-        self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
+        took = time.time() - began
+        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
+        self.faults.note(request)
         return answer
 
     def _world(self) -> World:
@@ -202,6 +212,7 @@ class Loopback:
             cache=Cache(self.blobs, self.folder / "cache"),
             guard=self._guard,
             identity=self.identity,
+            roles=self.roles,
             options=self.options,
             folder=self.folder / "nodes",
             trusted=self.certificate.bundle,
@@ -254,6 +265,18 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
+
+
+def owner(folder: Path) -> str | None:
+    """Number of the process that serves from a folder; none if none does."""
+    try:
+        with (folder / "owner").open() as claim:
+            fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return (folder / "owner").read_text()
+    return None
 
 
 def _claim(folder: Path, stack: contextlib.ExitStack) -> None:

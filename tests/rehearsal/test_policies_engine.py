@@ -73,7 +73,7 @@ def analyze_file(deployment, document, folder):
     file = folder / "state.json"
     file.write_text(json.dumps(document), encoding="utf-8")
     return subprocess.run(
-        [str(program()), "policy", "analyze", "--file", str(file), "--policy-pack", PACK],
+        [str(deployment.program), "policy", "analyze", "--file", str(file), "--policy-pack", PACK],
         cwd=ROOT,
         env=os.environ | deployment.environment,
         capture_output=True,
