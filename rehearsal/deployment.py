@@ -55,7 +55,7 @@ class Deployment:
         self.program, self.version = program()
         self.path = [str(self.program.parent)]
         """Folders to put before those of the machine."""
-        if shutil.which(language_host.NAME) is None:
+        if not language_host.is_installed(self.program):
             self.path.insert(0, str(language_host.write(self._folder / "bin").parent))
         with contextlib.ExitStack() as opened:
             self._provider = opened.enter_context(

@@ -1,13 +1,16 @@
 """Pulumi's Python language host, on what its SDK carries: the official one is no package of Python.
 
-The engine starts it as `pulumi-language-python` and reads its port from its first line.
+The engine starts it as `pulumi-language-python` and reads its port from its first line. It runs
+programs and policy packs, and installs nothing: both find what this Python finds.
 """
 
 import os
 import runpy
+import shutil
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +20,23 @@ from pulumi.automation._server import LanguageServer
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 from typing_extensions import override
 
+from rehearsal import policy_packs
+
 NAME: Final = "pulumi-language-python"
 _THREADS: Final = 8
+_LOOK_SECONDS: Final = 1.0
+"""How often it is looked whether the engine is still there."""
 
 
 class _Host(LanguageServer):
     def __init__(self) -> None:
         super().__init__(lambda: None)
+        self._packs: list[policy_packs.PolicyPack] = []
+
+    def close(self) -> None:
+        """End the policy packs."""
+        for pack in self._packs:
+            pack.close()
 
     @override
     def Handshake(self, request: Any, context: Any) -> Any:
@@ -47,6 +60,24 @@ class _Host(LanguageServer):
             return language_pb2.RunResponse(bail=True)
         return answer
 
+    @override
+    def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
+        if request.kind != policy_packs.KIND:
+            folder = request.info.program_directory
+            words = f"{folder}: this host runs programs and policy packs, and no {request.kind}"
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, words)
+        pack = policy_packs.PolicyPack(request)
+        self._packs.append(pack)
+        if not context.add_callback(pack.close):
+            pack.close()
+        yield from pack.output()
+
+
+def is_installed(engine: Path) -> bool:
+    """Whether the official host is there: on the path, or beside the engine's own file."""
+    beside = engine.resolve().with_name(NAME)
+    return shutil.which(NAME) is not None or beside.exists()
+
 
 def write(folder: Path) -> Path:
     """Write the executable that the engine looks for on its path.
@@ -65,18 +96,22 @@ def write(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Serve until the engine ends it."""
+    """Serve until the engine ends it, or is gone."""
+    engine = os.getppid()
     ended = threading.Event()
     # Ctrl-C is for the engine, which ends its hosts when the programs have ended.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
+    host = _Host()
     server = grpc.server(futures.ThreadPoolExecutor(_THREADS))
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(_Host(), server)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
-    ended.wait()
+    while not ended.wait(_LOOK_SECONDS) and os.getppid() == engine:
+        continue
+    host.close()
     server.stop(grace=None)
     # A program that was cut off may have left threads.
     os._exit(0)

@@ -42,6 +42,8 @@ class ResourceType:
     """Dotted paths whose change makes another resource, beside what identifies and places it."""
     name_form: str = r".+"
     """Regular expression of its own name."""
+    computed: frozenset[str] = frozenset()
+    """Dotted paths of what Azure adds to objects that are given."""
     comes_with_parent: bool = False
     """Whether it is there as soon as what holds it is, and cannot be deleted alone."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from rehearsal.provider import bodies
 from rehearsal.provider.manager import Manager, RefusedError
 from rehearsal.provider.resource_type import ResourceType, identifier
-from rehearsal.provider.values import holds_unknown
+from rehearsal.provider.values import UNKNOWN, holds_unknown
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,14 @@ class Declared:
         elif self.manager.get(id_, type_.api_version) is not None:
             self.manager.put(id_, type_.api_version, {"properties": {}})
 
-    def foreseen(self, inputs: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs as far as a preview can know them: what Azure computes is left out.
+    def foreseen(
+        self, type_: ResourceType, inputs: Mapping[str, Any], recorded: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Outputs as far as a preview can know them: what Azure computes is left out, or unknown
+        inside of what was given.
 
         Args:
+            type_: of the resource.
             inputs: that are to be.
             recorded: outputs of what is there; empty if nothing is.
         """
@@ -96,6 +100,11 @@ class Declared:
         known = {name: value for name, value in inputs.items() if name != "identity"}
         if identity is not None and not holds_unknown(identity) and "identity" in recorded:
             known["identity"] = recorded["identity"]
+        for path in type_.computed:
+            outer, _, inner = path.partition(".")
+            if isinstance(known.get(outer), dict):
+                before = recorded.get(outer, {}).get(inner, UNKNOWN)
+                known[outer] = {inner: before, **known[outer]}
         return {**recorded, **known}
 
     def _put(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> Found:

@@ -157,7 +157,7 @@ class _Servicer(ResourceProviderServicer):
     def Create(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.properties)
         if request.preview:
-            foreseen = self._declared.foreseen(inputs, {})
+            foreseen = self._declared.foreseen(type_, inputs, {})
             return protocol.CreateResponse(properties=struct(foreseen))
         made = _done(context, lambda: self._declared.create(type_, inputs))
         return protocol.CreateResponse(id=made.id, properties=struct(made.outputs))
@@ -180,7 +180,7 @@ class _Servicer(ResourceProviderServicer):
     def Update(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.news)
         if request.preview:
-            foreseen = self._declared.foreseen(inputs, plain(request.olds))
+            foreseen = self._declared.foreseen(type_, inputs, plain(request.olds))
             return protocol.UpdateResponse(properties=struct(foreseen))
         made = _done(context, lambda: self._declared.update(type_, request.id, inputs))
         return protocol.UpdateResponse(properties=struct(made.outputs))

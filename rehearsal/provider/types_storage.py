@@ -136,6 +136,7 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "2024-11-01",
         inputs=_TRACKED | {"properties"},
         required=frozenset({"location", "properties.sku.name", "properties.tenantId"}),
+        computed=frozenset({"properties.vaultUri"}),
         whole=True,
         values={
             "properties.sku.family": frozenset({"A"}),

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +12,8 @@ from rehearsal.deployment import BUILT, ROOT, SUBSCRIPTION, Deployment, program
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from tests.infra.variants import OPTIONS
+from tests.rehearsal.registered import declared, registered
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +41,8 @@ def deployment(azure, tmp_path_factory, files_before):
 
 @pytest.fixture(scope="module")
 def deployed(deployment):
-    """The dev stack, after a preview and an update."""
-    said = ran(deployment, "up", "--yes")
+    """The dev stack; `test_policies_engine.py` previews it first."""
+    said = ran(deployment, "up", "--yes", "--skip-preview")
     assert "118 created" in said
     return deployment
 
@@ -62,10 +64,33 @@ def _digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def paths(settings):
+    """Paths of a stack's configuration and their values."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from ((f"{key}.{inner}", one) for inner, one in value.items())
+        elif isinstance(value, list):
+            yield from ((f"{key}[{number}]", one) for number, one in enumerate(value))
+        else:
+            yield key, str(value).lower() if isinstance(value, bool) else value
+
+
 def state(deployment):
     document = json.loads(ran(deployment, "stack", "export"))
-    resources = document["deployment"].get("resources", [])
-    return [one for one in resources if one["type"].startswith("azure-native:")]
+    return document["deployment"].get("resources", [])
+
+
+def previewed(deployment):
+    """What a preview of a stack that does not exist would register."""
+    steps = json.loads(ran(deployment, "preview", "--json"))["steps"]
+    assert {step["op"] for step in steps} == {"create"}
+    return [step["newState"] for step in steps]
+
+
+def as_deployed_here(azure, monkeypatch):
+    """Let rendering use this subscription and tenant."""
+    monkeypatch.setattr("infra.mocks.SUBSCRIPTION", SUBSCRIPTION)
+    monkeypatch.setattr("infra.mocks.TENANT", azure.options.tenant_id)
 
 
 def test_a_second_update_changes_nothing(deployed):
@@ -87,37 +112,46 @@ def test_the_outputs_are_read_by_the_jobs_and_lead_to_the_loopback(azure, deploy
 
 
 def test_the_engine_registers_what_rendering_shows(deployed, azure, monkeypatch):
-    """The same types, names and inputs, but for what only Azure can say."""
-    monkeypatch.setattr("infra.mocks.SUBSCRIPTION", SUBSCRIPTION)
-    monkeypatch.setattr("infra.mocks.TENANT", azure.options.tenant_id)
-    rendered = [one for one in render.render("dev", {}) if one.type.startswith("azure-native:")]
-    found = {(one["type"], one["urn"].rpartition("::")[2]): one for one in state(deployed)}
-    assert Counter(type_ for type_, _ in found) == Counter(one.type for one in rendered)
-    for one in rendered:
-        known = found[one.type, one.name]
-        assert known["id"] == one.id, one.name
-        inputs = {name: value for name, value in known["inputs"].items() if name != "principalId"}
-        expected = {name: value for name, value in one.inputs.items() if name != "principalId"}
-        assert inputs == expected, one.name
+    """The same resources and components, with inputs, ids and options."""
+    as_deployed_here(azure, monkeypatch)
+    found, wanted = registered(state(deployed)), declared(render.render("dev", {}))
+    assert found.keys() == wanted.keys()
+    for key, one in wanted.items():
+        assert found[key] == one
 
 
-def test_only_what_somebody_edited_drifts(azure, deployed):
-    group = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/hvd-dev-rg"
-    account = f"{group}/providers/Microsoft.Storage/storageAccounts"
-    (name,) = [
-        one["name"]
-        for one in azure.resources.of_kind("Microsoft.Storage/storageAccounts")
-        if one["kind"] == "StorageV2"
+@pytest.mark.parametrize(
+    ("stack", "overrides"),
+    [("prod", {}), ("dev", OPTIONS["everything on"])],
+    ids=["prod", "everything on"],
+)
+def test_a_preview_registers_what_rendering_shows(azure, stack, overrides, tmp_path, monkeypatch):
+    """All but what Azure alone can say of resources that do not exist yet."""
+    as_deployed_here(azure, monkeypatch)
+    with Deployment(azure, tmp_path, stack) as deployment:
+        settings = [f"{path}={value}" for path, value in paths(overrides)]
+        if settings:
+            ran(deployment, "config", "set-all", "--path", *(f"--plaintext={s}" for s in settings))
+        found = registered(previewed(deployment))
+    wanted = declared(render.render(stack, overrides))
+    assert found.keys() == wanted.keys()
+    for key, one in wanted.items():
+        assert found[key] == replace(one, id="")
+
+
+def test_only_what_somebody_edited_drifts_and_an_update_takes_it_back(azure, deployed):
+    accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
+    (account,) = [one["id"] for one in accounts if one["kind"] == "StorageV2"]
+    azure.resources.update(account, {"publicNetworkAccess": "Enabled"})
+    said = ran(deployed, "up", "--yes", "--skip-preview", "--refresh", "--diff")
+    assert [line.replace(" ", "") for line in said.splitlines() if "=>" in line] == [
+        '~publicNetworkAccess:"Disabled"=>"Enabled"',
+        '~publicNetworkAccess:"Enabled"=>"Disabled"',
     ]
-    azure.resources.update(f"{account}/{name}", {"publicNetworkAccess": "Enabled"})
-    said = ran(deployed, "preview", "--refresh", "--diff")
-    assert '~ publicNetworkAccess: "Enabled" => "Disabled"' in said
-    assert "1 to update" in said
+    assert "1 updated" in said
     assert "117 unchanged" in said
-    ran(deployed, "up", "--yes", "--skip-preview", "--refresh")
-    assert azure.resources.get(f"{account}/{name}")["properties"]["publicNetworkAccess"] == (
-        "Disabled"
-    )
+    found = azure.resources.get(account)["properties"]["publicNetworkAccess"]
+    assert found == "Disabled"
 
 
 def test_what_azure_would_silently_keep_is_refused_in_a_preview(changed):
@@ -142,7 +176,7 @@ def test_destroying_leaves_nothing_but_what_azure_keeps(azure, deployed):
     ran(deployed, "destroy", "--yes", "--skip-preview")
     left = azure.resources.of_kind("Microsoft.Resources/resourceGroups")
     assert left == []
-    assert state(deployed) == []
+    assert [one for one in state(deployed) if one["type"].startswith("azure-native:")] == []
 
 
 def test_no_file_of_the_repository_was_touched(deployed, files_before):

@@ -14,6 +14,7 @@ NSG = "azure-native:network:NetworkSecurityGroup"
 BLOBS = "azure-native:storage:BlobServiceProperties"
 COMPUTE = "azure-native:machinelearningservices:Compute"
 IDENTITY = "azure-native:managedidentity:UserAssignedIdentity"
+VAULT = "azure-native:keyvault:Vault"
 Diff = protocol.PropertyDiff.Kind
 
 
@@ -79,6 +80,21 @@ def test_a_preview_asks_azure_nothing_and_knows_no_more_than_the_inputs(provider
     assert plain(answer.properties) == inputs
     assert not answer.id
     assert azure.requests == []
+
+
+def test_a_preview_does_not_know_what_azure_adds_to_what_is_given(provider):
+    """An object that looked complete would lead the program to take what is missing for nothing."""
+    inputs = {"vaultName": "own-vault", "resourceGroupName": "rg", "properties": {"tenantId": "t"}}
+    request = protocol.CreateRequest(urn=urn(VAULT), properties=struct(inputs), preview=True)
+    found = plain(provider.Create(request).properties)
+    assert found["properties"] == {"tenantId": "t", "vaultUri": UNKNOWN}
+    recorded = {**inputs, "properties": {"tenantId": "t", "vaultUri": "https://own-vault/"}}
+    changed = {**inputs, "properties": {"tenantId": "other"}}
+    update = protocol.UpdateRequest(
+        urn=urn(VAULT), olds=struct(recorded), news=struct(changed), preview=True
+    )
+    found = plain(provider.Update(update).properties)
+    assert found["properties"] == {"tenantId": "other", "vaultUri": "https://own-vault/"}
 
 
 def test_what_was_made_is_there_and_comes_back_as_azure_shows_it(client, made):
