@@ -43,7 +43,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown engine render diagram costs test test-platform test-trainer test-fast rehearse-all lint lint-images format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,7 +116,10 @@ costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=de
 test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
-	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope tests/infra tests/jobs tests/rehearsal $(ARGS)
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
+
+rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal/scenarios $(ARGS)
 
 test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
