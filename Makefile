@@ -12,6 +12,8 @@ KILLS ?= 20
 DATA ?= data/images
 NODES ?=
 YES ?=
+KEEP ?=
+UNTIL ?=
 
 # Only a stack that is named on the command line sends a training away: a variable that some shell has
 # exported must not cost money.
@@ -43,7 +45,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown engine render diagram costs test test-platform test-trainer test-fast rehearse-all lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +101,12 @@ status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
 
 teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
+
+rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down on this machine, with Azure stood in for: KEEP=1, UNTIL=up
+	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
+
+rehearse-env: $(INFRA) ## Print the variables that find what `make rehearse KEEP=1` has left running
+	@$(INFRA_PYTHON) -m rehearsal environment $(ARGS)
 
 engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
 	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"

@@ -55,7 +55,8 @@ class BlobFront:
             answer = _as_storage(answer)
         if self._azurite.held:
             answer = Answer(0, cut=True)
-        request = Request(asked.method, asked.path, query, answer.status, caller, began)
+        took = time.time() - began
+        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
         self._faults.note(request)
         return answer
 

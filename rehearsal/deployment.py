@@ -23,7 +23,7 @@ SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
 _OLDEST: Final = (3, 259)
 """Of the engine: the pinned one."""
 _SECONDS: Final = 600
-_OWN: Final = ("PULUMI_", "ARM_", "AZURE_")
+_OWN: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_", "MAKE", "MFLAGS")
 """Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
 
 
@@ -52,10 +52,11 @@ class Deployment:
     ) -> None:
         self.stack = stack
         self._azure, self._folder = azure, folder.absolute()
-        self._program = program()
-        self._path = [str(self._program.parent)]
+        self.program, self.version = program()
+        self.path = [str(self.program.parent)]
+        """Folders to put before those of the machine."""
         if shutil.which(language_host.NAME) is None:
-            self._path.insert(0, str(language_host.write(self._folder / "bin").parent))
+            self.path.insert(0, str(language_host.write(self._folder / "bin").parent))
         with contextlib.ExitStack() as opened:
             self._provider = opened.enter_context(
                 Provider(azure.environment, azure.url, subscription)
@@ -82,17 +83,30 @@ class Deployment:
     @property
     def environment(self) -> dict[str, str]:
         """Variables with which every `pulumi` and `jobs` command works on this stack."""
+        path = os.pathsep.join([*self.path, os.environ.get("PATH", os.defpath)])
+        return {**self.variables, "PATH": path}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same without the path."""
         return {
             **self._azure.environment,
             **self._provider.environment,
-            "PATH": os.pathsep.join([*self._path, os.environ.get("PATH", os.defpath)]),
             "PULUMI_BACKEND_URL": f"file://{self._folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
             "PULUMI_HOME": str(self._folder / "home"),
             # As `--config-file` of every command that has it.
             "PULUMI_OPTION_CONFIG_FILE": str(self._settings),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_STACK": self.stack,
         }
+
+    @property
+    def command_environment(self) -> dict[str, str]:
+        """The same for a child process, which then ends with this Azure and its owner; nothing of
+        this process's own variables can lead it to somebody's stacks or subscription.
+        """
+        return self._azure.marked({**_inherited(os.environ), **self.environment})
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of Pulumi on the stack, without anybody to ask."""
@@ -152,9 +166,9 @@ class Deployment:
 
     def _run(self, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self._program), *arguments, "--non-interactive", "--color=never"],
+            [str(self.program), *arguments, "--non-interactive", "--color=never"],
             cwd=folder,
-            env={**_inherited(os.environ), **self.environment},
+            env=self.command_environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -163,8 +177,8 @@ class Deployment:
         )
 
 
-def program() -> Path:
-    """The engine: from the path, or what `make` built.
+def program() -> tuple[Path, str]:
+    """The engine, from the path or what `make` built, and its version.
 
     Raises:
         RehearsalError: there is none, or it is too old.
@@ -175,13 +189,14 @@ def program() -> Path:
             f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
         )
     said = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
+    said = said.strip()
     if not is_new_enough(said):
         wanted = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(
-            f"{found}: is {said.strip() or 'of no version'}, and 3.x from {wanted} on is needed;"
+            f"{found}: is {said or 'of no version'}, and 3.x from {wanted} on is needed;"
             " update it, or take it off the path and give `make engine`"
         )
-    return Path(found)
+    return Path(found), said
 
 
 def is_new_enough(version: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -160,6 +160,10 @@ class Loopback:
             "SSL_CERT_FILE": str(self.certificate.bundle),
         }
 
+    def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Variables of a child process that must not outlive this Azure, or its owner."""
+        return self._guard.marked(environment, "commands")
+
     @property
     def requests(self) -> list[Request]:
         """What was asked, the oldest first."""
@@ -191,7 +195,9 @@ class Loopback:
         caller = self._caller(asked)
         asked = dataclasses.replace(asked, caller=caller)
         answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
-        self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
+        took = time.time() - began
+        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
+        self.faults.note(request)
         return answer
 
     def _world(self) -> World:
@@ -254,6 +260,18 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
+
+
+def owner(folder: Path) -> str | None:
+    """Number of the process that serves from a folder; none if none does."""
+    try:
+        with (folder / "owner").open() as claim:
+            fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return (folder / "owner").read_text()
+    return None
 
 
 def _claim(folder: Path, stack: contextlib.ExitStack) -> None:

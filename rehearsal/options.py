@@ -38,3 +38,8 @@ class Options:
     operation_seconds: float = 0.0
     """How long deletions of computes and workspaces go on after they were accepted."""
     preemption: Manner = "fail"
+    mean_node_seconds: float | None = None
+    """How long a node of low priority stays on average before it is taken away, by chance; none is
+    until somebody takes it."""
+    seed: int = 0
+    """Of that chance: the same seed takes the same jobs' nodes after the same time."""

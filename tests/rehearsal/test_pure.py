@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal import deployment, job_spec, paths, usages
+from rehearsal.chance import life_seconds
 from rehearsal.errors import AzureError
 from rehearsal.nodes import Nodes, Scale
 from rehearsal.provider import server
@@ -178,3 +179,11 @@ def test_the_blob_server_is_locked_without_the_name_of_a_registry():
     assert not any("resolved" in found for found in packages.values())
     wanted = json.loads((folder / "package.json").read_text())["dependencies"]
     assert wanted == {"azurite": packages["node_modules/azurite"]["version"]}
+
+
+def test_nodes_are_taken_by_a_chance_that_a_seed_repeats():
+    lives = [life_seconds(7, f"job-{number}", 2, 60.0) for number in range(2000)]
+    assert lives == [life_seconds(7, f"job-{number}", 2, 60.0) for number in range(2000)]
+    assert lives[0] != life_seconds(8, "job-0", 2, 60.0)
+    # Two nodes that stay 60 s on average lose the first of them after 30 s on average.
+    assert sum(lives) / len(lives) == pytest.approx(30.0, rel=0.1)

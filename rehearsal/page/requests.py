@@ -1,0 +1,79 @@
+"""The requests of a cycle by kind, as HTML. Pure."""
+
+import typing
+from collections.abc import Sequence
+
+from rehearsal.cycle_record import Kind
+from rehearsal.page.markup import ABSENT, plural, table, text
+from rehearsal.request_kinds import Service
+
+MOST = 8
+"""Kinds of a service that are seen at once; the others are folded in."""
+
+
+def requests(kinds: Sequence[Kind]) -> str:
+    """How the requests are spread over services, and each service's by kind."""
+    if not kinds:
+        return "<p>No requests were recorded.</p>\n"
+    services = [
+        (number, service, [kind for kind in kinds if kind.service == service])
+        for number, service in enumerate(typing.get_args(Service), 1)
+    ]
+    present = [(number, service, own) for number, service, own in services if own]
+    most = max(kind.count for kind in kinds)
+    return _shares(present) + "".join(
+        f'<div class="service"><h3>{_key(number)}{text(service.capitalize())}</h3>\n'
+        f"{_tables(service, own, most)}</div>\n"
+        for number, service, own in present
+    )
+
+
+def _shares(services: Sequence[tuple[int, str, Sequence[Kind]]]) -> str:
+    counts = [(number, service, sum(k.count for k in own)) for number, service, own in services]
+    total = max(sum(count for *_, count in counts), 1)
+    bars = "".join(
+        f'<span class="service-{number}" style="flex: {count / total:.4f} 1 0"></span>'
+        for number, _, count in counts
+    )
+    legend = "".join(
+        f"<li>{_key(number)}{text(service)} {count:,} ({count / total:.0%})</li>"
+        for number, service, count in counts
+    )
+    return (
+        f'<div class="shares"><p>{plural(total, "request")}, by the service that they went to</p>'
+        f'<div class="share" aria-hidden="true">{bars}</div><ul>{legend}</ul></div>\n'
+    )
+
+
+def _key(number: int) -> str:
+    return f'<span class="key service-{number}" aria-hidden="true"></span>'
+
+
+def _tables(service: str, kinds: Sequence[Kind], most: int) -> str:
+    ranked = sorted(kinds, key=lambda kind: -kind.count)
+    shown, rest = ranked[:MOST], ranked[MOST:]
+    found = _table(f"{service.capitalize()}: the most frequent requests", shown, most)
+    if rest:
+        count = sum(kind.count for kind in rest)
+        found += (
+            f"<details><summary>{plural(len(rest), 'more kind')} of request,"
+            f" {count:,} in all</summary>\n"
+            f"{_table(f'{service.capitalize()}: the other requests', rest, most)}</details>\n"
+        )
+    return found
+
+
+def _table(caption: str, kinds: Sequence[Kind], most: int) -> str:
+    rows = [
+        [
+            f"{text(kind.resource)}",
+            f"<code>{text(kind.method)}</code>",
+            f'<span class="amount"><span class="number">{kind.count:,}</span>'
+            f'<span class="track" aria-hidden="true"><span style="width: '
+            f'{100 * kind.count / max(most, 1):.2f}%"></span></span></span>',
+            f'<span class="refused">{kind.errors:,}</span>' if kind.errors else ABSENT,
+            ABSENT if kind.median_ms is None else f"{kind.median_ms:,.0f} ms",
+        ]
+        for kind in kinds
+    ]
+    return table(caption, ["of", "method", "requests", "4xx, 5xx", "median"], rows, "kinds")
