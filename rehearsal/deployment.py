@@ -92,6 +92,7 @@ class Deployment:
         return {
             **self._azure.environment,
             **self._provider.environment,
+            "JOBS_TEARDOWN_FOLDER": str(self._folder / "teardown"),
             "PULUMI_BACKEND_URL": f"file://{self._folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
             "PULUMI_HOME": str(self._folder / "home"),

@@ -126,15 +126,10 @@ class Cloud:
     folder: Path
     commands: contextlib.ExitStack
 
-    @property
-    def environment(self):
-        """Of a person's terminal."""
-        kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-        return {**kept, "PWD": str(ROOT), "PYTHONUNBUFFERED": "1", **self.deployment.environment}
-
     def start(self, verb, *arguments, repository=ROOT):
         """Begin `python -m jobs VERB --stack STACK ...`."""
-        environment = self.azure._guard.marked({**self.environment, "PWD": str(repository)})
+        of_terminal = {"PWD": str(repository), "PYTHONUNBUFFERED": "1"}
+        environment = {**self.deployment.command_environment, **of_terminal}
         stack = ("--stack", self.deployment.stack)
         command = Command(["-m", "jobs", verb, *stack, *arguments], self.folder, environment)
         self.commands.callback(command.kill)
