@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs.follow import DETACHED
+from jobs.supervise import CANCELED
 from tests.rehearsal.scenarios.cloud import (
     QUICK,
     TINY,
@@ -65,34 +65,35 @@ def lines_of_training(text):
 
 def test_a_control_plane_that_is_away_for_20_seconds_ends_neither_the_job_nor_who_follows_it(cloud):
     following = cloud.start(
-        "submit", "--name", "away", *TRAINING, "--", *TINY, "--epochs", "100",
+        "submit", "--name", "away", *TRAINING, "--", *TINY, "--epochs", "99999",
         "--log.every-steps", "10",
     )  # fmt: skip
     following.wait_for_words("step     10")
     away = job(cloud, "away-r1")
-    # Half of the time it says that it is busy, half of it nobody is there.
-    for fault in ({"status": 503}, {"cut": True}):
+    # Half of the time nobody is there, half of it Azure says that it is busy.
+    for fault in ({"cut": True}, {"status": 503}):
         cloud.azure.admin.clear_faults()
         cloud.azure.admin.fault("", times=None, **fault)
         until = time.monotonic() + DOWN_SECONDS / 2
-        wait_for(lambda until=until: time.monotonic() >= until or cloud.status(away) != "Running")
-        assert cloud.status(away) == "Running", "it has ended meanwhile: give it more epochs"
-    refused = sum(one.status in {0, 503} for one in cloud.azure.requests)
-    assert refused > 0
+        wait_for(lambda until=until: time.monotonic() >= until)
+    before = len(lines_of_training(following.out))
+    assert {one.status for one in cloud.azure.requests} >= {0, 503}
     cloud.azure.admin.clear_faults()
-    assert following.wait() == 0, following.words
-    assert "away-r1: trained to its end" in following.out
+    assert following.wait_for(lambda: len(lines_of_training(following.out)) > before)
+    assert cloud.status(away) == "Running"
+    cloud.jobs("cancel", "away")
+    assert following.wait() == CANCELED, following.words
     assert "no answer from Azure; a job that runs goes on" in following.err
     assert "Azure answers again" in following.err
     assert [name for name in cloud.job_names() if name.startswith("away")] == ["away-r1"]
-    log = cloud.jobs("logs", "away").out
-    assert lines_of_training(following.out) == lines_of_training(log)
-    assert lines_of_training(log)
+    log = lines_of_training(cloud.jobs("logs", "away").out)
+    assert len(log) > before
+    assert lines_of_training(following.out) == log
 
 
 def test_a_supervisor_that_was_killed_is_started_again_and_submits_what_was_taken_meanwhile(cloud):
     first, second = job(cloud, "night-r1"), job(cloud, "night-r2")
-    options = ("--epochs", "100", "--checkpoint.every-steps", "20", "--log.every-steps", "20")
+    options = ("--epochs", "30", "--checkpoint.every-steps", "20", "--log.every-steps", "20")
     supervisor = cloud.start("submit", "--name", "night", *TRAINING, *AGAIN, "--", *TINY, *options)
     supervisor.wait_for_words("step     60")
     supervisor.kill()
@@ -175,15 +176,3 @@ def test_another_size_of_nodes_is_shown_as_a_new_cluster(cloud):
     assert '~ vmSize: "Standard_D8ads_v5" => "Standard_D16ads_v5"' in said
     assert "1 to replace" in said
     assert cloud.changes() == []
-
-
-def test_ctrl_c_leaves_the_job_and_cancel_ends_it(cloud):
-    following = cloud.start("submit", "--name", "left", *TRAINING, "--", *TINY, "--epochs", "9999")
-    following.wait_for_words("step ")
-    following.interrupt()
-    assert following.wait() == DETACHED
-    assert "python -m jobs follow left" in following.err
-    left = job(cloud, "left-r1")
-    assert cloud.status(left) == "Running"
-    assert "left-r1: Canceled" in cloud.jobs("cancel", "left").out
-    assert cloud.wait_until_ended(left) == "Canceled"
