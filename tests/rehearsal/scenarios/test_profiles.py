@@ -23,7 +23,7 @@ def trains(cloud):
     assert "a run could start" in said
     said = cloud.jobs(
         "submit", "--preset", "digits", "--nodes", "2", "--name", "one", *QUICK,
-        "--", *TINY, "--epochs", "1",
+        "--", *TINY, "--epochs", "3",
     ).out  # fmt: skip
     return "one-r1: trained to its end" in said
 
