@@ -13,12 +13,11 @@ STEPS = (
     "deleted 3 clusters",
     "purged workspace",
     "pulumi destroys what is left",
+    " deleted (",
     "destroyed the stack's resources",
     "purged vault",
 )
-"""Notes of a teardown, in their order."""
-DELETED = " deleted ("
-"""What Pulumi says of each resource."""
+"""What is said in a teardown, by Pulumi of each resource among it."""
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +62,23 @@ def test_the_same_command_goes_on_and_a_third_changes_nothing(cloud, cut_off):
 def test_a_teardown_that_is_cut_off_at_each_of_its_steps_leaves_nothing_in_the_end(cloud, cut_off):
     job = run_for_long(cloud)
     workspace = cloud.workspace
-    # So that each step is still going on when Ctrl-C comes.
+    # So that the next step is still going on when Ctrl-C comes.
     cloud.azure.admin.fault("^DELETE ", delay=0.3, times=None)
-    cuts = [cut_after(cloud, step) for step in (*STEPS[:4], DELETED, *STEPS[4:])]
-    cloud.azure.admin.clear_faults()
-    assert cuts[: STEPS.index("destroyed the stack's resources") + 1] == [True] * 5, cuts
-    said = cloud.jobs("teardown", "--yes", "True", "--poll-seconds", "0.2").words
-    assert "nothing is left" in said
+    seen, cuts = set(), 0
+    while (command := cut_after_a_step(cloud, seen)).status != 0:
+        assert command.status == 130, command.words
+        assert "interrupted" in command.err
+        cuts += 1
+    # How many depends on how fast it is heard, but not that there are some.
+    assert cuts >= 3, seen
+    assert "nothing is left" in command.out
     assert cloud.status(job) is None
     assert cloud.groups == []
     assert known(cloud) == set()
     assert not [one for one in cloud.resources() if "/deletedvaults/" in one]
     # A name in soft delete could not be taken again.
     assert cloud.azure.store.get("deleted_workspaces", workspace) is None
+    assert "nothing is left" in cloud.jobs("teardown", "--yes", "True").out
 
 
 def run_for_long(cloud):
@@ -89,12 +92,16 @@ def run_for_long(cloud):
     return job
 
 
-def cut_after(cloud, words):
-    """Whether a teardown was cut off after it had said something."""
+def cut_after_a_step(cloud, seen):
+    """A teardown that is cut off as soon as it tells of a step that none before has told of."""
     command = cloud.start("teardown", "--yes", "True", "--poll-seconds", "0.2")
-    said = command.wait_for(lambda: words in command.words)
-    command.interrupt()
-    status = command.wait()
-    assert status in {0, 130}, command.words
+
+    def new():
+        return {step for step in STEPS if step in command.err} - seen
+
+    if command.wait_for(new):
+        command.interrupt()
+    command.wait()
+    seen |= new()
     assert "Traceback" not in command.words
-    return said and status == 130
+    return command
