@@ -39,6 +39,7 @@ from rehearsal.options import Options
 from rehearsal.ports import Ports
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
+from rehearsal.roles import Roles
 from rehearsal.runs import Runs
 from rehearsal.store import Document, Store
 from rehearsal.tracking import Tracking
@@ -89,7 +90,11 @@ class Loopback:
             self.options.azurite, self.folder / "blobs", self.certificate, self._guard
         )
         stack.callback(self.azurite.close)
-        front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
+        self.resources = Resources(self.store)
+        self.roles = Roles(self.resources, self.identity, asked_for=self.options.roles)
+        front = BlobFront(
+            self.azurite, self.identity, self.roles, self.faults, self.certificate.bundle
+        )
         ports = Ports(self.store)
         blob_server = ports.server("blob", front.answer, self.certificate, 0)
         server = ports.server("control", self.answer, self.certificate, port)
@@ -107,7 +112,6 @@ class Loopback:
         self.engine.start(self._world())
 
     def _services(self) -> None:
-        self.resources = Resources(self.store)
         self.runs = Runs(self.store)
         self.engine = Engine(self.resources, self.runs)
         self.history = History(self.resources, self.runs, self.blobs)
@@ -208,6 +212,7 @@ class Loopback:
             cache=Cache(self.blobs, self.folder / "cache"),
             guard=self._guard,
             identity=self.identity,
+            roles=self.roles,
             options=self.options,
             folder=self.folder / "nodes",
             trusted=self.certificate.bundle,

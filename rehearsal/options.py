@@ -43,3 +43,6 @@ class Options:
     until somebody takes it."""
     seed: int = 0
     """Of that chance: the same seed takes the same jobs' nodes after the same time."""
+    roles: bool = False
+    """Whether blobs are only for who has a role on them, by itself or by a group: of those who are
+    signed in, and of jobs for their inputs and outputs. Otherwise everybody may do everything."""

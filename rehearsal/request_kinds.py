@@ -19,6 +19,9 @@ _SIGN_IN = {
         r"/[^/]+/(v2\.0/)?\.well-known/openid-configuration|/[^/]+/discovery/instance"
     ),
 }
+_NAMESAKES = {"Microsoft.OperationalInsights"}
+"""Providers whose types are called like those of others, so that they are named as well."""
+
 _RUN = re.compile(r"/runs/[^/]+(?:/(\w+))?")
 _METRICS = re.compile(r"/api/2\.0/mlflow/([a-z-]+(?:/[a-z-]+)?)$")
 _CONTAINER = {"acl", "lease", "list", "metadata"}
@@ -66,11 +69,16 @@ def _managed(method: str, path: str) -> str:
     except AzureError:
         return OTHER
     if not asked.tail:
-        return asked.kind.partition("/")[2]
+        return _type(asked.kind)
     if method == "POST":
-        return f"{asked.kind.partition('/')[2]}: {asked.tail}"
-    collection = asked.collection_kind if "/providers/" in path else asked.tail
-    return f"{collection.partition('/')[2] or collection}: list"
+        return f"{_type(asked.kind)}: {asked.tail}"
+    within = "/providers/" in path
+    return f"{_type(f'{asked.kind}/{asked.tail}') if within else asked.tail}: list"
+
+
+def _type(kind: str) -> str:
+    provider, _, own = kind.partition("/")
+    return kind.removeprefix("Microsoft.") if provider in _NAMESAKES else own
 
 
 def _history(path: str) -> str:

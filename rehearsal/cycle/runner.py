@@ -23,6 +23,7 @@ from rehearsal.cycle_record import Cycle, Link, kinds, to_json
 from rehearsal.cycle_record import Step as Taken
 from rehearsal.deployment import ROOT, Deployment
 from rehearsal.errors import RehearsalError
+from rehearsal.kind import new_id
 from rehearsal.loopback import Loopback, owner
 from rehearsal.options import Options
 from rehearsal.page import write as page
@@ -93,11 +94,13 @@ def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: 
         allocation_seconds=1.0,
         most_idle_seconds=5.0,
         sync_seconds=0.3,
+        roles=True,
     )
     with (
         Loopback(folder / "azure", azure_options) as azure,
         Deployment(azure, folder / "pulumi", STACK) as stack,
     ):
+        _join_groups(azure, stack)
         told.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
         told.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
         told.line(f"Everything that is written is in {_short(folder)}")
@@ -107,6 +110,14 @@ def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: 
         if options.keep and cycle.failed is None:
             _keep(stack, folder, told)
     return 0 if cycle.failed is None else 1
+
+
+def _join_groups(azure: Loopback, stack: Deployment) -> None:
+    """Have groups of people, as a directory has them, and this rehearsal's person in each."""
+    for setting in ("people.publishers", "people.scientists"):
+        group = new_id()
+        stack.configure(setting, group)
+        azure.identity.join(azure.environment["AZURE_CLIENT_ID"], group)
 
 
 def take_all(steps: Sequence[Step], scene: Scene, told: Told) -> Cycle:

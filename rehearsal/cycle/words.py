@@ -11,6 +11,7 @@ _CHANGES: Final = re.compile(
 _RESOURCES: Final = "Resources:"
 _DIFFERENCE: Final = re.compile(r"^\s*[~+-]+\s*(\w[\w.\[\]\"-]*)\s*:\s*(.+=>.+)$", re.MULTILINE)
 _STEP: Final = re.compile(r"\bcontinues at step ([\d,]+)")
+_LAST_STEP: Final = re.compile(r"^step\s+([\d,]+)\s+epoch", re.MULTILINE)
 _ACCURACY: Final = re.compile(r"top-1 ([\d.]+)%.* on ([\d,]+) held-out images")
 
 
@@ -31,6 +32,12 @@ def differences(text: str) -> list[str]:
 def continued_at(text: str) -> int | None:
     """The step at which a training went on, the last time it did; none if it never did."""
     found = _STEP.findall(text)
+    return int(found[-1].replace(",", "")) if found else None
+
+
+def last_step(text: str) -> int | None:
+    """The last step that is told of a training, before a summary or at its end; none without."""
+    found = _LAST_STEP.findall(text)
     return int(found[-1].replace(",", "")) if found else None
 
 

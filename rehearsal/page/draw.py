@@ -29,7 +29,7 @@ def draw(cycle: Cycle, documentation: str) -> str:
         documentation: path from the page to docs/rehearsal.md.
     """
     sections = [
-        ("time-line", "Time line", f'<div class="card">{timeline(cycle)}{_story(cycle)}</div>\n'),
+        ("time-line", "Time line", _card(timeline(cycle) + _story(cycle))),
         ("steps", "Steps", _steps(cycle)),
         ("attempts", "Attempts of the training", _attempts(cycle)),
         ("requests", "Requests by kind", requests(cycle.kinds)),
@@ -89,13 +89,13 @@ def _failure(cycle: Cycle) -> str:
 def _stats(cycle: Cycle) -> str:
     done = sum(step.outcome == "ok" for step in cycle.steps)
     skipped = sum(step.outcome == "skipped" for step in cycle.steps)
-    reached = [one.last_step for one in cycle.attempts if one.last_step is not None]
+    reached = cycle.attempts[-1].last_step if cycle.attempts else None
     nodes = [count for pool in cycle.pools for _, count in pool.samples]
     refused = sum(kind.errors for kind in cycle.kinds)
     entries = [
         ("steps ok", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""),
         ("attempts", f"{len(cycle.attempts)}", _endings(cycle)),
-        ("training steps", f"{max(reached):,}" if reached else ABSENT, ""),
+        ("training steps", ABSENT if reached is None else f"{reached:,}", ""),
         ("nodes at most", f"{max(nodes, default=0)}", ""),
         (
             "requests",
@@ -144,7 +144,7 @@ def _steps(cycle: Cycle) -> str:
         for step in cycle.steps
     ]
     head = ["step", "outcome", "began", "took", "command and findings"]
-    return table("Every step, in the order of the cycle", head, rows, "steps")
+    return _card(table("Every step, in the order of the cycle", head, rows, "steps"))
 
 
 def _findings(step: Step) -> str:
@@ -165,7 +165,7 @@ def _attempts(cycle: Cycle) -> str:
         return "<p>No training was submitted.</p>\n"
     rows = [_attempt(number, one, cycle.began) for number, one in enumerate(cycle.attempts, 1)]
     head = ["attempt", "cluster", "began", "took", "steps", "end"]
-    return table("Each job that was submitted for the training", head, rows, "attempts")
+    return _card(table("Each job that was submitted for the training", head, rows, "attempts"))
 
 
 def _attempt(number: int, attempt: Attempt, began: float) -> list[str]:
@@ -182,6 +182,10 @@ def _attempt(number: int, attempt: Attempt, began: float) -> list[str]:
         f'<span class="outcome {state}">{text(attempt.status)}</span>{reason}'
         + (f'<span class="short">{ending(attempt)}</span>' if state == "running" else ""),
     ]
+
+
+def _card(content: str) -> str:
+    return f'<div class="card">{content}</div>\n'
 
 
 def _links(cycle: Cycle) -> str:

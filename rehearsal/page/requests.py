@@ -72,8 +72,12 @@ def _table(caption: str, kinds: Sequence[Kind], most: int) -> str:
             f'<span class="track" aria-hidden="true"><span style="width: '
             f'{100 * kind.count / max(most, 1):.2f}%"></span></span></span>',
             f'<span class="refused">{kind.errors:,}</span>' if kind.errors else ABSENT,
-            ABSENT if kind.median_ms is None else f"{kind.median_ms:,.0f} ms",
+            ABSENT if kind.median_ms is None else _milliseconds(kind.median_ms),
         ]
         for kind in kinds
     ]
-    return table(caption, ["of", "method", "requests", "4xx, 5xx", "median"], rows, "kinds")
+    return table(caption, ["asked for", "method", "requests", "4xx, 5xx", "median"], rows, "kinds")
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.{1 if value < 10 else 0}f} ms"

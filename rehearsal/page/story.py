@@ -42,11 +42,17 @@ def events(cycle: Cycle) -> tuple[Event, ...]:
 
 
 def ending(attempt: Attempt) -> str:
-    """How an attempt ended, in a few words."""
+    """How an attempt ended and at which step, in a few words."""
+    if attempt.ended is None or attempt.last_step is None:
+        return manner(attempt)
+    return f"{manner(attempt)} at step {attempt.last_step:,}"
+
+
+def manner(attempt: Attempt) -> str:
+    """How an attempt ended."""
     if attempt.ended is None:
         return "still running"
-    how = "nodes taken" if taken(attempt) else attempt.status.lower()
-    return how if attempt.last_step is None else f"{how} at step {attempt.last_step:,}"
+    return "nodes taken" if taken(attempt) else attempt.status.lower()
 
 
 def taken(attempt: Attempt) -> bool:
@@ -57,11 +63,12 @@ def taken(attempt: Attempt) -> bool:
 
 def steps(attempt: Attempt) -> str:
     """Which steps of the training an attempt did; empty if that is not known."""
-    if attempt.first_step is None and attempt.last_step is None:
-        return ""
-    first = "?" if attempt.first_step is None else f"{attempt.first_step:,}"
-    last = "?" if attempt.last_step is None else f"{attempt.last_step:,}"
-    return f"steps {first} to {last}"
+    first, last = attempt.first_step, attempt.last_step
+    if first is not None and last is not None:
+        return f"steps {first:,} to {last:,}"
+    if first is not None:
+        return f"from step {first:,}"
+    return "" if last is None else f"to step {last:,}"
 
 
 def _beginning(index: int, attempt: Attempt, before: Attempt | None) -> str:

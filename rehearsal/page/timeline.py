@@ -8,7 +8,7 @@ from rehearsal.cycle_record import Attempt, Cycle, Pool, Step
 from rehearsal.page.axis import Axis, axis_of
 from rehearsal.page.markup import clock, duration, plural
 from rehearsal.page.shapes import area, badge, bar, line, picture, words
-from rehearsal.page.story import GOOD, Event, ending, events, steps, taken
+from rehearsal.page.story import GOOD, Event, ending, events, manner, steps, taken
 
 _TOP = 30
 """Pixels for the marks of the axis, which are also at the bottom."""
@@ -113,7 +113,7 @@ def _step(step: Step, y: float, layout: Layout, axis: Axis) -> list[str]:
     if not layout.beside:
         found.append(words(100, y + 14, says, kind, anchor="end"))
     elif step.outcome == "skipped":
-        found.append(words(layout.left, bar_y + 11, says, kind))
+        found.append(words(layout.left, bar_y + 11, says, kind, shift=7))
     else:
         found.append(words(right, bar_y + 11, says, kind, shift=7))
     return found
@@ -137,7 +137,7 @@ def _attempt(
     middle = bar_y + layout.thick / 2
     hint = f"{name}: {ending(attempt)}, {duration(end - attempt.began)}"
     found = [
-        _name(name, y, layout, "name"),
+        words(0, y + (16 if layout.beside else 14), name, "name"),
         bar(left, right, bar_y, layout.thick, kind, hint),
     ]
     if not ok:
@@ -147,10 +147,13 @@ def _attempt(
         place, shift = (left, -12) if first else (right, 12)
         found.append(badge(place, middle, number, event.tone, shift=shift))
     says = "took" if ok else "took broken"
+    inside = "inside" if ok else "inside broken"
     if not layout.beside:
-        found.append(words(100, y + 14, ending(attempt), says, anchor="end"))
+        found.append(words(100, y + 14, manner(attempt), says, anchor="end"))
     elif right < 70:
         found.append(words(right, middle + 4, ending(attempt), says, shift=27))
+    elif right - left > 30:
+        found.append(words(right, middle + 4, ending(attempt), inside, shift=-8, anchor="end"))
     else:
         found.append(words(left, middle + 4, ending(attempt), says, shift=-27, anchor="end"))
     return found
@@ -161,23 +164,23 @@ def _pool(
 ) -> list[str]:
     most = max(count for _, count in pool.samples)
     bottom = y + _NODES
-    about = f"{pool.size}, {pool.priority}"
     if layout.beside:
         found = [
             words(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            words(0, y + 31, _fitted(about), "about"),
+            words(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
         ]
     else:
         found = [
             words(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            words(100, y - 8, _fitted(about, 24), "about", anchor="end"),
+            words(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
         ]
     found.append(line(axis.left, axis.right, bottom, bottom, "base"))
     before = 0
     for since, until, count in levels(pool, axis.ended):
         left, right = axis.at(since), axis.at(until)
         top, last = bottom - _NODES * count / most, bottom - _NODES * before / most
-        found.append(line(left, left, min(top, last), max(top, last), "edge"))
+        if count != before:
+            found.append(line(left, left, min(top, last), max(top, last), "edge"))
         before = count
         if not count:
             continue
@@ -193,9 +196,7 @@ def _pool(
 
 
 def _name(content: str, y: float, layout: Layout, kind: str) -> str:
-    if layout.beside:
-        return words(0, y + 16, _fitted(content), kind)
-    return words(0, y + 14, _fitted(content), kind)
+    return words(0, y + (16 if layout.beside else 14), _fitted(content), kind)
 
 
 def _bar_y(y: float, layout: Layout) -> float:

@@ -68,6 +68,9 @@ def test_where_a_training_went_on_and_what_it_came_to():
     text = "rehearsal: starts\n...\nrehearsal: continues at step 1,040 of 2,000\n"
     assert words.continued_at(text) == 1040
     assert words.continued_at("starts") is None
+    told = "step     50  epoch   2.23  loss 2.0\nstep  1,350  epoch  60.01  held-out top-1 77.50%\n"
+    assert words.last_step(told) == 1350
+    assert words.last_step("starts") is None
     said = "x/step-90: top-1 96.39%, top-5 100.00%, loss 0.6 on 1,360 held-out images"
     assert words.accuracy(said) == ("96.39", 1360)
     assert words.accuracy("no checkpoint") is None

@@ -25,7 +25,7 @@ from rehearsal.faults import Request
 from rehearsal.page.axis import Axis, axis_of
 from rehearsal.page.draw import draw
 from rehearsal.page.markup import anchor, clock, duration, text
-from rehearsal.page.story import events
+from rehearsal.page.story import events, steps
 from rehearsal.page.timeline import levels
 from rehearsal.page.write import write
 from rehearsal.request_kinds import classify
@@ -252,6 +252,16 @@ def test_an_attempt_of_unknown_steps_says_nothing_of_them():
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "words"),
+    [(1, 40, "steps 1 to 40"), (41, None, "from step 41"), (None, 40, "to step 40"),
+     (None, None, "")],
+)  # fmt: skip
+def test_the_steps_of_an_attempt_are_told_as_far_as_they_are_known(first, last, words):
+    attempt = Attempt("j", "c", 1, 1, 1.0, 2.0, "Completed", "", first, last)
+    assert steps(attempt) == words
+
+
 def test_nodes_that_stay_are_not_said_to_be_gone():
     done = Attempt("j", "c", 1, 1, 1001.0, 1010.0, "Completed")
     stays = Pool("c", "s", "Dedicated", ((1000.0, 0), (1001.0, 2)))
@@ -327,6 +337,10 @@ def test_what_is_no_record_is_refused(content):
          "resource manager", "roleAssignments"),
         ("GET", f"{ARM}/providers/Microsoft.Network/virtualNetworks", "", "resource manager",
          "virtualNetworks: list"),
+        ("PUT", f"{ARM}/providers/Microsoft.OperationalInsights/workspaces/secret", "",
+         "resource manager", "OperationalInsights/workspaces"),
+        ("POST", f"{ARM}/providers/Microsoft.KeyVault/locations/l/deletedVaults/secret/purge", "",
+         "resource manager", "locations/deletedVaults: purge"),
         ("GET", "/subscriptions/", "", "resource manager", "other"),
         ("GET", "/secretacc/secret-container", "restype=container&comp=list&prefix=secret",
          "blob storage", "container: list"),
