@@ -45,7 +45,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ teardown: $(INFRA) ## Delete the platform with everything in it, asking once: ST
 rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down on this machine, with Azure stood in for: KEEP=1, UNTIL=up
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
+rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal/scenarios $(ARGS)
+
 rehearse-env: $(INFRA) ## Print the variables that find what `make rehearse KEEP=1` has left running
 	@$(INFRA_PYTHON) -m rehearsal environment $(ARGS)
 
@@ -124,7 +127,7 @@ costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=de
 test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
-	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope tests/infra tests/jobs tests/rehearsal $(ARGS)
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
 test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)

@@ -17,12 +17,12 @@ def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: given.pop(name) for name in list(given) if name in type_.outer}
     if type_.whole:
         return {**found, "properties": given.get("properties", {})}
-    inner = {
-        type_.renamed.get(name, name): _wrap(value, type_.wrapped[name])
-        if name in type_.wrapped
-        else value
-        for name, value in given.items()
-    }
+    there = {(_above(path), _last(path)): name for path, name in type_.renamed.items()}
+    inner = {}
+    for name, value in given.items():
+        called = _called(value, there, name)
+        wrapped = type_.wrapped.get(name)
+        inner[there.get(("", name), name)] = called if wrapped is None else _wrap(called, wrapped)
     return {**found, "properties": inner} if inner or type_.inputs - type_.outer else found
 
 
@@ -35,10 +35,11 @@ def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
     inner = document.get("properties") or {}
     if type_.whole and not type_.flat_outputs:
         return {**found, "properties": inner}
-    original = {there: here for here, there in type_.renamed.items()}
+    here = {(_above(path), name): _last(path) for path, name in type_.renamed.items()}
     for there, value in inner.items():
-        name = original.get(there, there)
-        found[name] = _unwrap(value) if name in type_.wrapped else value
+        name = here.get(("", there), there)
+        bare = _unwrap(value) if name in type_.wrapped else value
+        found[name] = _called(bare, here, name, back=True)
     return {**found, "azureApiVersion": type_.api_version}
 
 
@@ -104,6 +105,36 @@ def _comparable(name: str, value: Any) -> Any:
             given[_ASSIGNED] = list(given[_ASSIGNED])
         return given
     return value
+
+
+def _called(
+    value: Any, names: Mapping[tuple[str, str], str], path: str, *, back: bool = False
+) -> Any:
+    """A value with the names of the other side.
+
+    Args:
+        value: at the path.
+        names: of the other side, by the path of what a name is in and the name.
+        path: as azure-native has it.
+        back: whether the names are to be azure-native's.
+    """
+    if isinstance(value, list):
+        return [_called(one, names, path, back=back) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {}
+    for key, item in value.items():
+        name = names.get((path, key), key)
+        found[name] = _called(item, names, f"{path}.{name if back else key}", back=back)
+    return found
+
+
+def _above(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _wrap(value: Any, outer: frozenset[str]) -> Any:

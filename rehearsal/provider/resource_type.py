@@ -35,7 +35,7 @@ class ResourceType:
     wrapped: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Objects, or lists of them, with `properties` of their own in the body: what stays outside."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Inputs that Resource Manager calls otherwise."""
+    """Dotted paths that Resource Manager calls otherwise, and their last part there."""
     values: Mapping[str, frozenset[str] | frozenset[int]] = field(default_factory=dict)
     """What may be given at a dotted path."""
     fixed: frozenset[str] = frozenset()

@@ -50,7 +50,18 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         outer=_TRACKED | {"extendedLocation", "identity", "kind", "sku"},
         renamed={
             "enableHttpsTrafficOnly": "supportsHttpsTrafficOnly",
+            "encryption.encryptionIdentity": "identity",
+            "encryption.encryptionIdentity.encryptionFederatedIdentityClientId": (
+                "federatedIdentityClientId"
+            ),
+            "encryption.encryptionIdentity.encryptionUserAssignedIdentity": "userAssignedIdentity",
+            "encryption.keyVaultProperties": "keyvaultproperties",
+            "encryption.keyVaultProperties.keyName": "keyname",
+            "encryption.keyVaultProperties.keyVaultUri": "keyvaulturi",
+            "encryption.keyVaultProperties.keyVersion": "keyversion",
             "networkRuleSet": "networkAcls",
+            "networkRuleSet.ipRules.iPAddressOrRange": "value",
+            "networkRuleSet.virtualNetworkRules.virtualNetworkResourceId": "id",
         },
         values={
             "allowedCopyScope": frozenset({"AAD", "PrivateLink"}),
@@ -176,6 +187,7 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         },
         required=frozenset({"location", "sku.name"}),
         outer=_TRACKED | {"identity", "sku"},
+        renamed={"networkRuleSet.ipRules.iPAddressOrRange": "value"},
         values={
             "publicNetworkAccess": _SWITCH,
             "sku.name": frozenset({"Classic", "Basic", "Standard", "Premium"}),

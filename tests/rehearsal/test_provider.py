@@ -140,6 +140,28 @@ def test_the_body_has_azures_own_shape():
     }
 
 
+def test_names_within_objects_are_azures_in_the_body_and_azure_natives_in_the_outputs():
+    key = {"keyName": "cmk", "keyVaultUri": "https://vault.vault.azure.net"}
+    given = account(
+        networkRuleSet={"ipRules": [{"iPAddressOrRange": "52.174.12.7"}, {"action": "Allow"}]},
+        encryption={
+            "encryptionIdentity": {"encryptionUserAssignedIdentity": "/id"},
+            "keyVaultProperties": key,
+        },
+    )
+    body = bodies.body(ACCOUNT, given)
+    assert body["properties"]["networkAcls"] == {
+        "ipRules": [{"value": "52.174.12.7"}, {"action": "Allow"}]
+    }
+    assert body["properties"]["encryption"] == {
+        "identity": {"userAssignedIdentity": "/id"},
+        "keyvaultproperties": {"keyname": "cmk", "keyvaulturi": "https://vault.vault.azure.net"},
+    }
+    read = bodies.outputs(ACCOUNT, body)
+    assert read["networkRuleSet"] == given["networkRuleSet"]
+    assert read["encryption"] == given["encryption"]
+
+
 def test_parts_of_a_network_have_properties_of_their_own():
     subnets = [{"name": "a", "addressPrefix": "10.0.0.0/25", "natGateway": {"id": "/nat"}}]
     inner = bodies.body(NETWORK, {"subnets": subnets})["properties"]["subnets"]
