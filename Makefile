@@ -106,7 +106,7 @@ rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear dow
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
-	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal/scenarios $(ARGS)
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
 
 rehearse-env: $(INFRA) ## Print the variables that find what `make rehearse KEEP=1` has left running
 	@$(INFRA_PYTHON) -m rehearsal environment $(ARGS)

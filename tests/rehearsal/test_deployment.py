@@ -15,7 +15,7 @@ from rehearsal.options import Options
 from tests.infra.variants import OPTIONS
 from tests.rehearsal.registered import declared, registered
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearse_all
 
 
 @pytest.fixture(scope="module")

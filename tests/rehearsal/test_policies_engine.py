@@ -14,7 +14,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearse_all
 
 PACK = "infra/policies"
 """From the repository's folder, as a person gives it."""

@@ -23,7 +23,7 @@ from tests.jobs.folders import write_shards
 from tests.jobs.tiny import TRAINED, begin
 from tests.rehearsal.conftest import Client
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearse_all
 
 PUBLISHERS = "0d6b1f6e-0000-4000-8000-000000000001"
 SCIENTISTS = "0d6b1f6e-0000-4000-8000-000000000002"

@@ -21,7 +21,7 @@ from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.resources import SPACE
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearse_all
 
 SECONDS = 600
 INTERRUPTIBLE = """\
