@@ -171,6 +171,22 @@ def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
     assert deployment.is_new_enough(version) is enough
 
 
+def test_the_engine_is_of_one_version_everywhere():
+    root = Path(paths.__file__).resolve().parents[1]
+    groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
+    (sdk,) = [
+        one.removeprefix("pulumi==")
+        for one in groups["infra"]
+        if isinstance(one, str) and one.startswith("pulumi==")
+    ]
+    module = (root / "rehearsal" / "pulumi" / "go.mod").read_text()
+    built = re.findall(r"github\.com/pulumi/pulumi/(?:pkg|sdk)/v3 v(\S+)", module)
+    assert set(built) == {sdk}
+    assert deployment.is_new_enough(f"v{sdk}")
+    major, minor, _ = sdk.split(".")
+    assert not deployment.is_new_enough(f"v{major}.{int(minor) - 1}.0")
+
+
 def test_the_blob_server_is_locked_without_the_name_of_a_registry():
     folder = Path(paths.__file__).parent / "azurite"
     lock = json.loads((folder / "package-lock.json").read_text())
