@@ -45,7 +45,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,9 +146,13 @@ format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
 
-types: $(TRAINER) $(INFRA) ## Check types
+types: types-trainer types-platform ## Check types
+
+types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
-	$(INFRA_PYTHON) -m mypy --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
+
+types-platform: $(INFRA) ## Check types of the platform, of jobs and of rehearsals
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
