@@ -78,7 +78,7 @@ def _failure(cycle: Cycle) -> str:
     look = f'<p class="look">Look at <code>{text(step.place)}</code></p>\n' if step.place else ""
     when = clock(step.began - cycle.began)
     return (
-        '<section class="failure" aria-labelledby="failure">\n'
+        '<section class="failure card" aria-labelledby="failure">\n'
         f'<h2 id="failure">{text(step.title)} failed</h2>\n'
         f"<p>The step <code>{text(step.name)}</code> began at {when} and failed after"
         f" {duration(step.seconds)}.</p>\n"

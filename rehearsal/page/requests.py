@@ -22,7 +22,7 @@ def requests(kinds: Sequence[Kind]) -> str:
     present = [(number, service, own) for number, service, own in services if own]
     most = max(kind.count for kind in kinds)
     return _shares(present) + "".join(
-        f'<div class="service"><h3>{_key(number)}{text(service.capitalize())}</h3>\n'
+        f'<div class="service card"><h3>{_key(number)}{text(service.capitalize())}</h3>\n'
         f"{_tables(service, own, most)}</div>\n"
         for number, service, own in present
     )
@@ -32,7 +32,7 @@ def _shares(services: Sequence[tuple[int, str, Sequence[Kind]]]) -> str:
     counts = [(number, service, sum(k.count for k in own)) for number, service, own in services]
     total = max(sum(count for *_, count in counts), 1)
     bars = "".join(
-        f'<span class="service-{number}" style="flex: {count / total:.4f} 1 0"></span>'
+        f'<span style="{_colour(number)}; flex: {count / total:.4f} 1 0"></span>'
         for number, _, count in counts
     )
     legend = "".join(
@@ -40,13 +40,17 @@ def _shares(services: Sequence[tuple[int, str, Sequence[Kind]]]) -> str:
         for number, service, count in counts
     )
     return (
-        f'<div class="shares"><p>{plural(total, "request")}, by the service that they went to</p>'
-        f'<div class="share" aria-hidden="true">{bars}</div><ul>{legend}</ul></div>\n'
+        f'<div class="shares"><p class="hint">{plural(total, "request")}, by the service that they'
+        f' went to</p><div class="bar" aria-hidden="true">{bars}</div><ul>{legend}</ul></div>\n'
     )
 
 
 def _key(number: int) -> str:
-    return f'<span class="key service-{number}" aria-hidden="true"></span>'
+    return f'<span class="key" style="{_colour(number)}" aria-hidden="true"></span>'
+
+
+def _colour(number: int) -> str:
+    return f"--colour: var(--series-{number})"
 
 
 def _tables(service: str, kinds: Sequence[Kind], most: int) -> str:

@@ -166,7 +166,7 @@ def test_every_step_is_there_with_its_command_and_findings(cycle):
 def test_a_step_is_a_bar_where_it_was_in_both_pictures():
     step = Step("s", "S", "", 1025.0, 50.0, "ok")
     page = Page(dataclasses.replace(EMPTY, seconds=100.0, steps=(step,)))
-    for bar, (left, right) in zip(page.of("rect", "class", "bar"), [(29, 90), (6, 94)],
+    for bar, (left, right) in zip(page.of("rect", "class", "step"), [(29, 90), (6, 94)],
                                   strict=True):  # fmt: skip
         assert float(bar["x"].rstrip("%")) == pytest.approx(left + (right - left) / 4, abs=0.01)
         assert float(bar["width"].rstrip("%")) == pytest.approx((right - left) / 2, abs=0.01)
@@ -191,7 +191,7 @@ def test_a_failure_is_in_the_headline_with_what_was_said_and_where_to_look():
     cycle = cycles.failed()
     page = Page(cycle)
     assert f"Failed at “{cycle.failed.title}”" in page.seen
-    begins = page.source.index('class="failure"')
+    begins = page.source.index('class="failure card"')
     box = page.source[begins : page.source.index("</section>", begins)]
     for expected in ("expected no changes, found 1", cycle.failed.place, cycle.failed.command):
         assert expected in box
@@ -199,7 +199,7 @@ def test_a_failure_is_in_the_headline_with_what_was_said_and_where_to_look():
     skipped = [step for step in cycle.steps if step.outcome == "skipped"]
     assert len(page.of("span", "class", "skipped")) == len(skipped)
     # Neither of the two pictures has a bar of what was not done.
-    assert len(page.of("rect", "class", "bar")) == 2 * (len(cycle.steps) - len(skipped))
+    assert len(page.of("rect", "class", "step")) == 2 * (len(cycle.steps) - len(skipped))
 
 
 def test_only_the_first_failure_is_the_headline():
