@@ -376,13 +376,16 @@ def test_requests_are_counted_by_kind():
         Request("GET", f"{WORKSPACE}/jobs/a", "", 200, "me", 1.0, 0.010),
         Request("GET", f"{WORKSPACE}/jobs/b", "x=1", 404, "me", 2.0, 0.030),
         Request("GET", f"{WORKSPACE}/jobs/c", "", 0, "me", 3.0, 0.020),
+        Request("GET", f"{WORKSPACE}/jobs/d", "", 503, "me", 3.5),
         Request("PUT", f"{WORKSPACE}/jobs/a", "", 201, "me", 4.0),
         Request("GET", "/acc/c/b", "", 206, "", 5.0),
+        Request("GET", "/acc/c/b", "", 416, "", 6.0),
+        Request("GET", "/acc/c/b", "", 403, "", 7.0),
     ]
     assert kinds(asked) == (
-        Kind("resource manager", "GET", "workspaces/jobs", 3, 2, 20.0),
+        Kind("resource manager", "GET", "workspaces/jobs", 4, 2, 20.0, absent=1),
         Kind("resource manager", "PUT", "workspaces/jobs", 1, 0, None),
-        Kind("blob storage", "GET", "blob", 1, 0, None),
+        Kind("blob storage", "GET", "blob", 3, 1, None, absent=1),
     )
     assert kinds([]) == ()
 
@@ -394,6 +397,28 @@ def test_every_kind_of_request_is_on_the_page():
         assert kind.resource in page.texts
     total = sum(kind.count for kind in cycle.kinds)
     assert f"{total:,} requests, by the service" in page.seen
+
+
+@pytest.mark.parametrize(
+    ("errors", "absent", "told", "columns"),
+    [
+        (0, 0, None, []),
+        (0, 7, "7 for what was not there", ["not there"]),
+        (2, 0, "2 answered 4xx or 5xx", ["4xx, 5xx"]),
+        (2, 7, "7 for what was not there, 2 others answered 4xx or 5xx", ["not there", "4xx, 5xx"]),
+    ],
+)
+def test_asking_for_what_is_not_there_is_no_failure(errors, absent, told, columns):
+    kind = Kind("blob storage", "GET", "blob", 20, errors, 1.0, absent)
+    page = Page(dataclasses.replace(EMPTY, kinds=(kind,)))
+    heads = page.texts[page.texts.index("asked for") :]
+    assert heads[: heads.index("median")] == ["asked for", "method", "requests", *columns]
+    assert len(page.of("span", "class", "refused")) == bool(errors)
+    if told is None:
+        assert "not there" not in page.seen
+        assert "4xx" not in page.seen
+    else:
+        assert told in page.texts
 
 
 @pytest.mark.parametrize(
