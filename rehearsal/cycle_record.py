@@ -20,6 +20,9 @@ from rehearsal.request_kinds import Service, classify
 
 Outcome = Literal["ok", "failed", "skipped"]
 
+_ABSENT = {404, 416}
+"""The second comes of asking for more of a blob than has been written yet."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -85,10 +88,11 @@ class Kind:
     """What was asked for, without names and ids, such as `workspaces/jobs`."""
     count: int
     errors: int
-    """Answered with a status from 400 on, or not at all; asking for what is not there is among
-    them."""
+    """Answered with a status from 400 on, or not at all, and not among those that follow."""
     median_ms: float | None = None
     """None if it was not measured."""
+    absent: int = 0
+    """Answered that what was asked for is not there: not yet, no longer, or no more of it."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +145,11 @@ def kinds(requests: Sequence[Request]) -> tuple[Kind, ...]:
 
 
 def _kind(service: Service, method: str, resource: str, requests: Sequence[Request]) -> Kind:
-    errors = sum(request.status == 0 or request.status >= 400 for request in requests)
+    absent = sum(request.status in _ABSENT for request in requests)
+    errors = sum(request.status == 0 or request.status >= 400 for request in requests) - absent
     times = [request.seconds for request in requests if request.seconds is not None]
     median = round(statistics.median(times) * 1000, 1) if times else None
-    return Kind(service, method, resource, len(requests), errors, median)
+    return Kind(service, method, resource, len(requests), errors, median, absent)
 
 
 def to_json(cycle: Cycle) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -165,9 +166,15 @@ def _take(step: Step, scene: Scene) -> Taken:
         began=began,
         seconds=time.time() - began,
         outcome="ok" if ok else "failed",
-        lines=lines,
-        place=place,
+        lines=tuple(_from_root(line) for line in lines),
+        place=place and _from_root(place),
     )
+
+
+def _from_root(text: str) -> str:
+    """With paths in the repository from its root on, which is where the commands are given."""
+    # Neither what only ends like the root, nor a URL, is a path from the root on.
+    return re.sub(rf"(?<![\w./-]){re.escape(str(ROOT))}/(?=[\w.-])", "", text)
 
 
 def _tell(step: Taken, told: Told) -> None:

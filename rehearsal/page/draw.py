@@ -78,7 +78,7 @@ def _failure(cycle: Cycle) -> str:
     look = f'<p class="look">Look at <code>{text(step.place)}</code></p>\n' if step.place else ""
     when = clock(step.began - cycle.began)
     return (
-        '<section class="failure" aria-labelledby="failure">\n'
+        '<section class="failure card" aria-labelledby="failure">\n'
         f'<h2 id="failure">{text(step.title)} failed</h2>\n'
         f"<p>The step <code>{text(step.name)}</code> began at {when} and failed after"
         f" {duration(step.seconds)}.</p>\n"
@@ -91,7 +91,6 @@ def _stats(cycle: Cycle) -> str:
     skipped = sum(step.outcome == "skipped" for step in cycle.steps)
     reached = cycle.attempts[-1].last_step if cycle.attempts else None
     nodes = [count for pool in cycle.pools for _, count in pool.samples]
-    refused = sum(kind.errors for kind in cycle.kinds)
     entries = [
         ("steps ok", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""),
         ("attempts", f"{len(cycle.attempts)}", _endings(cycle)),
@@ -100,7 +99,7 @@ def _stats(cycle: Cycle) -> str:
         (
             "requests",
             f"{sum(kind.count for kind in cycle.kinds):,}",
-            f"{refused:,} answered 4xx or 5xx" if refused else "",
+            _answers(cycle),
         ),
     ]
     shown_entries = "".join(
@@ -115,6 +114,15 @@ def _stats(cycle: Cycle) -> str:
 def _endings(cycle: Cycle) -> str:
     broken = sum(one.status not in GOOD and one.ended is not None for one in cycle.attempts)
     return f"{broken} broken off" if broken else ""
+
+
+def _answers(cycle: Cycle) -> str:
+    absent = sum(kind.absent for kind in cycle.kinds)
+    refused = sum(kind.errors for kind in cycle.kinds)
+    others = "others " if absent else ""
+    said = [f"{absent:,} for what was not there"] if absent else []
+    said += [f"{refused:,} {others}answered 4xx or 5xx"] if refused else []
+    return ", ".join(said)
 
 
 def _story(cycle: Cycle) -> str:

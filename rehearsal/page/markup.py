@@ -12,6 +12,12 @@ ABSENT = "\N{EN DASH}"
 
 # The browser itself then refuses whatever would leave the page.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_STYLES = (
+    # The look that this page has in common with the report of a run. It is read as data: nothing
+    # of the trainer is imported here, as the trainer has an installation of its own.
+    Path(__file__).resolve().parents[2] / "trainer" / "report" / "style.css",
+    Path(__file__).with_name("style.css"),
+)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -30,7 +36,7 @@ def document(title: str, body: str) -> str:
         title: plain text.
         body: HTML.
     """
-    style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+    style = "\n".join(path.read_text(encoding="utf-8") for path in _STYLES)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'

@@ -108,7 +108,7 @@ def _step(step: Step, y: float, layout: Layout, axis: Axis) -> list[str]:
     found = [_name(step.title, y, layout, "name" if step.outcome == "ok" else step.outcome)]
     bar_y = _bar_y(y, layout)
     if step.outcome != "skipped":
-        found.append(bar(left, right, bar_y, layout.thick, f"bar {step.outcome}", hint))
+        found.append(bar(left, right, bar_y, layout.thick, f"step {step.outcome}", hint))
     kind = "took" if step.outcome == "ok" else f"took {step.outcome}"
     if not layout.beside:
         found.append(words(100, y + 14, says, kind, anchor="end"))

@@ -121,6 +121,7 @@ def _steps():
 
 
 def _kinds():
+    # Method, resource, count, answered that it is not there, milliseconds.
     managed = [
         ("GET", "workspaces/jobs", 88, 0, 3.1),
         ("GET", "privateEndpoints", 41, 6, 1.9),
@@ -138,7 +139,7 @@ def _kinds():
         ("PUT", "workspaces/jobs", 2, 0, 18.8),
         ("PUT", "workspaces/models/versions", 1, 0, 7.2),
         ("DELETE", "resourceGroups", 1, 0, 31.0),
-        ("DELETE", "workspaces", 2, 1, 12.0),
+        ("DELETE", "workspaces", 2, 0, 12.0),
     ]
     blobs = [
         ("PUT", "blob", 212, 0, 2.6),
@@ -159,7 +160,11 @@ def _kinds():
         "sign-in": signs,
         "metrics": metrics,
     }
-    return tuple(Kind(name, *kind) for name, kinds in services.items() for kind in kinds)
+    return tuple(
+        Kind(name, method, resource, count, 0, median, absent)
+        for name, kinds in services.items()
+        for method, resource, count, absent, median in kinds
+    )
 
 
 def whole():

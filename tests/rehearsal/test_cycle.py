@@ -140,6 +140,29 @@ def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsy
     assert from_json((tmp_path / runner.RECORD).read_text()) == cycle
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_record_names_files_of_the_repository_from_its_root_on(tmp_path, named):
+    log = runner.ROOT / "build" / "logs" / "01.log"
+    words = f"{log}: is empty, as '{runner.ROOT}/.venv/bin/python' is"
+    others = f"not /mnt{log}, file://{log}, {runner.ROOT}-2/x, {tmp_path}/x or {runner.ROOT}"
+
+    def ends_badly(_):
+        raise CommandError([words, others], log) if named else RehearsalError(words)
+
+    steps = (Step("one", "First", "first", lambda _: [words]), Step("two", "2nd", "2", ends_badly))
+    with Loopback(tmp_path / "azure") as azure:
+        cycle = runner.take_all(steps, scene(tmp_path, azure), runner.Told())
+    short = "build/logs/01.log: is empty, as '.venv/bin/python' is"
+    assert cycle.steps[0].lines == (short,)
+    failed = cycle.steps[1]
+    if named:
+        assert failed.lines == (short, others)
+        assert failed.place == "build/logs/01.log"
+    else:
+        assert failed.lines == (f"RehearsalError: {short}",)
+        assert failed.place == str(tmp_path / "logs")
+
+
 def names(steps):
     return [step.name for step in steps]
 

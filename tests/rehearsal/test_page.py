@@ -166,7 +166,7 @@ def test_every_step_is_there_with_its_command_and_findings(cycle):
 def test_a_step_is_a_bar_where_it_was_in_both_pictures():
     step = Step("s", "S", "", 1025.0, 50.0, "ok")
     page = Page(dataclasses.replace(EMPTY, seconds=100.0, steps=(step,)))
-    for bar, (left, right) in zip(page.of("rect", "class", "bar"), [(29, 90), (6, 94)],
+    for bar, (left, right) in zip(page.of("rect", "class", "step"), [(29, 90), (6, 94)],
                                   strict=True):  # fmt: skip
         assert float(bar["x"].rstrip("%")) == pytest.approx(left + (right - left) / 4, abs=0.01)
         assert float(bar["width"].rstrip("%")) == pytest.approx((right - left) / 2, abs=0.01)
@@ -191,7 +191,7 @@ def test_a_failure_is_in_the_headline_with_what_was_said_and_where_to_look():
     cycle = cycles.failed()
     page = Page(cycle)
     assert f"Failed at “{cycle.failed.title}”" in page.seen
-    begins = page.source.index('class="failure"')
+    begins = page.source.index('class="failure card"')
     box = page.source[begins : page.source.index("</section>", begins)]
     for expected in ("expected no changes, found 1", cycle.failed.place, cycle.failed.command):
         assert expected in box
@@ -199,7 +199,7 @@ def test_a_failure_is_in_the_headline_with_what_was_said_and_where_to_look():
     skipped = [step for step in cycle.steps if step.outcome == "skipped"]
     assert len(page.of("span", "class", "skipped")) == len(skipped)
     # Neither of the two pictures has a bar of what was not done.
-    assert len(page.of("rect", "class", "bar")) == 2 * (len(cycle.steps) - len(skipped))
+    assert len(page.of("rect", "class", "step")) == 2 * (len(cycle.steps) - len(skipped))
 
 
 def test_only_the_first_failure_is_the_headline():
@@ -376,13 +376,16 @@ def test_requests_are_counted_by_kind():
         Request("GET", f"{WORKSPACE}/jobs/a", "", 200, "me", 1.0, 0.010),
         Request("GET", f"{WORKSPACE}/jobs/b", "x=1", 404, "me", 2.0, 0.030),
         Request("GET", f"{WORKSPACE}/jobs/c", "", 0, "me", 3.0, 0.020),
+        Request("GET", f"{WORKSPACE}/jobs/d", "", 503, "me", 3.5),
         Request("PUT", f"{WORKSPACE}/jobs/a", "", 201, "me", 4.0),
         Request("GET", "/acc/c/b", "", 206, "", 5.0),
+        Request("GET", "/acc/c/b", "", 416, "", 6.0),
+        Request("GET", "/acc/c/b", "", 403, "", 7.0),
     ]
     assert kinds(asked) == (
-        Kind("resource manager", "GET", "workspaces/jobs", 3, 2, 20.0),
+        Kind("resource manager", "GET", "workspaces/jobs", 4, 2, 20.0, absent=1),
         Kind("resource manager", "PUT", "workspaces/jobs", 1, 0, None),
-        Kind("blob storage", "GET", "blob", 1, 0, None),
+        Kind("blob storage", "GET", "blob", 3, 1, None, absent=1),
     )
     assert kinds([]) == ()
 
@@ -394,6 +397,28 @@ def test_every_kind_of_request_is_on_the_page():
         assert kind.resource in page.texts
     total = sum(kind.count for kind in cycle.kinds)
     assert f"{total:,} requests, by the service" in page.seen
+
+
+@pytest.mark.parametrize(
+    ("errors", "absent", "told", "columns"),
+    [
+        (0, 0, None, []),
+        (0, 7, "7 for what was not there", ["not there"]),
+        (2, 0, "2 answered 4xx or 5xx", ["4xx, 5xx"]),
+        (2, 7, "7 for what was not there, 2 others answered 4xx or 5xx", ["not there", "4xx, 5xx"]),
+    ],
+)
+def test_asking_for_what_is_not_there_is_no_failure(errors, absent, told, columns):
+    kind = Kind("blob storage", "GET", "blob", 20, errors, 1.0, absent)
+    page = Page(dataclasses.replace(EMPTY, kinds=(kind,)))
+    heads = page.texts[page.texts.index("asked for") :]
+    assert heads[: heads.index("median")] == ["asked for", "method", "requests", *columns]
+    assert len(page.of("span", "class", "refused")) == bool(errors)
+    if told is None:
+        assert "not there" not in page.seen
+        assert "4xx" not in page.seen
+    else:
+        assert told in page.texts
 
 
 @pytest.mark.parametrize(
