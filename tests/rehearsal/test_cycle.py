@@ -214,6 +214,8 @@ class Stack:
         return self
     def __exit__(self, *_):
         print("closed", flush=True)
+    def configure(self, path, value):
+        print(path, flush=True)
     @property
     def command_environment(self):
         return self.azure.marked({{"PATH": "/bin:/usr/bin"}})
