@@ -1,6 +1,7 @@
 """`python -m rehearsal`: Azure on loopback, and the whole cycle of a platform on it."""
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -82,7 +83,7 @@ def _cycle(given: argparse.Namespace) -> int:
 
 
 def _environment(given: argparse.Namespace) -> int:
-    print(environment.read(given.folder), end="")
+    print(environment.read(given.folder, os.environ), end="")
     return 0
 
 

@@ -23,8 +23,10 @@ SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
 _OLDEST: Final = (3, 259)
 """Of the engine: the pinned one."""
 _SECONDS: Final = 600
-_OWN: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_", "MAKE", "MFLAGS")
+LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_")
 """Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
+_MAKE: Final = ("MAKE", "MFLAGS")
+"""Beginnings of those by which `make` would be told that another one has started it."""
 
 
 class Deployment:
@@ -209,4 +211,6 @@ def is_new_enough(version: str) -> bool:
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(_OWN)}
+    return {
+        name: value for name, value in environment.items() if not name.startswith(LEADING + _MAKE)
+    }

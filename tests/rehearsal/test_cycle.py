@@ -183,15 +183,37 @@ def test_the_variables_of_a_kept_rehearsal_are_for_a_shell_and_for_its_owner_alo
     environment.write(tmp_path, stack)
     assert (tmp_path / environment.FILE).stat().st_mode & 0o777 == 0o600
     with pytest.raises(RehearsalError, match="no rehearsal is left running"):
-        environment.read(tmp_path)
+        environment.read(tmp_path, {})
     with Loopback(tmp_path / "azure"):
-        text = environment.read(tmp_path)
+        text = environment.read(tmp_path, {})
     script = 'eval "$1"; printf "%s\\n" "$A" "$B" "$PATH"'
     shown = subprocess.run(
         ["/bin/sh", "-c", script, "sh", text],
         env={"PATH": "/bin"}, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert shown.splitlines() == ['it\'s a "test" $HOME', "2", "/a b/c:/bin"]
+
+
+def test_what_leads_a_shell_elsewhere_is_taken_away(tmp_path):
+    """Pulumi takes a passphrase before a file of one, and jobs a file of outputs before a stack."""
+    stack = SimpleNamespace(variables={"PULUMI_STACK": "dev"}, path=["/bin"])
+    environment.write(tmp_path, stack)
+    shell = {
+        "PULUMI_CONFIG_PASSPHRASE": "",
+        "JOBS_OUTPUTS": "real.json",
+        "PULUMI_STACK": "prod",
+        "HOME": "/home",
+    }
+    with Loopback(tmp_path / "azure"):
+        text = environment.read(tmp_path, shell)
+    shown = subprocess.run(
+        ["/bin/sh", "-c", 'eval "$1"; env', "sh", text],
+        env={"PATH": "/bin:/usr/bin", **shell}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    found = dict(line.split("=", 1) for line in shown.splitlines())
+    assert "PULUMI_CONFIG_PASSPHRASE" not in found
+    assert "JOBS_OUTPUTS" not in found
+    assert (found["PULUMI_STACK"], found["HOME"]) == ("dev", "/home")
 
 
 def test_a_signal_ends_everything(tmp_path):
