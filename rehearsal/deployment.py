@@ -6,6 +6,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -191,8 +192,13 @@ def program() -> tuple[Path, str]:
         raise RehearsalError(
             f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
         )
-    said = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
-    said = said.strip()
+    # Even this command asks the internet for news, and keeps a log in its home.
+    with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
+        quiet = {"PULUMI_HOME": home, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        ended = subprocess.run(
+            [found, "version"], env=os.environ | quiet, capture_output=True, text=True, check=False
+        )
+    said = ended.stdout.strip()
     if not is_new_enough(said):
         wanted = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -169,6 +170,19 @@ def test_engine_sdk_and_provider_are_of_the_same_versions():
 )
 def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
     assert deployment.is_new_enough(version) is enough
+
+
+def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_path, monkeypatch):
+    engine = tmp_path / "pulumi"
+    engine.write_text(f'#!/bin/sh\necho "$PULUMI_HOME" > {tmp_path}/home\necho v3.259.0\n')
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "theirs"))
+    assert deployment.program() == (engine, "v3.259.0")
+    home = Path((tmp_path / "home").read_text().strip())
+    assert home.is_relative_to(tempfile.gettempdir())
+    assert home != tmp_path / "theirs"
+    assert not home.exists()
 
 
 def test_the_engine_is_of_one_version_everywhere():
