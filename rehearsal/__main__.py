@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument(
         "--mean-node-seconds",
-        type=float,
+        type=_some_seconds,
         help="that a node of low priority stays on average; none is taken by chance if not given",
     )
     serve.add_argument("--seed", type=int, default=0, help="of the chance that takes nodes away")
@@ -76,6 +76,13 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("record", type=Path, help="JSON file that a cycle has written")
     page.add_argument("--to", type=Path, help="the page; rehearsal.html beside the record if none")
     return parser
+
+
+def _some_seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be more than 0")
+    return seconds
 
 
 def _cycle(given: argparse.Namespace) -> int:

@@ -213,8 +213,10 @@ def test_the_blob_server_is_locked_without_the_name_of_a_registry():
 
 
 def test_nodes_are_taken_by_a_chance_that_a_seed_repeats():
-    lives = [life_seconds(7, f"job-{number}", 2, 60.0) for number in range(2000)]
-    assert lives == [life_seconds(7, f"job-{number}", 2, 60.0) for number in range(2000)]
-    assert lives[0] != life_seconds(8, "job-0", 2, 60.0)
+    lives = [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives == [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives[0] != life_seconds(8, "job-0", 0, 2, 60.0)
+    # A job that is started again is not taken at the same place for ever.
+    assert lives[0] != life_seconds(7, "job-0", 1, 2, 60.0)
     # Two nodes that stay 60 s on average lose the first of them after 30 s on average.
     assert sum(lives) / len(lives) == pytest.approx(30.0, rel=0.1)
