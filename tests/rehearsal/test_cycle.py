@@ -158,16 +158,25 @@ def test_a_step_that_is_not_there_is_refused_with_those_that_are(capsys):
     assert "there is no step 'upload-all': preview, up, " in capsys.readouterr().err
 
 
+def test_a_folder_that_only_looks_like_one_is_left_as_it_is(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "of-mine").touch()
+    with pytest.raises(RehearsalError, match="holds logs, which no rehearsal has written"):
+        runner.make_fresh(tmp_path)
+    assert (tmp_path / "logs" / "of-mine").exists()
+
+
 def test_only_what_a_rehearsal_has_written_is_removed(tmp_path, capsys):
-    (tmp_path / "pulumi").mkdir()
+    for name in ("azure", "pulumi"):
+        (tmp_path / name).mkdir()
     (tmp_path / "pulumi" / "old").touch()
     runner.make_fresh(tmp_path)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "thesis.tex").touch()
-    (tmp_path / "pulumi").mkdir()
+    (tmp_path / "azure").mkdir()
     with pytest.raises(RehearsalError, match=r"holds thesis\.tex, which no rehearsal has written"):
         runner.make_fresh(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pulumi", "thesis.tex"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["azure", "thesis.tex"]
 
 
 def test_two_do_not_rehearse_in_one_folder(tmp_path):
