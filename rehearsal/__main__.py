@@ -13,7 +13,7 @@ from typing import Any
 from rehearsal.cycle import environment, runner
 from rehearsal.cycle.runner import FOLDER
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback
+from rehearsal.loopback import Loopback, direct
 from rehearsal.options import Options
 from rehearsal.page.write import write_again
 
@@ -25,6 +25,7 @@ class _StopError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     given = _parser().parse_args(arguments)
+    os.environ |= direct(os.environ)
     try:
         return int(given.run(given))
     except RehearsalError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import deployment, job_spec, paths, usages
+from rehearsal import deployment, job_spec, loopback, paths, usages
 from rehearsal.chance import life_seconds
 from rehearsal.errors import AzureError
 from rehearsal.nodes import Nodes, Scale
@@ -171,6 +171,13 @@ def test_engine_sdk_and_provider_are_of_the_same_versions():
 )
 def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
     assert deployment.is_new_enough(version) is enough
+
+
+def test_no_proxy_is_asked_for_what_is_here():
+    both = {"NO_PROXY", "no_proxy"}
+    assert loopback.direct({}) == dict.fromkeys(both, "127.0.0.1,localhost")
+    theirs = loopback.direct({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
+    assert theirs == dict.fromkeys(both, "intranet,127.0.0.1,localhost")
 
 
 def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_path, monkeypatch):
