@@ -137,8 +137,14 @@ class Pulumi:
         self._attended("up", *options, asks=not yes, quiet=as_json)
 
     def preview(self, *, as_json: bool) -> None:
-        """Show what `up` would change; see there."""
-        self._attended("preview", "--diff", "--non-interactive", asks=False, quiet=as_json)
+        """Show what `up` would change; to a program by Pulumi's own document on stdout.
+
+        Raises:
+            JobsError: it ended otherwise than well.
+            KeyboardInterrupt: it has ended after Ctrl-C.
+        """
+        shown = "--json" if as_json else "--diff"
+        self._attended("preview", shown, "--non-interactive", asks=False, quiet=False)
 
     def _attended(self, verb: str, *options: str, asks: bool, quiet: bool = True) -> None:
         """Run a command that a person watches.

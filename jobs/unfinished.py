@@ -61,7 +61,13 @@ class Record:
     def write(self, outputs: PlatformOutputs) -> None:
         """Keep the outputs until the end."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps(contract.to_dict(outputs), indent=1) + "\n")
+        # Complete or absent: half of it would stand in the way of every further teardown.
+        draft = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            draft.write_text(json.dumps(contract.to_dict(outputs), indent=1) + "\n")
+            draft.replace(self._path)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Forget them."""

@@ -1,6 +1,7 @@
 """`python -m rehearsal`: Azure on loopback, and the whole cycle of a platform on it."""
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 from rehearsal.cycle import environment, runner
 from rehearsal.cycle.runner import FOLDER
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback
+from rehearsal.loopback import Loopback, direct
 from rehearsal.options import Options
 from rehearsal.page.write import write_again
 
@@ -24,6 +25,7 @@ class _StopError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     given = _parser().parse_args(arguments)
+    os.environ |= direct(os.environ)
     try:
         return int(given.run(given))
     except RehearsalError as error:
@@ -55,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument(
         "--mean-node-seconds",
-        type=float,
+        type=_some_seconds,
         help="that a node of low priority stays on average; none is taken by chance if not given",
     )
     serve.add_argument("--seed", type=int, default=0, help="of the chance that takes nodes away")
@@ -77,12 +79,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _some_seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be more than 0")
+    return seconds
+
+
 def _cycle(given: argparse.Namespace) -> int:
     return runner.run(runner.CycleOptions(folder=given.folder, until=given.until, keep=given.keep))
 
 
 def _environment(given: argparse.Namespace) -> int:
-    print(environment.read(given.folder), end="")
+    print(environment.read(given.folder, os.environ), end="")
     return 0
 
 

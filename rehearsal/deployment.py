@@ -6,6 +6,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +24,10 @@ SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
 _OLDEST: Final = (3, 259)
 """Of the engine: the pinned one."""
 _SECONDS: Final = 600
-_OWN: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_", "MAKE", "MFLAGS")
+LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_")
 """Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
+_MAKE: Final = ("MAKE", "MFLAGS")
+"""Beginnings of those by which `make` would be told that another one has started it."""
 
 
 class Deployment:
@@ -189,8 +192,13 @@ def program() -> tuple[Path, str]:
         raise RehearsalError(
             f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
         )
-    said = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
-    said = said.strip()
+    # Even this command asks the internet for news, and keeps a log in its home.
+    with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
+        quiet = {"PULUMI_HOME": home, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        ended = subprocess.run(
+            [found, "version"], env=os.environ | quiet, capture_output=True, text=True, check=False
+        )
+    said = ended.stdout.strip()
     if not is_new_enough(said):
         wanted = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(
@@ -209,4 +217,6 @@ def is_new_enough(version: str) -> bool:
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(_OWN)}
+    return {
+        name: value for name, value in environment.items() if not name.startswith(LEADING + _MAKE)
+    }

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from typing import Any
 
 from rehearsal import job_spec
@@ -39,6 +40,8 @@ class Engine:
         self._manners: dict[str, Manner] = {}
         self._ends: dict[str, float] = {}
         """When the nodes of a job are taken away by chance."""
+        self._starts: Counter[str] = Counter()
+        """How often each job was started."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -170,8 +173,10 @@ class Engine:
                 self._attempts[spec.id.lower()] = attempt
                 mean = world.options.mean_node_seconds
                 if mean is not None and is_low_priority(cluster):
-                    life = life_seconds(world.options.seed, spec.name, spec.nodes, mean)
+                    start = self._starts[spec.id.lower()]
+                    life = life_seconds(world.options.seed, spec.name, start, spec.nodes, mean)
                     self._ends[spec.id.lower()] = time.monotonic() + life
+                self._starts[spec.id.lower()] += 1
                 self._start_thread(spec.name, self._attempt, attempt)
 
     def _prepare(self, job: str) -> None:

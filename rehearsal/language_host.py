@@ -6,6 +6,7 @@ programs and policy packs, and installs nothing: both find what this Python find
 
 import os
 import runpy
+import shlex
 import shutil
 import signal
 import sys
@@ -89,7 +90,8 @@ def write(folder: Path) -> Path:
     file = folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
     # -P: the engine starts it in the program's folder, whose modules are not to be found.
-    command = f'PYTHONPATH="{root}" exec "{sys.executable}" -P -m rehearsal.language_host "$@"'
+    python, path = shlex.quote(sys.executable), shlex.quote(str(root))
+    command = f'PYTHONPATH={path} exec {python} -P -m rehearsal.language_host "$@"'
     file.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
     file.chmod(0o755)
     return file

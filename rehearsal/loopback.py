@@ -162,6 +162,7 @@ class Loopback:
             "AZURE_CLIENT_SECRET": secret,
             "REQUESTS_CA_BUNDLE": str(self.certificate.bundle),
             "SSL_CERT_FILE": str(self.certificate.bundle),
+            **direct(os.environ),
         }
 
     def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -265,6 +266,19 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
+
+
+def direct(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which no proxy is asked for what is on this machine. Pure.
+
+    Args:
+        environment: whose exceptions stay.
+    """
+    kept = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = [one for one in kept.split(",") if one]
+    hosts += [one for one in ("127.0.0.1", "localhost") if one not in hosts]
+    # Programs read either name.
+    return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(hosts))
 
 
 def owner(folder: Path) -> str | None:

@@ -2,10 +2,11 @@
 
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from rehearsal.deployment import Deployment
+from rehearsal.deployment import LEADING, Deployment
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import owner
 
@@ -21,8 +22,13 @@ def write(folder: Path, stack: Deployment) -> None:
     file.write_text("\n".join([*lines, f'export PATH={path}:"$PATH"', ""]), encoding="utf-8")
 
 
-def read(folder: Path) -> str:
+def read(folder: Path, shell: Mapping[str, str]) -> str:
     """The variables as lines for a shell.
+
+    Args:
+        folder: of the rehearsal.
+        shell: variables that it has; what would lead to another stack, or contradict those of the
+            rehearsal as a passphrase does, is taken away.
 
     Raises:
         RehearsalError: no rehearsal is left running there.
@@ -33,4 +39,10 @@ def read(folder: Path) -> str:
             f"{folder}: no rehearsal is left running there; `make rehearse KEEP=1` starts one, and"
             " is ready when it says so"
         )
-    return file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    others = sorted(
+        name
+        for name in shell
+        if name.startswith(LEADING) and name.isidentifier() and f"export {name}=" not in text
+    )
+    return "".join([*(f"unset {name}\n" for name in others), text])

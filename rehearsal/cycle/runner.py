@@ -34,8 +34,9 @@ FOLDER: Final = ROOT / "build" / "rehearsal"
 RECORD: Final = "rehearsal.json"
 PAGE: Final = "rehearsal.html"
 INTERRUPTED: Final = 130
+_FIRST: Final = "azure"
 _OURS: Final = frozenset(
-    {"azure", "pulumi", "logs", "digits", "downloaded", environment.FILE, RECORD, PAGE}
+    {_FIRST, "pulumi", "logs", "digits", "downloaded", environment.FILE, RECORD, PAGE}
 )
 _LAST: Final = "teardown"
 """Step from which on nothing is left to play with."""
@@ -98,7 +99,7 @@ def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: 
         roles=True,
     )
     with (
-        Loopback(folder / "azure", azure_options) as azure,
+        Loopback(folder / _FIRST, azure_options) as azure,
         Deployment(azure, folder / "pulumi", STACK) as stack,
     ):
         _join_groups(azure, stack)
@@ -243,20 +244,22 @@ def make_fresh(folder: Path) -> None:
     Raises:
         RehearsalError: one is still running, or the folder is somebody else's.
     """
-    process = owner(folder / "azure")
+    process = owner(folder / _FIRST)
     if process is not None:
         raise RehearsalError(
             f"{_short(folder)}: process {process} rehearses there already; end it (Ctrl-C where it"
             " runs), or give another --folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    strange = sorted({path.name for path in folder.iterdir()} - _OURS)
+    found = {path.name for path in folder.iterdir()}
+    # Every rehearsal makes this one first; without it the others are somebody's of the same names.
+    strange = sorted(found - _OURS if _FIRST in found else found)
     if strange:
         raise RehearsalError(
             f"{_short(folder)}: holds {', '.join(strange)}, which no rehearsal has written; give"
             " another --folder"
         )
-    for path in folder.iterdir():
+    for path in sorted(folder.iterdir(), key=lambda one: one.name == _FIRST):
         if path.is_dir():
             shutil.rmtree(path)
         else:

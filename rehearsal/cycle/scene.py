@@ -68,10 +68,11 @@ class Scene:
         said = self.shell.run([*command, "--stack", self.stack.stack], separate=True)
         return json.loads(said.answer)
 
-    def pulumi(self, *arguments: str) -> Said:
-        """Give a command of Pulumi."""
+    def pulumi(self, *arguments: str, separate: bool = False) -> Said:
+        """Give a command of Pulumi; `separate` keeps its answer apart from its warnings."""
         command = [str(self.stack.program), *arguments, "--stack", self.stack.stack]
-        return self.shell.run([*command, "--non-interactive", "--color=never"])
+        command += ["--non-interactive", "--color=never"]
+        return self.shell.run(command, separate=separate)
 
     def trainer(self, *arguments: str) -> Said:
         """Give a command of the trainer."""

@@ -36,7 +36,7 @@ class Said:
     text: str
     """Of stdout and stderr, as they came."""
     answer: str
-    """Of stdout alone."""
+    """Of stdout alone if it was kept apart, and otherwise all of the text."""
     log: Path
 
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from rehearsal.cycle.shell import CommandError, wait_for
 from rehearsal.cycle_record import Attempt
 from rehearsal.errors import RehearsalError
 from rehearsal.storage import ACCOUNT
+from rehearsal.vaults import DELETED_KIND as DELETED_VAULT
 from rehearsal.workspaces import DELETED, WORKSPACE
 
 RUN: Final = "rehearsal"
@@ -78,7 +78,8 @@ def deploy_again(scene: Scene) -> Found:
 
 def read_outputs(scene: Scene) -> Found:
     """Read what jobs are wired to."""
-    outputs = json.loads(scene.pulumi("stack", "output", "platform", "--json").answer)
+    said = scene.pulumi("stack", "output", "platform", "--json", separate=True)
+    outputs = json.loads(said.answer)
     scene.learnt.outputs = outputs
     gpu = outputs["clusters"]["gpu"]
     _require(
@@ -241,7 +242,8 @@ def _address(process: subprocess.Popen[str], answer: Path) -> str:
 def _runs(address: str) -> list[Any]:
     try:
         found: list[Any] = json.loads(_page(f"{address}data/runs"))
-    except urllib.error.URLError:
+    except OSError:
+        # Nobody answers yet, or not to the end.
         return []
     return found
 
@@ -291,6 +293,9 @@ def change(scene: Scene) -> Found:
     wanted = f"maxNodeCount: {most} => {most - 1}"
     _require(wanted in differs, f"the difference is {differs}, expected was {wanted}", said.log)
     scene.jobs("up", "--yes", "True")
+    cluster = scene.azure.resources.get(scene.cluster("gpu"))
+    scale = cluster["properties"]["properties"]["scaleSettings"] if cluster else {}
+    _require(scale.get("maxNodeCount") == most - 1, f"deployed, but the cluster has {scale}")
     return [f"1 to update: {wanted}"]
 
 
@@ -319,9 +324,18 @@ def teardown(scene: Scene) -> Found:
         *(one["id"] for one in scene.azure.resources.of_kind("Microsoft.Resources/resourceGroups")),
         *(one["id"] for one in scene.azure.resources.of_kind(WORKSPACE)),
         *(f"deleted {one['id']}" for one in scene.azure.store.below(DELETED, "")),
+        *(f"deleted {one['id']}" for one in scene.azure.resources.of_kind(DELETED_VAULT)),
+        *(f"{one} in Pulumi's state" for one in _known(scene)),
     ]
     _require(not left, f"still there: {', '.join(left)}")
     return ["nothing left: no resource, nothing in soft delete, no state"]
+
+
+def _known(scene: Scene) -> list[str]:
+    """Resources of Azure in the stack's state."""
+    said = scene.pulumi("stack", "export", separate=True)
+    found = json.loads(said.answer)["deployment"].get("resources") or []
+    return [one["urn"] for one in found if one["type"].startswith("azure-native:")]
 
 
 def teardown_again(scene: Scene) -> Found:

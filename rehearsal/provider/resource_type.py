@@ -38,6 +38,11 @@ class ResourceType:
     """Dotted paths that Resource Manager calls otherwise, and their last part there."""
     values: Mapping[str, frozenset[str] | frozenset[int]] = field(default_factory=dict)
     """What may be given at a dotted path."""
+    ranges: Mapping[str, str] = field(default_factory=dict)
+    """Dotted paths of ranges of addresses, and of those that they must lie in without meeting each
+    other; empty where they may lie anywhere."""
+    internet: frozenset[str] = frozenset()
+    """Dotted paths of what must be an address of the internet, or a range of at least four."""
     fixed: frozenset[str] = frozenset()
     """Dotted paths whose change makes another resource, beside what identifies and places it."""
     name_form: str = r".+"

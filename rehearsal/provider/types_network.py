@@ -42,6 +42,10 @@ TYPES: Final[Mapping[str, ResourceType]] = {
             "subnets.privateEndpointNetworkPolicies": _ON_SUBNET,
             "subnets.privateLinkServiceNetworkPolicies": _PRIVATE_LINK,
         },
+        ranges={
+            "addressSpace.addressPrefixes": "",
+            "subnets.addressPrefix": "addressSpace.addressPrefixes",
+        },
         name_form=_NAME,
     ),
     "network:NetworkSecurityGroup": ResourceType(

@@ -84,6 +84,7 @@ TYPES: Final[Mapping[str, ResourceType]] = {
                 }
             ),
         },
+        internet=frozenset({"networkRuleSet.ipRules.iPAddressOrRange"}),
         fixed=frozenset({"isHnsEnabled", "extendedLocation"}),
         name_form=r"[a-z0-9]{3,24}",
     ),

@@ -85,6 +85,15 @@ def test_for_a_program_stdout_is_one_document(pulumi, capfd):
     assert "words" in err
 
 
+def test_a_preview_for_a_program_is_pulumis_own_document(pulumi, capfd):
+    asked = pulumi(stack_export=EXPORTED, preview={"out": '{"steps": []}', "err": "words"})
+    assert main(["preview", "--json"]) == 0
+    assert asked()[1] == "preview --json --non-interactive --stack dev"
+    out, err = capfd.readouterr()
+    assert json.loads(out) == {"steps": []}
+    assert "words" in err
+
+
 @pytest.mark.parametrize(
     ("said", "kind", "advice"),
     [

@@ -9,6 +9,7 @@ import threading
 import zlib
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -345,6 +346,21 @@ def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, 
     (stack.state / "fails").unlink()
     assert stack.tear_down(outputs=None, stack="dev") == 0
     assert list(folder.iterdir()) == []
+
+
+def test_a_record_that_cannot_be_written_leaves_the_one_of_before(stack, monkeypatch):
+    record = teardown.Record(stack.repository, "dev")
+    record.write(stack.outputs)
+
+    def full(path, text):
+        path.open("w").write(text[: len(text) // 2])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="no space left"):
+        record.write(replace(stack.outputs, workspace="other-ml"))
+    assert record.read() == stack.outputs
+    assert [file.name for file in (stack.repository / ".teardown").iterdir()] == ["dev.json"]
 
 
 def clusters(stack):

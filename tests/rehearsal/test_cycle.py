@@ -181,16 +181,25 @@ def test_a_step_that_is_not_there_is_refused_with_those_that_are(capsys):
     assert "there is no step 'upload-all': preview, up, " in capsys.readouterr().err
 
 
+def test_a_folder_that_only_looks_like_one_is_left_as_it_is(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "of-mine").touch()
+    with pytest.raises(RehearsalError, match="holds logs, which no rehearsal has written"):
+        runner.make_fresh(tmp_path)
+    assert (tmp_path / "logs" / "of-mine").exists()
+
+
 def test_only_what_a_rehearsal_has_written_is_removed(tmp_path, capsys):
-    (tmp_path / "pulumi").mkdir()
+    for name in ("azure", "pulumi"):
+        (tmp_path / name).mkdir()
     (tmp_path / "pulumi" / "old").touch()
     runner.make_fresh(tmp_path)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "thesis.tex").touch()
-    (tmp_path / "pulumi").mkdir()
+    (tmp_path / "azure").mkdir()
     with pytest.raises(RehearsalError, match=r"holds thesis\.tex, which no rehearsal has written"):
         runner.make_fresh(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pulumi", "thesis.tex"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["azure", "thesis.tex"]
 
 
 def test_two_do_not_rehearse_in_one_folder(tmp_path):
@@ -206,15 +215,37 @@ def test_the_variables_of_a_kept_rehearsal_are_for_a_shell_and_for_its_owner_alo
     environment.write(tmp_path, stack)
     assert (tmp_path / environment.FILE).stat().st_mode & 0o777 == 0o600
     with pytest.raises(RehearsalError, match="no rehearsal is left running"):
-        environment.read(tmp_path)
+        environment.read(tmp_path, {})
     with Loopback(tmp_path / "azure"):
-        text = environment.read(tmp_path)
+        text = environment.read(tmp_path, {})
     script = 'eval "$1"; printf "%s\\n" "$A" "$B" "$PATH"'
     shown = subprocess.run(
         ["/bin/sh", "-c", script, "sh", text],
         env={"PATH": "/bin"}, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert shown.splitlines() == ['it\'s a "test" $HOME', "2", "/a b/c:/bin"]
+
+
+def test_what_leads_a_shell_elsewhere_is_taken_away(tmp_path):
+    """Pulumi takes a passphrase before a file of one, and jobs a file of outputs before a stack."""
+    stack = SimpleNamespace(variables={"PULUMI_STACK": "dev"}, path=["/bin"])
+    environment.write(tmp_path, stack)
+    shell = {
+        "PULUMI_CONFIG_PASSPHRASE": "",
+        "JOBS_OUTPUTS": "real.json",
+        "PULUMI_STACK": "prod",
+        "HOME": "/home",
+    }
+    with Loopback(tmp_path / "azure"):
+        text = environment.read(tmp_path, shell)
+    shown = subprocess.run(
+        ["/bin/sh", "-c", 'eval "$1"; env', "sh", text],
+        env={"PATH": "/bin:/usr/bin", **shell}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    found = dict(line.split("=", 1) for line in shown.splitlines())
+    assert "PULUMI_CONFIG_PASSPHRASE" not in found
+    assert "JOBS_OUTPUTS" not in found
+    assert (found["PULUMI_STACK"], found["HOME"]) == ("dev", "/home")
 
 
 def test_a_signal_ends_everything(tmp_path):
@@ -238,7 +269,11 @@ class Stack:
     def __exit__(self, *_):
         print("closed", flush=True)
     def configure(self, path, value):
+<<<<<<< HEAD
         assert path.startswith("people.") and value
+=======
+        print(path, flush=True)
+>>>>>>> h-review
     @property
     def command_environment(self):
         return self.azure.marked({{"PATH": "/bin:/usr/bin"}})

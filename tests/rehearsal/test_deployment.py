@@ -8,8 +8,7 @@ import pytest
 
 from infra import render
 from infra.outputs import from_dict
-from rehearsal.deployment import BUILT, ROOT, SUBSCRIPTION, Deployment, program
-from rehearsal.errors import RehearsalError
+from rehearsal.deployment import ROOT, SUBSCRIPTION, Deployment
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from tests.infra.variants import OPTIONS
@@ -20,10 +19,6 @@ pytestmark = pytest.mark.rehearse_all
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    try:
-        program()
-    except RehearsalError:
-        pytest.skip(f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)")
     with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
         yield azure
 

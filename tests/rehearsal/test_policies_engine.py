@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.policies import rules
-from rehearsal.deployment import BUILT, ROOT, Deployment, program
-from rehearsal.errors import RehearsalError
+from rehearsal.deployment import ROOT, Deployment
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 
@@ -32,10 +31,6 @@ pulumi.runtime.register_stack_transformation(opened)
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    try:
-        program()
-    except RehearsalError:
-        pytest.skip(f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)")
     with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
         yield azure
 

@@ -106,6 +106,48 @@ def test_check_looks_into_every_element_of_a_list():
     assert problem.path == "subnets.privateEndpointNetworkPolicies"
 
 
+@pytest.mark.parametrize(
+    ("space", "prefixes", "words"),
+    [
+        ("10.0.0.0/24", ["10.0.1.0/26"], "'10.0.1.0/26' is not in 10.0.0.0/24"),
+        ("10.0.0.0/24", ["10.0.0.0/26", "10.0.0.32/27"], "'10.0.0.32/27' meets 10.0.0.0/26"),
+        ("10.0.0.0/24", ["10.0.0.1/26"], "'10.0.0.1/26' is no range of addresses"),
+        ("10.0.0.0/33", [], "'10.0.0.0/33' is no range of addresses"),
+    ],
+)
+def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, words):
+    inputs = {
+        "resourceGroupName": "rg",
+        "virtualNetworkName": "vnet",
+        "location": "westeurope",
+        "addressSpace": {"addressPrefixes": [space, "192.168.0.0/24"]},
+        "subnets": [{"name": one, "addressPrefix": one} for one in ("192.168.0.0/25", *prefixes)],
+    }
+    (problem,) = problems(NETWORK, inputs)
+    assert words in problem.reason
+    for unknown in (UNKNOWN, [UNKNOWN, "172.16.0.0/16"]):
+        later = {"addressSpace": {"addressPrefixes": unknown}}
+        subnets = [{"name": "a", "addressPrefix": "10.0.0.0/26"}]
+        assert problems(NETWORK, {**inputs, **later, "subnets": subnets}) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("52.174.12.7", None),
+        ("52.174.12.4/30", None),
+        ("203.0.113.7", None),
+        ("10.1.2.3", "'10.1.2.3' is no address of the internet"),
+        ("52.174.12.6/31", "'52.174.12.6/31' is too small a range"),
+        ("office", "'office' is no address"),
+    ],
+)
+def test_check_refuses_addresses_that_an_account_cannot_let_in(address, words):
+    rules = {"defaultAction": "Deny", "ipRules": [{"iPAddressOrRange": address}]}
+    found = problems(ACCOUNT, account(networkRuleSet=rules))
+    assert [words in one.reason for one in found] == ([] if words is None else [True])
+
+
 @pytest.mark.parametrize("name", ["gpu-8", "a", "8gpu", "a" * 25, "with_underscore"])
 def test_names_that_azure_machine_learning_refuses(name):
     inputs = {

@@ -3,12 +3,13 @@
 import ast
 import json
 import re
+import tempfile
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from rehearsal import deployment, job_spec, paths, usages
+from rehearsal import deployment, job_spec, loopback, paths, usages
 from rehearsal.chance import life_seconds
 from rehearsal.errors import AzureError
 from rehearsal.nodes import Nodes, Scale
@@ -138,8 +139,8 @@ def test_the_rehearsal_knows_nothing_of_what_it_rehearses():
         worlds = {"infra", "jobs", "trainer", "tests", "pulumi_azure_native"}
         assert not imported(path) & worlds, path
         # Only what speaks the engine's protocol needs Pulumi's package, which has it.
-        names = {"language_host.py", "policy_packs.py"}
-        speaks = path.parent.name == "provider" or path.name in names
+        hosts = {"language_host.py", "policy_packs.py"}
+        speaks = path.parent.name == "provider" or path.name in hosts
         assert speaks or "pulumi" not in imported(path), path
 
 
@@ -172,6 +173,26 @@ def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
     assert deployment.is_new_enough(version) is enough
 
 
+def test_no_proxy_is_asked_for_what_is_here():
+    both = {"NO_PROXY", "no_proxy"}
+    assert loopback.direct({}) == dict.fromkeys(both, "127.0.0.1,localhost")
+    theirs = loopback.direct({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
+    assert theirs == dict.fromkeys(both, "intranet,127.0.0.1,localhost")
+
+
+def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_path, monkeypatch):
+    engine = tmp_path / "pulumi"
+    engine.write_text(f'#!/bin/sh\necho "$PULUMI_HOME" > {tmp_path}/home\necho v3.259.0\n')
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "theirs"))
+    assert deployment.program() == (engine, "v3.259.0")
+    home = Path((tmp_path / "home").read_text().strip())
+    assert home.is_relative_to(tempfile.gettempdir())
+    assert home != tmp_path / "theirs"
+    assert not home.exists()
+
+
 def test_the_engine_is_of_one_version_everywhere():
     root = Path(paths.__file__).resolve().parents[1]
     groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
@@ -199,8 +220,10 @@ def test_the_blob_server_is_locked_without_the_name_of_a_registry():
 
 
 def test_nodes_are_taken_by_a_chance_that_a_seed_repeats():
-    lives = [life_seconds(7, f"job-{number}", 2, 60.0) for number in range(2000)]
-    assert lives == [life_seconds(7, f"job-{number}", 2, 60.0) for number in range(2000)]
-    assert lives[0] != life_seconds(8, "job-0", 2, 60.0)
+    lives = [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives == [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives[0] != life_seconds(8, "job-0", 0, 2, 60.0)
+    # A job that is started again is not taken at the same place for ever.
+    assert lives[0] != life_seconds(7, "job-0", 1, 2, 60.0)
     # Two nodes that stay 60 s on average lose the first of them after 30 s on average.
     assert sum(lives) / len(lives) == pytest.approx(30.0, rel=0.1)

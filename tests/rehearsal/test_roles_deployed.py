@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from infra.outputs import from_dict
-from rehearsal.deployment import BUILT, ROOT, Deployment, program
-from rehearsal.errors import RehearsalError
+from rehearsal.deployment import ROOT, Deployment
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.roles import ASSIGNMENT
@@ -32,10 +31,6 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    try:
-        program()
-    except RehearsalError:
-        pytest.skip(f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)")
     options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, most_idle_seconds=1.0)
     with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
         yield azure

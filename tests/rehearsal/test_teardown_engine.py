@@ -14,8 +14,7 @@ import time
 
 import pytest
 
-from rehearsal.deployment import BUILT, ROOT, SUBSCRIPTION, Deployment, program
-from rehearsal.errors import RehearsalError
+from rehearsal.deployment import ROOT, SUBSCRIPTION, Deployment
 from rehearsal.http import Asked
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
@@ -35,10 +34,6 @@ COMPUTES = "Microsoft.MachineLearningServices/workspaces/computes"
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    try:
-        program()
-    except RehearsalError:
-        pytest.skip(f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)")
     with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
         yield azure
 

@@ -11,11 +11,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-
 from infra.outputs import PlatformOutputs, from_dict
-from rehearsal.deployment import BUILT, ROOT, Deployment, program
-from rehearsal.errors import RehearsalError
+from rehearsal.deployment import ROOT, Deployment
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.resources import SPACE
@@ -205,10 +202,6 @@ def wait_for(condition, seconds=SECONDS):
 @contextlib.contextmanager
 def cloud_in(folder, stack="dev", **options):
     """An Azure that holds nothing yet, and a stack with the repository's settings."""
-    try:
-        program()
-    except RehearsalError:
-        pytest.skip(f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)")
     said = folder / "said"
     said.mkdir()
     with contextlib.ExitStack() as opened:

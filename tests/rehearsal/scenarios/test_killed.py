@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.deployment import BUILT, ROOT, program
-from rehearsal.errors import RehearsalError
+from rehearsal.deployment import ROOT
 from rehearsal.processes import pids_marked
 from tests.rehearsal.scenarios.cloud import wait_for
 
@@ -60,10 +59,6 @@ def answers(port):
 
 
 def test_nothing_is_left_when_the_owner_is_killed_while_pulumi_deploys_and_a_job_runs():
-    try:
-        program()
-    except RehearsalError:
-        pytest.skip(f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)")
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
