@@ -269,11 +269,7 @@ class Stack:
     def __exit__(self, *_):
         print("closed", flush=True)
     def configure(self, path, value):
-<<<<<<< HEAD
         assert path.startswith("people.") and value
-=======
-        print(path, flush=True)
->>>>>>> h-review
     @property
     def command_environment(self):
         return self.azure.marked({{"PATH": "/bin:/usr/bin"}})
