@@ -108,7 +108,8 @@ rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear dow
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
 	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
 
-rehearse-env: $(INFRA) ## Print the variables that find what `make rehearse KEEP=1` has left running
+# Without what it needs as a prerequisite: a shell would read what installing that says.
+rehearse-env: ## Print the variables that find what `make rehearse KEEP=1` has left running
 	@$(INFRA_PYTHON) -m rehearsal environment $(ARGS)
 
 engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
