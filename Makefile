@@ -128,7 +128,7 @@ costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=de
 test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
-	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
+	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
 test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
