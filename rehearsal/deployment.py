@@ -158,12 +158,18 @@ class Deployment:
             shutil.copy(ROOT / name, self._settings.parent)
         try:
             self._checked(["stack", "init", self.stack], self._settings.parent)
-        except RehearsalError:
+        except BaseException:
+            # A folder with settings is taken for one that has its stack.
             self._settings.unlink()
             raise
 
     def _checked(self, arguments: list[str], folder: Path) -> None:
-        ended = self._run(arguments, folder)
+        try:
+            ended = self._run(arguments, folder)
+        except subprocess.TimeoutExpired as error:
+            raise RehearsalError(
+                f"pulumi {' '.join(arguments)}: did not end within {_SECONDS} s"
+            ) from error
         if ended.returncode != 0:
             words = f"{ended.stdout}{ended.stderr}".strip()
             raise RehearsalError(f"pulumi {' '.join(arguments)}: {words}")

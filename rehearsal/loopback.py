@@ -169,6 +169,10 @@ class Loopback:
         """Variables of a child process that must not outlive this Azure, or its owner."""
         return self._guard.marked(environment, "commands")
 
+    def end_commands(self) -> None:
+        """Kill all children that were given such variables, with what they have started."""
+        self._guard.kill("commands")
+
     @property
     def requests(self) -> list[Request]:
         """What was asked, the oldest first."""

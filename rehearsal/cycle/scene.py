@@ -53,7 +53,9 @@ class Scene:
         self.azure, self.stack, self.folder = azure, stack, folder
         self.learnt = Learnt()
         self._tell = tell
-        self.shell = Shell(folder / "logs", ROOT, lambda: stack.command_environment)
+        self.shell = Shell(
+            folder / "logs", ROOT, lambda: stack.command_environment, azure.end_commands
+        )
 
     def jobs(self, verb: str, *arguments: str, live: bool = False) -> Said:
         """Give a command of `python -m jobs`; `live` shows its lines as they come."""

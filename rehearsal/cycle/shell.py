@@ -4,11 +4,12 @@ import contextlib
 import re
 import shlex
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from rehearsal.errors import RehearsalError
 
@@ -47,12 +48,20 @@ class Shell:
         folder: for their logs.
         root: where they run.
         environment: gives the variables of each; asked each time.
+        end: ends a command with all that it has started, whoever its parent is by then.
+        seconds: that a command may take.
     """
 
     def __init__(
-        self, folder: Path, root: Path, environment: Callable[[], Mapping[str, str]]
+        self,
+        folder: Path,
+        root: Path,
+        environment: Callable[[], Mapping[str, str]],
+        end: Callable[[], None],
+        seconds: float = 1200.0,
     ) -> None:
         self._folder, self._root, self._environment = folder, root, environment
+        self._end, self._seconds = end, seconds
         self._count = 0
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -73,11 +82,11 @@ class Shell:
             separate: whether stdout is an answer, which is kept apart from what is told beside it.
 
         Raises:
-            CommandError: it ended with another status.
+            CommandError: it ended with another status, or did not end.
         """
-        log, process = self.start(command, separate=separate)
+        log, process = self._start(command, separate=separate)
         lines = []
-        with process, _ending(process), log.open("w", encoding="utf-8") as file:
+        with self._limit() as late, process, _ending(process), log.open("w") as file:
             stream = process.stderr if separate else process.stdout
             assert stream is not None
             for line in stream:
@@ -89,38 +98,78 @@ class Shell:
         answer = _answer_file(log).read_text(encoding="utf-8") if separate else ""
         text = "".join(lines)
         if process.returncode != status:
+            ended = f"ended with status {process.returncode}, not {status}"
+            if late.is_set():
+                ended = f"did not end within {self._seconds:g} s"
             raise CommandError(
                 [
-                    f"{shlex.join(str(one) for one in command)}: ended with status"
-                    f" {process.returncode}, not {status}",
+                    f"{shlex.join(str(one) for one in command)}: {ended}",
                     *f"{text}{answer}".rstrip().splitlines()[-_SHOWN:],
                 ],
                 log,
             )
         return Said(text + answer, answer or text, log)
 
-    def start(
-        self, command: Sequence[str | Path], *, separate: bool = False
+    def serve(self, command: Sequence[str | Path]) -> tuple[Path, subprocess.Popen[str]]:
+        """Start a command that serves until it is ended; the file of its answer, and the process.
+
+        Both of its streams go to files: nobody reads them meanwhile.
+        """
+        log = self._log(command)
+        with log.open("w") as words, _answer_file(log).open("w") as answer:
+            return _answer_file(log), self._open(command, answer, words)
+
+    def _start(
+        self, command: Sequence[str | Path], *, separate: bool
     ) -> tuple[Path, subprocess.Popen[str]]:
-        """Start a command; the file for its words, and the process."""
-        self._count += 1
-        words = [Path(one).name for one in command if _WORD.fullmatch(str(one))]
-        log = self._folder / f"{self._count:02}-{'-'.join(words[:_NAMING])}.log"
+        log = self._log(command)
         with contextlib.ExitStack() as opened:
             # A file, as nobody reads a pipe for the answer until the rest has been told.
             stdout = opened.enter_context(_answer_file(log).open("w")) if separate else None
-            process = subprocess.Popen(
-                [str(one) for one in command],
-                cwd=self._root,
-                env=dict(self._environment()),
-                stdin=subprocess.DEVNULL,
-                stdout=stdout or subprocess.PIPE,
-                stderr=subprocess.PIPE if separate else subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
+            process = self._open(
+                command,
+                stdout or subprocess.PIPE,
+                subprocess.PIPE if separate else subprocess.STDOUT,
             )
         return log, process
+
+    @contextlib.contextmanager
+    def _limit(self) -> Iterator[threading.Event]:
+        """End what takes too long; set if that was so."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            # What it has started holds its pipe open, so that ending it alone would not be enough.
+            self._end()
+
+        timer = threading.Timer(self._seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield late
+        finally:
+            timer.cancel()
+
+    def _log(self, command: Sequence[str | Path]) -> Path:
+        self._count += 1
+        words = [Path(one).name for one in command if _WORD.fullmatch(str(one))]
+        return self._folder / f"{self._count:02}-{'-'.join(words[:_NAMING])}.log"
+
+    def _open(
+        self, command: Sequence[str | Path], stdout: int | TextIO, stderr: int | TextIO
+    ) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(one) for one in command],
+            cwd=self._root,
+            env=dict(self._environment()),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
 
 
 @contextlib.contextmanager

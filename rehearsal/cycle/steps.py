@@ -6,7 +6,6 @@ it. A step gives back what it found, in a few words.
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -158,14 +157,28 @@ class _Thief(threading.Thread):
         self._scene, self._stopped = scene, threading.Event()
         self.taken_at = 0
         """Newest step of which a whole checkpoint was in storage; 0 if nothing was taken."""
+        self._failure: Exception | None = None
 
     def stop(self) -> None:
-        """Take nothing more."""
+        """Take nothing more.
+
+        Raises:
+            RehearsalError: it could not look.
+        """
         self._stopped.set()
         self.join()
+        if self._failure is not None:
+            raise RehearsalError(f"the nodes could not be taken: {self._failure!r}")
 
     def run(self) -> None:
         """Look and take."""
+        try:
+            self._take()
+        except Exception as error:  # noqa: BLE001
+            # A thread's own end would be told as a training that was too fast.
+            self._failure = error
+
+    def _take(self) -> None:
         azure, job = self._scene.azure, f"{self._scene.workspace}/jobs/{RUN}-r1"
         while not self._stopped.wait(0.1):
             if azure.runs.get(job)["status"] != "Running":
@@ -210,10 +223,10 @@ def look_at_curves(scene: Scene) -> Found:
     """Have TensorBoard read the run from blob storage."""
     command = [sys.executable, "-m", "jobs", "tensorboard", RUN, "--port", "0", "--json"]
     command += ["--reload-seconds", "1", "--stack", scene.stack.stack]
-    log, process = scene.shell.start(command, separate=True)
+    answer, process = scene.shell.serve(command)
     wanted = len(scene.learnt.attempts)
     try:
-        address = _address(process, log.with_suffix(".out"))
+        address = _address(process, answer)
         wait_for(
             lambda: len(_runs(address)) >= wanted,
             _LONG_SECONDS,
@@ -222,9 +235,8 @@ def look_at_curves(scene: Scene) -> Found:
         shown = _runs(address)
         tags = json.loads(_page(f"{address}data/plugin/scalars/tags"))
     finally:
-        process.send_signal(signal.SIGTERM)
-        _, text = process.communicate(timeout=_LONG_SECONDS)
-        log.write_text(text, encoding="utf-8")
+        process.terminate()
+        process.wait(_LONG_SECONDS)
     curves = sorted({tag for run in tags.values() for tag in run})
     return [f"{len(curves)} curves of {len(shown)} attempts"]
 

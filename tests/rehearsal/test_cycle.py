@@ -13,7 +13,7 @@ from rehearsal import __main__ as command
 from rehearsal.cycle import environment, runner, words
 from rehearsal.cycle.scene import Scene
 from rehearsal.cycle.shell import CommandError, Shell, wait_for
-from rehearsal.cycle.steps import STEPS, Step
+from rehearsal.cycle.steps import STEPS, Step, _Thief
 from rehearsal.cycle_record import from_json
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, owner
@@ -78,7 +78,7 @@ def test_where_a_training_went_on_and_what_it_came_to():
 
 @pytest.fixture
 def shell(tmp_path):
-    return Shell(tmp_path / "logs", tmp_path, lambda: dict(os.environ))
+    return Shell(tmp_path / "logs", tmp_path, lambda: dict(os.environ), lambda: None)
 
 
 def test_a_command_is_told_line_by_line_and_kept(shell):
@@ -100,6 +100,34 @@ def test_a_command_that_fails_tells_its_last_words_and_where_they_are(shell):
         shell.run(["sh", "-c", "echo the reason; exit 3"])
     assert caught.value.lines[-1] == "the reason"
     assert caught.value.place.read_text() == "the reason\n"
+
+
+def test_a_command_that_does_not_end_is_ended_with_all_that_it_has_started(tmp_path):
+    with Loopback(tmp_path / "azure") as azure:
+        environment = lambda: azure.marked(dict(os.environ))  # noqa: E731
+        shell = Shell(tmp_path / "logs", tmp_path, environment, azure.end_commands, seconds=1.0)
+        with pytest.raises(CommandError, match="did not end within 1 s") as caught:
+            # What goes on in the background holds the pipe.
+            shell.run(["sh", "-c", "echo begun; setsid sleep 600 & sleep 600"])
+    assert caught.value.lines[-1] == "begun"
+
+
+def test_a_command_that_serves_has_both_of_its_streams_in_files(shell):
+    answer, process = shell.serve(["sh", "-c", "echo '{}'; echo note >&2; sleep 600"])
+    try:
+        wait_for(lambda: answer.read_text() == "{}\n", 30, "the answer")
+        wait_for(lambda: answer.with_suffix(".log").read_text() == "note\n", 30, "the note")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_thief_that_cannot_look_says_so(tmp_path):
+    thief = _Thief(SimpleNamespace(azure=None, workspace="w"))
+    thief.start()
+    thief.join()
+    with pytest.raises(RehearsalError, match="the nodes could not be taken: AttributeError"):
+        thief.stop()
 
 
 def scene(tmp_path, azure=None):
