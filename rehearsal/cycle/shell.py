@@ -86,7 +86,12 @@ class Shell:
         """
         log, process = self._start(command, separate=separate)
         lines = []
-        with self._limit() as late, process, _ending(process), log.open("w") as file:
+        with (
+            self._limit() as late,
+            process,
+            _ending(process),
+            log.open("w", encoding="utf-8") as file,
+        ):
             stream = process.stderr if separate else process.stdout
             assert stream is not None
             for line in stream:

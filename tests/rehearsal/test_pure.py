@@ -193,22 +193,6 @@ def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_p
     assert not home.exists()
 
 
-def test_the_engine_is_of_one_version_everywhere():
-    root = Path(paths.__file__).resolve().parents[1]
-    groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
-    (sdk,) = [
-        one.removeprefix("pulumi==")
-        for one in groups["infra"]
-        if isinstance(one, str) and one.startswith("pulumi==")
-    ]
-    module = (root / "rehearsal" / "pulumi" / "go.mod").read_text()
-    built = re.findall(r"github\.com/pulumi/pulumi/(?:pkg|sdk)/v3 v(\S+)", module)
-    assert set(built) == {sdk}
-    assert deployment.is_new_enough(f"v{sdk}")
-    major, minor, _ = sdk.split(".")
-    assert not deployment.is_new_enough(f"v{major}.{int(minor) - 1}.0")
-
-
 def test_the_blob_server_is_locked_without_the_name_of_a_registry():
     folder = Path(paths.__file__).parent / "azurite"
     lock = json.loads((folder / "package-lock.json").read_text())
