@@ -14,7 +14,7 @@ from rehearsal.options import Options
 from tests.infra.variants import OPTIONS
 from tests.rehearsal.registered import declared, registered
 
-pytestmark = pytest.mark.rehearse_all
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +88,13 @@ def as_deployed_here(azure, monkeypatch):
     monkeypatch.setattr("infra.mocks.TENANT", azure.options.tenant_id)
 
 
+@pytest.mark.rehearse_all
 def test_a_second_update_changes_nothing(deployed):
     said = ran(deployed, "up", "--yes", "--skip-preview", "--expect-no-changes")
     assert "118 unchanged" in said
 
 
+@pytest.mark.rehearse_all
 def test_the_outputs_are_read_by_the_jobs_and_lead_to_the_loopback(azure, deployed):
     outputs = from_dict(json.loads(ran(deployed, "stack", "output", "platform", "--json")))
     assert outputs.subscription_id == SUBSCRIPTION
@@ -106,6 +108,7 @@ def test_the_outputs_are_read_by_the_jobs_and_lead_to_the_loopback(azure, deploy
     assert outputs.identities.training == by_name["hvd-dev-id-training"]
 
 
+@pytest.mark.rehearse_all
 def test_the_engine_registers_what_rendering_shows(deployed, azure, monkeypatch):
     """The same resources and components, with inputs, ids and options."""
     as_deployed_here(azure, monkeypatch)
@@ -134,6 +137,7 @@ def test_a_preview_registers_what_rendering_shows(azure, stack, overrides, tmp_p
         assert found[key] == replace(one, id="")
 
 
+@pytest.mark.rehearse_all
 def test_only_what_somebody_edited_drifts_and_an_update_takes_it_back(azure, deployed):
     accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
     (account,) = [one["id"] for one in accounts if one["kind"] == "StorageV2"]
@@ -149,6 +153,7 @@ def test_only_what_somebody_edited_drifts_and_an_update_takes_it_back(azure, dep
     assert found == "Disabled"
 
 
+@pytest.mark.rehearse_all
 def test_what_azure_would_silently_keep_is_refused_in_a_preview(changed):
     """The program's own hooks run in the engine."""
     changed.configure("registry.zone_redundant", "true")
@@ -157,6 +162,7 @@ def test_what_azure_would_silently_keep_is_refused_in_a_preview(changed):
     assert "registry: zoneRedundancy cannot change from 'Disabled' to 'Enabled'" in ended.stdout
 
 
+@pytest.mark.rehearse_all
 def test_another_size_of_nodes_replaces_the_cluster_and_more_nodes_do_not(changed):
     changed.configure("clusters.gpu.max_nodes", "1")
     changed.configure("clusters.preparation.size", "Standard_D16ads_v5")
@@ -167,6 +173,7 @@ def test_another_size_of_nodes_replaces_the_cluster_and_more_nodes_do_not(change
     assert '~ vmSize: "Standard_D8ads_v5" => "Standard_D16ads_v5"' in said
 
 
+@pytest.mark.rehearse_all
 def test_destroying_leaves_nothing_but_what_azure_keeps(azure, deployed):
     ran(deployed, "destroy", "--yes", "--skip-preview")
     left = azure.resources.of_kind("Microsoft.Resources/resourceGroups")
@@ -174,5 +181,6 @@ def test_destroying_leaves_nothing_but_what_azure_keeps(azure, deployed):
     assert [one for one in state(deployed) if one["type"].startswith("azure-native:")] == []
 
 
+@pytest.mark.rehearse_all
 def test_no_file_of_the_repository_was_touched(deployed, files_before):
     assert {path: _digest(path) for path in ROOT.glob("Pulumi*.yaml")} == files_before
