@@ -12,6 +12,8 @@ KILLS ?= 20
 DATA ?= data/images
 NODES ?=
 YES ?=
+KEEP ?=
+UNTIL ?=
 
 # Only a stack that is named on the command line sends a training away: a variable that some shell has
 # exported must not cost money.
@@ -26,6 +28,9 @@ TRAINER_PYTHON := .venv-trainer/bin/python
 XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
 AZURITE := .tools/azurite/.ready
+PULUMI := .tools/pulumi/.ready
+# Who has Pulumi needs no other one.
+ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
@@ -40,7 +45,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown render diagram costs test test-platform test-trainer test-fast lint lint-images format types lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +102,19 @@ status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
 teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
 
+rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down on this machine, with Azure stood in for: KEEP=1, UNTIL=up
+	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
+
+rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
+	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
+
+# Without what it needs as a prerequisite: a shell would read what installing that says.
+rehearse-env: ## Print the variables that find what `make rehearse KEEP=1` has left running
+	@$(INFRA_PYTHON) -m rehearsal environment $(ARGS)
+
+engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
+	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"
+
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
 	@$(INFRA_PYTHON) -m infra.snapshot
@@ -110,7 +128,7 @@ costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=de
 test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
-	$(INFRA_PYTHON) -m pytest -n 2 --dist loadscope tests/infra tests/jobs tests/rehearsal $(ARGS)
+	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
 test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
@@ -129,9 +147,13 @@ format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
 
-types: $(TRAINER) $(INFRA) ## Check types
+types: types-trainer types-platform ## Check types
+
+types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
-	$(INFRA_PYTHON) -m mypy --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
+
+types-platform: $(INFRA) ## Check types of the platform, of jobs and of rehearsals
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
@@ -176,6 +198,16 @@ $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
 	@echo "Installing Azurite into .tools/azurite (half a minute)"
 	@mkdir -p $(@D) && cp rehearsal/azurite/package.json rehearsal/azurite/package-lock.json rehearsal/azurite/.npmrc $(@D)
 	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
+	@touch $@
+
+# The version is in the program only if the linker is told it, and Pulumi's SDK asks for it.
+$(PULUMI): rehearsal/pulumi/go.mod rehearsal/pulumi/go.sum
+	@command -v go >/dev/null || { echo "error: neither pulumi nor go is installed; rehearsals need Pulumi (https://www.pulumi.com/docs/install), or Go 1.26 or newer to build it" >&2; exit 1; }
+	@echo "Building Pulumi's engine into .tools/pulumi, once (3 to 10 minutes on 2 cores)"
+	@mkdir -p $(@D)/bin
+	@version=$$(awk '$$1 == "github.com/pulumi/pulumi/pkg/v3" {print $$2}' rehearsal/pulumi/go.mod) && \
+		go -C rehearsal/pulumi build -mod=readonly -trimpath -o $(abspath $(@D))/bin/ \
+		-ldflags "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=$$version" tool
 	@touch $@
 
 $(XPROF): locks/profile.txt | $(UV)

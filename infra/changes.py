@@ -55,5 +55,11 @@ def refusals(
         before, after = value(old, one.path), value(new, one.path)
         if before == after or (one.may_be_set_later and not before):
             continue
-        found.append(f"{name}: {one.path} cannot change from {before!r} to {after!r}: {one.why}")
+        change = f"from {_shown(before)} to {_shown(after)}"
+        found.append(f"{name}: {one.path} cannot change {change}: {one.why}")
     return found
+
+
+def _shown(found: Any) -> str:
+    """A value as a person gave it: the engine makes every number a float."""
+    return repr(int(found) if isinstance(found, float) and found.is_integer() else found)

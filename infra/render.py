@@ -97,14 +97,18 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def configuration(stack: str) -> tuple[str, dict[str, Any]]:
+def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, Any]]:
     """The project's name, and a stack's configuration without the project in front of its keys.
+
+    Args:
+        stack: its name.
+        file: that holds the configuration, if not the stack's own.
 
     Raises:
         ValueError: there is no such stack.
     """
     project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
-    file = ROOT / f"Pulumi.{stack}.yaml"
+    file = file or ROOT / f"Pulumi.{stack}.yaml"
     if not file.exists():
         known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
         raise ValueError(f"there is no stack {stack!r}; there are {', '.join(known)}")

@@ -42,7 +42,7 @@ usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
                upload DIR --to prepared/imagenet
   download     what a run leaves: model, report, curves, logs
   register     the model of a run as a versioned model
-  teardown     delete the platform of a stack
+  teardown     delete the platform of a stack; --cluster NAME: only one cluster
 
 NAME is the key of a run, which stands for its newest job, or the name of a job.
 

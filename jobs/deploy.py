@@ -1,12 +1,16 @@
 """`python -m jobs up` and `preview`: Pulumi's own, with what is missing said before they begin."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from jobs.console import Console
-from jobs.errors import NotDeployedError
+from jobs.console import Console, command
+from jobs.errors import JobsError, LockedError, NotDeployedError, PlatformReadError
 from jobs.planned import REPOSITORY
 from jobs.pulumi import Pulumi
 from jobs.stack import read_outputs
+from jobs.state import replaced
+
+INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,9 @@ class UpOptions:
 
     yes: bool = False
     """Do not ask."""
+
+    refresh: bool = False
+    """Compare with Azure first, so that what is gone there is made again."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,9 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         options: of the verb.
         as_json: whether a program reads the answer.
         stack: its name.
+
+    Returns:
+        Exit status: 0, or 130 after Ctrl-C.
 
     Raises:
         JobsError: Pulumi lacks something, or has not done it.
@@ -45,7 +55,18 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
     if isinstance(options, PreviewOptions):
         pulumi.preview(as_json=as_json)
         return 0
-    pulumi.up(yes=options.yes, as_json=as_json)
+    try:
+        pulumi.up(yes=options.yes, refresh=options.refresh, as_json=as_json)
+    except KeyboardInterrupt:
+        console.note(
+            "interrupted; to go on, give the same command again: what is made already is not made"
+            " twice"
+        )
+        return INTERRUPTED
+    except LockedError:
+        raise
+    except JobsError as error:
+        raise JobsError(f"{error}{_advice(pulumi)}") from error
     found = read_outputs(REPOSITORY, name, None)
     console.answer(
         {"stack": name, "workspace": found.workspace},
@@ -53,3 +74,18 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         f" `python -m jobs preflight --stack {name}` looks whether a training could start",
     )
     return 0
+
+
+def _advice(pulumi: Pulumi) -> str:
+    """What to do if Azure has refused to delete a cluster that is to be made anew."""
+    try:
+        planned = read_outputs(REPOSITORY, pulumi.stack, None)
+    except PlatformReadError:
+        return ""
+    again = command("up", "--refresh", "True")
+    lines = [
+        f"\nIf Azure refused to delete cluster {name}, it can be done by"
+        f" `{command('teardown', '--cluster', name)}`, and then `{again}`"
+        for name in replaced(pulumi.declared(), planned)
+    ]
+    return "".join(lines)

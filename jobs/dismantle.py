@@ -5,15 +5,16 @@ deleted keeps its name for 14 days, and Pulumi's own deletion is of that kind.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jobs.azure import Workspace, segment
 from jobs.console import Console
 from jobs.errors import JobsError, MissingError, RequestError
 from jobs.history import ENDED
-from jobs.pulumi import Declared, Pulumi
+from jobs.pulumi import Pulumi
 from jobs.remains import VAULTS, Left, deleted_vault, vault_name, workspace_is_there
+from jobs.state import Declared
 
 
 class Dismantling:
@@ -42,7 +43,7 @@ class Dismantling:
         """
         if workspace_is_there(self._workspace):
             self._cancel_jobs()
-            self._delete_computes()
+            self.delete_clusters()
         self._purge_workspace()
         if declared:
             self._console.note("pulumi destroys what is left of the stack")
@@ -81,12 +82,22 @@ class Dismantling:
             if name in running(self._workspace):
                 raise
 
-    def _delete_computes(self) -> None:
+    def delete_clusters(self, names: Collection[str] | None = None) -> None:
+        """Delete clusters with their nodes, and wait until they are gone.
+
+        Args:
+            names: of those; all that the workspace has if none.
+
+        Raises:
+            JobsError: Azure refuses it, or it does not end.
+        """
+
         def computes() -> list[Any]:
             try:
-                return list(self._workspace.arm_list("computes"))
+                found = list(self._workspace.arm_list("computes"))
             except MissingError:
                 return []
+            return [one for one in found if names is None or one["name"] in names]
 
         found = computes()
         for one in found:
@@ -95,7 +106,8 @@ class Dismantling:
                 self._ask("DELETE", path)
         self._until(lambda: not computes(), "clusters to be gone")
         if found:
-            self._did(f"deleted {len(found)} clusters")
+            which = f"{len(found)} clusters" if names is None else ", ".join(names)
+            self._did(f"deleted {which}")
 
     def _purge_workspace(self) -> None:
         was_there = workspace_is_there(self._workspace)
@@ -140,10 +152,25 @@ class Dismantling:
         self._console.note(what)
 
 
-def running(workspace: Workspace) -> list[str]:
-    """Names of the jobs that have not ended."""
+def running(workspace: Workspace, cluster: str | None = None) -> list[str]:
+    """Names of the jobs that have not ended.
+
+    Args:
+        workspace: that they are in.
+        cluster: that they are on, or wait for; any if none.
+    """
     try:
         jobs = list(workspace.arm_list("jobs?listViewType=All"))
     except MissingError:
         return []
-    return [str(one["name"]) for one in jobs if one["properties"].get("status") not in ENDED]
+    return [
+        str(one["name"])
+        for one in jobs
+        if one["properties"].get("status") not in ENDED
+        and (cluster is None or _place(one["properties"]).lower() == cluster.lower())
+    ]
+
+
+def _place(job: dict[str, Any]) -> str:
+    """Name of a job's compute, of its id or of an address of it."""
+    return str(job.get("computeId") or "").rpartition("/")[2]

@@ -36,6 +36,14 @@ class NotDeployedError(PlatformReadError):
     """A stack that exports nothing: it was never deployed to its end, or was taken down."""
 
 
+class LockedError(JobsError):
+    """A stack that somebody changes now, or whose change was killed."""
+
+
+class HalfMadeError(LockedError):
+    """A stack of which Pulumi cannot know whether Azure has made all that it asked for."""
+
+
 class RequestError(JobsError):
     """Azure could not be asked, or said no. A job that runs is not touched by it."""
 

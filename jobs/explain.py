@@ -47,6 +47,7 @@ _NO_ANSWER: Final = re.compile(
 )
 
 _BLOB_HOST: Final = ".blob."
+_BLOB_ROLE: Final = "AuthorizationPermissionMismatch"
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
 
 
@@ -141,11 +142,12 @@ def _access(
         return _network(outputs, host)
     name = who()
     person = f"signed in as {name}, who" if name else "whoever is signed in"
-    if _BLOB_HOST in host:
+    if _BLOB_HOST in host or _BLOB_ROLE in f"{said} {error}":
         return (
             f"{person} needs the role Storage Blob Data Reader (to read) or Storage Blob Data"
-            f" Contributor (to write) on the container in {host}; the stack gives them to the"
-            " groups under people"
+            f" Contributor (to write) on the container in {host}; the stack {outputs.stack} gives"
+            " the group people.scientists what reads all and writes results, and the group"
+            " people.publishers what writes training data"
         )
     return (
         f"{person} needs the role AzureML Data Scientist on workspace {outputs.workspace}; the"

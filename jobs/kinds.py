@@ -24,7 +24,8 @@ PREPARED_OUTPUT: Final = "prepared"
 VERDICT: Final = "outputs/check.json"
 """Where a cluster check writes what it measured."""
 
-_DATA: Final = f"${{{{inputs.{DATA_INPUT}}}}}"
+DATA: Final = f"${{{{inputs.{DATA_INPUT}}}}}"
+"""Folder of a job's data set, as Azure fills it in."""
 _RUN: Final = f"${{{{outputs.{RUN_OUTPUT}}}}}"
 _RAW: Final = f"${{{{inputs.{RAW_INPUT}}}}}"
 _PREPARED: Final = f"${{{{outputs.{PREPARED_OUTPUT}}}}}"
@@ -133,7 +134,7 @@ def check(
     words = ["--output", VERDICT]
     if options.data.asset or options.data.path:
         draft.read(outputs.datastores.prepared)
-        words += ["--data", _DATA]
+        words += ["--data", DATA]
     draft.variables |= variables.of_check()
     command = program.line("python", "-m", "trainer.cluster_check", *words)
     return draft.spec(command, draft.processes)
@@ -144,7 +145,7 @@ def _training(draft: Draft, config: TrainConfig) -> JobSpec:
     data = config.data
     if data.source == "tfrecords":
         if draft.read(draft.outputs.datastores.prepared):
-            data = replace(data, dir=_DATA)
+            data = replace(data, dir=DATA)
     else:
         draft.tags["data"] = data.source
         if named:
@@ -182,7 +183,7 @@ def _check(draft: Draft, config: TrainConfig, cluster: Cluster) -> None:
             f"--runs-dir: {config.runs_dir!r}, but the run's folder is in the datastore of results;"
             " leave it out"
         )
-    if config.data.dir not in (None, PRESETS[config.preset].data.dir):
+    if config.data.dir not in (None, DATA, PRESETS[config.preset].data.dir):
         draft.problems.append(
             f"--data.dir: {config.data.dir!r} is a folder of a machine; a job's data are named by"
             " --data.asset or --data.path among its own options"

@@ -43,7 +43,8 @@ class RunOptions(JobOptions):
 
 def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | None:
     """The training's configuration: the preset, and the trainer's options over it; none for a
-    check, which trains nothing.
+    check, which trains nothing. A training whose data set is named reads that one, whatever the
+    preset reads.
 
     Raises:
         ConfigError: with every unknown option, unreadable value and contradiction.
@@ -56,7 +57,22 @@ def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | 
     wanted = options.preset or _PRESET.get(options.kind)
     if wanted is None:
         raise JobsError(f"--preset: name what to train: {', '.join(PRESETS)}")
-    return parse_train(["--preset", wanted, *program])
+    data = []
+    if options.kind == "train" and (options.data.asset or options.data.path):
+        data = _of_platform(wanted, program)
+    return parse_train(["--preset", wanted, *data, *program])
+
+
+def _of_platform(preset: str, program: tuple[str, ...]) -> list[str]:
+    """Options by which a preset that reads something else reads a data set of the platform."""
+    words = " ".join(program).replace("=", " ").split()
+    said = words[words.index("--data.source") + 1 :] if "--data.source" in words else []
+    if said[:1] not in ([], ["tfrecords"]):
+        # It contradicts the data set, which is told where both are known.
+        return []
+    if preset not in PRESETS or PRESETS[preset].data.source == "tfrecords":
+        return []
+    return ["--data.source", "tfrecords", "--data.dir", kinds.DATA]
 
 
 def read_source() -> Source:

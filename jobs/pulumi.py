@@ -1,35 +1,34 @@
 """The command line of Pulumi, as far as a platform needs it: the one way to the engine."""
 
 import json
+import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, TypeVar
 
-from jobs.errors import JobsError, NotDeployedError, PlatformReadError
+from jobs.errors import (
+    HalfMadeError,
+    JobsError,
+    LockedError,
+    NotDeployedError,
+    PlatformReadError,
+)
 from jobs.stack import cause
+from jobs.state import Declared, half_made, resources
 
-_PROVIDER: Final = "pulumi:providers:"
 STATE_SECONDS: Final = 300
 _STDERR: Final = 2
 """Descriptor; stdout is for the answer."""
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A resource in the state of a stack."""
-
-    urn: str
-    kind: str
-    id: str
-    """Azure's."""
-    protected: bool
-
-    @property
-    def name(self) -> str:
-        """What the program calls it."""
-        return self.urn.rpartition("::")[2]
+_LOOK_SECONDS: Final = 0.1
+"""Between two looks at what a watched command says on stderr."""
+_CHUNK: Final = 1 << 16
+_LOCKED: Final = ("the stack is currently locked", "another update is currently in progress")
+"""What Pulumi says when somebody else works on the stack, or was killed; in lower case."""
+_Read = TypeVar("_Read")
 
 
 class Pulumi:
@@ -50,13 +49,9 @@ class Pulumi:
             PlatformReadError: the state cannot be read.
         """
         try:
-            return resources(self._state())
+            return self._read(resources)
         except NotDeployedError:
             return []
-        except (KeyError, TypeError, AttributeError) as error:
-            raise PlatformReadError(
-                f"pulumi: the state of the stack {self.stack} is not as expected ({error!r})"
-            ) from error
 
     def check(self) -> None:
         """Whether the stack can be worked on.
@@ -64,8 +59,28 @@ class Pulumi:
         Raises:
             NotDeployedError: there is no such stack.
             PlatformReadError: its state cannot be read, with what to do.
+            HalfMadeError: a deployment goes on, or was killed and must be cleared up after.
         """
-        self._state()
+        names = self._read(half_made)
+        if names:
+            raise HalfMadeError(
+                f"stack {self.stack}: a deployment makes {', '.join(names)} at this moment, or was"
+                " killed while it did, and then Pulumi cannot know whether Azure has it; nothing"
+                " was changed. Wait for who is at it. Only if nobody is, let Pulumi forget the"
+                " attempt, and give the same command again:\n"
+                f"  pulumi cancel --yes --stack {self.stack}\n"
+                f"  pulumi refresh --yes --clear-pending-creates --stack {self.stack}\n"
+                "If Pulumi then says 'cannot create already existing resource', Azure has made it"
+                " all the same: delete it (`az resource delete --ids ID`), as nothing uses it yet"
+            )
+
+    def _read(self, look: Callable[[dict[str, Any]], _Read]) -> _Read:
+        try:
+            return look(self._state())
+        except (KeyError, TypeError, AttributeError) as error:
+            raise PlatformReadError(
+                f"pulumi: the state of the stack {self.stack} is not as expected ({error!r})"
+            ) from error
 
     def _state(self) -> dict[str, Any]:
         command = [self._program(), "stack", "export", "--stack", self.stack, "--non-interactive"]
@@ -105,23 +120,31 @@ class Pulumi:
         """
         self._attended("destroy", "--refresh", "--yes", "--non-interactive", asks=False)
 
-    def up(self, *, yes: bool, as_json: bool) -> None:
+    def up(self, *, yes: bool, refresh: bool, as_json: bool) -> None:
         """Deploy; Pulumi shows what would change, and asks before it does it.
 
         Args:
             yes: whether it does not ask.
+            refresh: whether what is there is compared with the state before.
             as_json: whether its words go to stderr, as stdout is for a program.
 
         Raises:
             JobsError: it ended otherwise than well.
             KeyboardInterrupt: it has ended after Ctrl-C.
         """
-        options = ["--yes", "--non-interactive"] if yes else []
+        options = ["--refresh"] if refresh else []
+        options += ["--yes", "--non-interactive"] if yes else []
         self._attended("up", *options, asks=not yes, quiet=as_json)
 
     def preview(self, *, as_json: bool) -> None:
-        """Show what `up` would change; see there."""
-        self._attended("preview", "--diff", "--non-interactive", asks=False, quiet=as_json)
+        """Show what `up` would change; to a program by Pulumi's own document on stdout.
+
+        Raises:
+            JobsError: it ended otherwise than well.
+            KeyboardInterrupt: it has ended after Ctrl-C.
+        """
+        shown = "--json" if as_json else "--diff"
+        self._attended("preview", shown, "--non-interactive", asks=False, quiet=False)
 
     def _attended(self, verb: str, *options: str, asks: bool, quiet: bool = True) -> None:
         """Run a command that a person watches.
@@ -132,21 +155,25 @@ class Pulumi:
             asks: whether Pulumi may ask the person.
             quiet: whether its words go to stderr.
         """
-        process = subprocess.Popen(
-            [self._program(), verb, *options, "--stack", self.stack],
-            cwd=self._repository,
-            stdin=None if asks else subprocess.DEVNULL,
-            stdout=_STDERR if quiet else None,
-        )
-        interrupted = False
-        while True:
-            try:
-                status = process.wait()
-                break
-            except KeyboardInterrupt:
-                interrupted = True
+        # A file and no pipe: when this process is killed, Pulumi must not break off its work.
+        with tempfile.TemporaryFile() as words:
+            process = subprocess.Popen(
+                [self._program(), verb, *options, "--stack", self.stack],
+                cwd=self._repository,
+                stdin=None if asks else subprocess.DEVNULL,
+                stdout=_STDERR if quiet else None,
+                stderr=words,
+            )
+            status, interrupted = _watched(process, words)
+            said = os.pread(words.fileno(), _CHUNK, 0).decode(errors="replace").lower()
         if interrupted:
             raise KeyboardInterrupt
+        if status != 0 and any(sign in said for sign in _LOCKED):
+            raise LockedError(
+                f"stack {self.stack}: is locked, as Pulumi says above: somebody changes it now, or"
+                " was killed while doing so. Wait for them; only if nobody is at it, take the lock"
+                f" off by `pulumi cancel --stack {self.stack}`, and give the same command again"
+            )
         if status != 0:
             raise JobsError(
                 f"pulumi {verb}: ended with status {status}; its words above say why. Give the"
@@ -163,16 +190,22 @@ class Pulumi:
         return found
 
 
-def resources(state: dict[str, Any]) -> list[Declared]:
-    """The resources of an exported state that stand for something in Azure. Pure."""
-    found = (state.get("deployment") or {}).get("resources") or []
-    return [
-        Declared(
-            urn=str(one["urn"]),
-            kind=str(one["type"]),
-            id=str(one.get("id") or ""),
-            protected=bool(one.get("protect")),
-        )
-        for one in found
-        if one.get("custom") and not str(one["type"]).startswith(_PROVIDER)
-    ]
+def _watched(process: subprocess.Popen[bytes], words: IO[bytes]) -> tuple[int, bool]:
+    """Wait for a command, and show what it says on stderr meanwhile.
+
+    Ctrl-C reaches the command as well, which ends what it has begun; so it is waited for.
+
+    Returns:
+        Its exit status, and whether it was interrupted.
+    """
+    interrupted, shown = False, 0
+    while True:
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_SECONDS)
+            while new := os.pread(words.fileno(), _CHUNK, shown):
+                shown += os.write(_STDERR, new)
+            if process.returncode is not None:
+                return process.returncode, interrupted
+        except KeyboardInterrupt:
+            interrupted = True

@@ -47,6 +47,8 @@ _EVIDENCE: Final = re.compile(
 )
 """PreemptionError and its text are what users report (Azure/MachineLearningNotebooks, issue 1242).
 How Azure tells of a lost node is not documented; other words for it need the trainer's status."""
+_NO_ROLE: Final = re.compile(r"AuthorizationPermissionMismatch|StreamAccess\.Authentication")
+"""A folder of the job that it may not open: Storage's code, and that of Azure ML's own part."""
 _EXPLAINED: Final = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
 }
@@ -213,4 +215,11 @@ def _stop(last: Ending) -> Stop:
     if last.exit_code in _LOST_PEER:
         reason = "ranks were lost twice in a row without word of lost nodes, so it is no chance"
         return Stop(code, reason, show_log=True)
+    if last.exit_code is None and any(_NO_ROLE.search(text) for text in last.messages):
+        return Stop(
+            code,
+            "failed before its program began: what its cluster's jobs act as has no role on a"
+            " container that it needs, and Azure's words say on which. Deploy the stack again (make"
+            " up), give a new role some minutes to be known, and submit the run again",
+        )
     return Stop(code, "failed by its own error, so it is not submitted again", show_log=True)

@@ -3,22 +3,22 @@
 It may be given again after any interruption. `jobs.dismantle` has the steps.
 """
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from infra import outputs as contract
-from infra.errors import OutputsError
 from infra.outputs import PlatformOutputs
+from jobs import one_cluster
 from jobs.azure import Workspace, connect
+from jobs.confirm import confirm
 from jobs.console import Console
 from jobs.dismantle import Dismantling, running
-from jobs.errors import JobsError, PlatformReadError
-from jobs.pulumi import Declared, Pulumi
+from jobs.errors import JobsError, NotDeployedError
+from jobs.pulumi import Pulumi
 from jobs.remains import Left, group_is_there, left, workspace_is_there
+from jobs.state import Declared
+from jobs.unfinished import Record
 from trainer.errors import ConfigError
 from trainer.fields import Bounds
 
@@ -30,8 +30,12 @@ _GROUP: Final = "azure-native:resources:ResourceGroup"
 @dataclass(frozen=True)
 class TeardownOptions:
     """Delete the platform of a stack with all data, checkpoints and models in it. It is safe to
-    repeat, and ends with what is left, which should be nothing.
+    repeat, and ends with what is left, which should be nothing. With --cluster, delete one cluster.
     """
+
+    cluster: str | None = None
+    """Only this cluster, by its name or by what it is for (gpu, gpu_dedicated, preparation, build),
+    and nothing else. `up --refresh True` makes it again, as with another size."""
 
     yes: bool = False
     """Do not ask."""
@@ -69,22 +73,35 @@ def run(
         repository: folder of Pulumi.yaml.
 
     Returns:
-        Exit status: 0 if nothing is left, 1 if something is, 130 after Ctrl-C.
+        Exit status: 0 if nothing is left (or the one cluster is gone), 1 if something is, 130
+        after Ctrl-C.
 
     Raises:
         JobsError: protected resources, a platform that Pulumi does not know, or a step that failed.
     """
     console = Console(as_json=as_json)
-    record = Record(repository, outputs.stack if outputs else _short(stack or "dev"))
+    name = outputs.stack if outputs else _short(stack or "dev")
+    pulumi, record = Pulumi(repository, stack or name), Record(repository, name)
+    if outputs is None and options.cluster is not None:
+        raise NotDeployedError(f"stack {name}: exports nothing, so it has no cluster to delete")
+    if outputs is None and not record.is_there:
+        pulumi.check()
+        if not pulumi.declared():
+            text = f"stack {name}: nothing is left; its state is empty, no teardown is unfinished"
+            console.answer(_answer(name, [], []), text)
+            return 0
     known = outputs or record.read()
     if stack is not None and _short(stack) != known.stack:
         raise ConfigError([f"--stack: {stack!r}, but the outputs are those of {known.stack!r}"])
     workspace = connect(known)
-    pulumi = Pulumi(repository, stack or known.stack)
     work = Dismantling(workspace, pulumi, console, options.wait_minutes * 60, options.poll_seconds)
     try:
         declared = pulumi.declared()
         check_same(workspace.group_id, declared)
+        if options.cluster is not None:
+            return one_cluster.remove(
+                options.cluster, workspace, declared, work, console, ask=not options.yes
+            )
         check_protected(pulumi.stack, declared)
         check_known(workspace, pulumi.stack, declared, begun=record.begun(known))
         _confirm(options, workspace, declared, console)
@@ -99,12 +116,7 @@ def run(
         return INTERRUPTED
     if not remains:
         record.remove()
-    answer = {
-        "stack": known.stack,
-        "done": work.done,
-        "left": [asdict(one) for one in remains],
-    }
-    console.answer(answer, _words(known.stack, remains))
+    console.answer(_answer(known.stack, work.done, remains), _words(known.stack, remains))
     return 1 if remains else 0
 
 
@@ -176,55 +188,6 @@ def check_known(
     )
 
 
-class Record:
-    """Outputs of a stack that is being torn down: Pulumi forgets them before all is done.
-
-    Args:
-        repository: that `.teardown/` is in.
-        stack: its name.
-    """
-
-    def __init__(self, repository: Path, stack: str) -> None:
-        # Not in build/, which `make clean` removes.
-        self._path = repository / ".teardown" / f"{stack}.json"
-        self._stack = stack
-
-    def read(self) -> PlatformOutputs:
-        """What was written when the teardown began.
-
-        Raises:
-            PlatformReadError: nothing was.
-        """
-        try:
-            return contract.from_dict(json.loads(self._path.read_text()))
-        except FileNotFoundError as error:
-            raise PlatformReadError(
-                f"stack {self._stack}: has no outputs, and no teardown of it was begun here, so"
-                " either there is nothing of it, or it was never deployed to its end. In the second"
-                f" case deploy it again, or run `pulumi destroy --refresh --stack {self._stack}`"
-                " and purge its workspace and vault in the portal"
-            ) from error
-        except (OSError, ValueError, OutputsError) as error:
-            raise PlatformReadError(f"{self._path}: cannot be used ({error})") from error
-
-    def begun(self, outputs: PlatformOutputs) -> bool:
-        """Whether a teardown of just this platform was begun here.
-
-        Raises:
-            PlatformReadError: what was written cannot be used.
-        """
-        return self._path.exists() and _platform(self.read()) == _platform(outputs)
-
-    def write(self, outputs: PlatformOutputs) -> None:
-        """Keep the outputs until the end."""
-        self._path.parent.mkdir(exist_ok=True)
-        self._path.write_text(json.dumps(contract.to_dict(outputs), indent=1) + "\n")
-
-    def remove(self) -> None:
-        """Forget them."""
-        self._path.unlink(missing_ok=True)
-
-
 def _confirm(
     options: TeardownOptions, workspace: Workspace, declared: Sequence[Declared], console: Console
 ) -> None:
@@ -235,22 +198,16 @@ def _confirm(
         # Nothing can be lost any more; only names are still to be freed.
         return
     jobs = len(running(workspace)) if workspace_is_there(workspace) else 0
-    console.note(
+    warning = (
         f"stack {outputs.stack} in subscription {outputs.subscription_id}: {len(declared)}"
         f" resources in group {outputs.resource_group}, with all data, checkpoints and models in"
         f" them; {jobs} jobs have not ended and are cancelled. This cannot be undone."
     )
-    if not sys.stdin.isatty():
-        raise JobsError(f"teardown of {outputs.stack}: nobody is here to be asked; give --yes True")
-    print(f"type {outputs.stack} to delete it: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != outputs.stack:
-        raise JobsError(f"teardown of {outputs.stack}: not confirmed, so nothing was deleted")
+    confirm(outputs.stack, warning, console)
 
 
-def _platform(outputs: PlatformOutputs) -> tuple[str, ...]:
-    """What tells a platform from others."""
-    names = (outputs.subscription_id, outputs.resource_group, outputs.workspace)
-    return tuple(name.lower() for name in names)
+def _answer(stack: str, done: Sequence[str], remains: Sequence[Left]) -> dict[str, object]:
+    return {"stack": stack, "done": list(done), "left": [asdict(one) for one in remains]}
 
 
 def _short(stack: str) -> str:

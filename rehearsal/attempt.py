@@ -12,6 +12,7 @@ from rehearsal.folders import Writer
 from rehearsal.job_spec import JobSpec
 from rehearsal.kind import new_id
 from rehearsal.ranks import Ended, Ranks
+from rehearsal.roles import AccessDeniedError
 from rehearsal.stage import Stage
 from rehearsal.world import World
 
@@ -53,7 +54,7 @@ class Attempt:
         except (AzureError, StorageError, OSError) as error:
             self._abandon()
             if not self._gone:
-                self._end("Failed", system_error(f"{type(error).__name__}: {error}"))
+                self._end("Failed", _broken_by(error))
             return self._why
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -153,6 +154,13 @@ class Attempt:
 def _error(code: str, message: str) -> dict[str, Any]:
     """An error as run history writes it."""
     return {"error": {"code": code, "message": message, "details": []}}
+
+
+def _broken_by(error: Exception) -> dict[str, Any]:
+    """What kept an attempt from coming to its end."""
+    if isinstance(error, AccessDeniedError):
+        return _error("UserError", error.message)
+    return system_error(f"{type(error).__name__}: {error}")
 
 
 def system_error(message: str) -> dict[str, Any]:

@@ -11,31 +11,38 @@ import ssl
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from rehearsal.azurite import Azurite
 from rehearsal.errors import AzureError
 from rehearsal.faults import Faults, Request
 from rehearsal.http import Answer, Asked
 from rehearsal.identity import Identity
+from rehearsal.roles import MISMATCH, REFUSAL, Access, Roles
 
 _SECONDS = 60
+_READING = {"GET", "HEAD", "OPTIONS"}
 _OF_THE_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
 
 
 class BlobFront:
     """Passes requests on to the blob server."""
 
-    def __init__(self, azurite: Azurite, identity: Identity, faults: Faults, trusted: Path) -> None:
+    def __init__(
+        self, azurite: Azurite, identity: Identity, roles: Roles, faults: Faults, trusted: Path
+    ) -> None:
         """Pass nothing yet.
 
         Args:
             azurite: the server.
             identity: knows whose tokens come.
+            roles: say what they may do.
             faults: to inject, and where requests are remembered.
             trusted: file of certificates to trust.
         """
         self._azurite = azurite
         self._identity = identity
+        self._roles = roles
         self._faults = faults
         self._tls = ssl.create_default_context(cafile=str(trusted))
         self._local = threading.local()
@@ -46,30 +53,45 @@ class BlobFront:
         query = asked.target.partition("?")[2]
         caller = ""
         try:
-            caller = self._caller(asked)
+            claims = self._claims(asked)
+            caller = str(claims.get("appid", ""))
             asked = dataclasses.replace(asked, caller=caller)
-            answer = self._faults.answer(asked, query) or self._pass(asked)
+            answer = self._faults.answer(asked, query) or self._allowed(asked, claims)
         except AzureError as error:
             answer = Answer(error.status, error.body())
         if isinstance(answer.body, dict):
             answer = _as_storage(answer)
         if self._azurite.held:
             answer = Answer(0, cut=True)
-        request = Request(asked.method, asked.path, query, answer.status, caller, began)
+        took = time.time() - began
+        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
         self._faults.note(request)
         return answer
 
-    def _caller(self, asked: Asked) -> str:
+    def _claims(self, asked: Asked) -> dict[str, Any]:
+        """Of the token; empty for who has none, whom the blob server judges by a signature."""
         authorization = asked.headers.get("authorization", "")
         if not authorization:
-            return ""
+            return {}
         if not authorization.lower().startswith("bearer"):
             raise AzureError(
                 403,
                 "KeyBasedAuthenticationNotPermitted",
                 "Key based authentication is not permitted on this storage account.",
             )
-        return str(self._identity.caller(authorization)["appid"])
+        return self._identity.caller(authorization)
+
+    def _allowed(self, asked: Asked, claims: dict[str, Any]) -> Answer:
+        """The blob server's answer to who has a role for what is asked.
+
+        Raises:
+            AzureError: there is no such role.
+        """
+        account, container = [*asked.path.split("/")[1:], "", ""][:2]
+        access: Access = "read" if asked.method in _READING else "write"
+        if claims and not self._roles.allow(claims["oid"], account, container, access):
+            raise AzureError(403, MISMATCH, REFUSAL)
+        return self._pass(asked)
 
     def _pass(self, asked: Asked) -> Answer:
         self._azurite.ensure(asked.path.split("/")[1])

@@ -105,3 +105,9 @@ class Compute(Kind):
         if action.lower() == "listnodes":
             return Answer(body={"nodes": self._nodes(path.id)})
         return None
+
+
+def is_low_priority(cluster: Document) -> bool:
+    """Whether a cluster's nodes may be taken away."""
+    inner = cluster["properties"]["properties"]
+    return bool(inner.get("vmPriority", "Dedicated") == "LowPriority")

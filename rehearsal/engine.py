@@ -1,11 +1,14 @@
 """Runs jobs: a queue for each cluster, nodes that come and go, and what takes them away."""
 
 import threading
+import time
+from collections import Counter
 from typing import Any
 
 from rehearsal import job_spec
 from rehearsal.attempt import Attempt, preemption_error, system_error
-from rehearsal.computes import COMPUTE
+from rehearsal.chance import life_seconds
+from rehearsal.computes import COMPUTE, is_low_priority
 from rehearsal.jobs import JOB
 from rehearsal.nodes import Nodes, Scale
 from rehearsal.options import Manner
@@ -35,6 +38,10 @@ class Engine:
         self._waiting: list[str] = []
         self._attempts: dict[str, Attempt] = {}
         self._manners: dict[str, Manner] = {}
+        self._ends: dict[str, float] = {}
+        """When the nodes of a job are taken away by chance."""
+        self._starts: Counter[str] = Counter()
+        """How often each job was started."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -114,7 +121,17 @@ class Engine:
         while not self._stop.wait(_TICK_SECONDS):
             for cluster in self._resources.of_kind(COMPUTE):
                 self._serve(cluster)
+            self._take_by_chance()
             self._end_orphans()
+
+    def _take_by_chance(self) -> None:
+        with self._lock:
+            due = [job for job, end in self._ends.items() if end <= time.monotonic()]
+            for job in due:
+                del self._ends[job]
+        for job in due:
+            if self._world is not None:
+                self.preempt(job, None, self._world.options.preemption)
 
     def _end_orphans(self) -> None:
         """End what runs on, or waits for, a cluster that was deleted."""
@@ -154,6 +171,12 @@ class Engine:
                 self._waiting.remove(spec.id)
                 attempt = Attempt(world, spec)
                 self._attempts[spec.id.lower()] = attempt
+                mean = world.options.mean_node_seconds
+                if mean is not None and is_low_priority(cluster):
+                    start = self._starts[spec.id.lower()]
+                    life = life_seconds(world.options.seed, spec.name, start, spec.nodes, mean)
+                    self._ends[spec.id.lower()] = time.monotonic() + life
+                self._starts[spec.id.lower()] += 1
                 self._start_thread(spec.name, self._attempt, attempt)
 
     def _prepare(self, job: str) -> None:
@@ -175,6 +198,7 @@ class Engine:
         finally:
             with self._lock:
                 self._attempts.pop(spec.id.lower(), None)
+                self._ends.pop(spec.id.lower(), None)
                 self._nodes.release(spec.cluster, spec.id)
             if why is None:
                 # Changes nothing if the attempt came to its end, whatever that was.

@@ -23,6 +23,8 @@ class Request:
     caller: str
     at: float
     """Seconds since the epoch."""
+    seconds: float | None = None
+    """Until it was answered."""
 
 
 @dataclass(frozen=True)

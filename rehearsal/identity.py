@@ -8,6 +8,8 @@ import secrets
 import threading
 import time
 import uuid
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from rehearsal.errors import AzureError
@@ -29,16 +31,38 @@ class Identity:
         self.token_seconds = token_seconds
         self._key = secrets.token_bytes(32)
         self._clients: dict[str, str] = {}
+        self._groups: defaultdict[str, set[str]] = defaultdict(set)
         self._lock = threading.Lock()
 
     def add_client(
-        self, client_id: str | None = None, secret: str | None = None
+        self,
+        client_id: str | None = None,
+        secret: str | None = None,
+        groups: Iterable[str] = (),
     ) -> tuple[str, str]:
-        """Register a program that may sign in; its client id and secret."""
+        """Register a program that may sign in; its client id and secret.
+
+        Args:
+            client_id: which is its object id as well.
+            secret: that it signs in with.
+            groups: that it is a member of, by their object ids.
+        """
         client_id = client_id or str(uuid.uuid4())
+        for group in groups:
+            self.join(client_id, group)
         with self._lock:
             self._clients[client_id] = secret or secrets.token_urlsafe(24)
             return client_id, self._clients[client_id]
+
+    def join(self, member: str, group: str) -> None:
+        """Make somebody a member of a group, both by their object ids."""
+        with self._lock:
+            self._groups[member.lower()].add(group.lower())
+
+    def groups(self, member: str) -> frozenset[str]:
+        """Object ids of the groups that somebody is in, in lower case."""
+        with self._lock:
+            return frozenset(self._groups.get(member.lower(), ()))
 
     def answer(self, asked: Asked, base: str) -> Answer | None:
         """What the sign-in service says to a request, or none if the request is not for it."""

@@ -36,7 +36,11 @@ class JobSpec:
     timeout_seconds: float | None
     experiment: str
     identity: str | None
-    """Client id that the job acts as."""
+    """Client id that the job acts as; none is its cluster's identity."""
+    as_submitter: bool
+    """Whether it acts as who submitted it instead."""
+    submitter: str
+    """Object id."""
 
 
 def read(document: Document, most_processes: int | None) -> JobSpec:
@@ -51,6 +55,7 @@ def read(document: Document, most_processes: int | None) -> JobSpec:
     processes = int(distribution.get("processCountPerInstance") or 1)
     timeout = (properties.get("limits") or {}).get("timeout")
     outputs = properties.get("outputs") or {}
+    identity = properties.get("identity") or {}
     return JobSpec(
         id=document["id"],
         name=document["name"],
@@ -66,7 +71,9 @@ def read(document: Document, most_processes: int | None) -> JobSpec:
         outputs={name: value for name, value in outputs.items() if name != "default"},
         timeout_seconds=None if timeout is None else seconds(timeout),
         experiment=properties.get("experimentName", "Default"),
-        identity=(properties.get("identity") or {}).get("clientId"),
+        identity=identity.get("clientId"),
+        as_submitter=identity.get("identityType") == "UserIdentity",
+        submitter=(document.get("systemData") or {}).get("createdBy", ""),
     )
 
 

@@ -7,12 +7,22 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rehearsal import assets, certificate, computes, jobs, storage, vaults, workspaces
+from rehearsal import (
+    addresses,
+    assets,
+    certificate,
+    computes,
+    jobs,
+    networks,
+    storage,
+    vaults,
+    workspaces,
+)
 from rehearsal.admin import Admin
 from rehearsal.azurite import Azurite
 from rehearsal.blob_front import BlobFront
@@ -29,6 +39,7 @@ from rehearsal.options import Options
 from rehearsal.ports import Ports
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
+from rehearsal.roles import Roles
 from rehearsal.runs import Runs
 from rehearsal.store import Document, Store
 from rehearsal.tracking import Tracking
@@ -79,7 +90,11 @@ class Loopback:
             self.options.azurite, self.folder / "blobs", self.certificate, self._guard
         )
         stack.callback(self.azurite.close)
-        front = BlobFront(self.azurite, self.identity, self.faults, self.certificate.bundle)
+        self.resources = Resources(self.store)
+        self.roles = Roles(self.resources, self.identity, asked_for=self.options.roles)
+        front = BlobFront(
+            self.azurite, self.identity, self.roles, self.faults, self.certificate.bundle
+        )
         ports = Ports(self.store)
         blob_server = ports.server("blob", front.answer, self.certificate, 0)
         server = ports.server("control", self.answer, self.certificate, port)
@@ -97,7 +112,6 @@ class Loopback:
         self.engine.start(self._world())
 
     def _services(self) -> None:
-        self.resources = Resources(self.store)
         self.runs = Runs(self.store)
         self.engine = Engine(self.resources, self.runs)
         self.history = History(self.resources, self.runs, self.blobs)
@@ -113,6 +127,8 @@ class Loopback:
             storage.kinds(self.resources, self.blobs),
             workspaces.kinds(self.resources, self.blobs, self.url),
             assets.kinds(self.resources, self.blobs),
+            addresses.KINDS,
+            networks.kinds(self.resources),
             {computes.COMPUTE: computes.Compute(self.engine.nodes)},
             {jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)},
         ):
@@ -146,7 +162,16 @@ class Loopback:
             "AZURE_CLIENT_SECRET": secret,
             "REQUESTS_CA_BUNDLE": str(self.certificate.bundle),
             "SSL_CERT_FILE": str(self.certificate.bundle),
+            **direct(os.environ),
         }
+
+    def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Variables of a child process that must not outlive this Azure, or its owner."""
+        return self._guard.marked(environment, "commands")
+
+    def end_commands(self) -> None:
+        """Kill all children that were given such variables, with what they have started."""
+        self._guard.kill("commands")
 
     @property
     def requests(self) -> list[Request]:
@@ -179,7 +204,9 @@ class Loopback:
         caller = self._caller(asked)
         asked = dataclasses.replace(asked, caller=caller)
         answer = self.faults.answer(asked, query) or self._refusable(self._answer, asked)
-        self.faults.note(Request(asked.method, asked.path, query, answer.status, caller, began))
+        took = time.time() - began
+        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
+        self.faults.note(request)
         return answer
 
     def _world(self) -> World:
@@ -190,6 +217,7 @@ class Loopback:
             cache=Cache(self.blobs, self.folder / "cache"),
             guard=self._guard,
             identity=self.identity,
+            roles=self.roles,
             options=self.options,
             folder=self.folder / "nodes",
             trusted=self.certificate.bundle,
@@ -242,6 +270,31 @@ class Loopback:
     def close(self) -> None:
         """End everything; safe to repeat."""
         self._stack.close()
+
+
+def direct(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which no proxy is asked for what is on this machine. Pure.
+
+    Args:
+        environment: whose exceptions stay.
+    """
+    kept = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = [one for one in kept.split(",") if one]
+    hosts += [one for one in ("127.0.0.1", "localhost") if one not in hosts]
+    # Programs read either name.
+    return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(hosts))
+
+
+def owner(folder: Path) -> str | None:
+    """Number of the process that serves from a folder; none if none does."""
+    try:
+        with (folder / "owner").open() as claim:
+            fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return (folder / "owner").read_text()
+    return None
 
 
 def _claim(folder: Path, stack: contextlib.ExitStack) -> None:

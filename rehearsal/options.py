@@ -38,3 +38,11 @@ class Options:
     operation_seconds: float = 0.0
     """How long deletions of computes and workspaces go on after they were accepted."""
     preemption: Manner = "fail"
+    mean_node_seconds: float | None = None
+    """How long a node of low priority stays on average before it is taken away, by chance; none is
+    until somebody takes it."""
+    seed: int = 0
+    """Of that chance: the same seed takes the same jobs' nodes after the same time."""
+    roles: bool = False
+    """Whether blobs are only for who has a role on them, by itself or by a group: of those who are
+    signed in, and of jobs for their inputs and outputs. Otherwise everybody may do everything."""

@@ -33,6 +33,7 @@ class Stage:
 
         Raises:
             AzureError: something that the job refers to is not there any more.
+            AccessDeniedError: what the job acts as may not open a folder.
         """
         self._world = world
         self._spec = spec
@@ -89,6 +90,7 @@ class Stage:
                 continue
             family = "models" if "model" in given.get("jobInputType", "") else "data"
             place = references.place(world.resources, spec.workspace, given["uri"], family)
+            world.roles.require_of_job(spec, f"input {name}", place, "read")
             found[name] = world.cache.materialize(place)
         return found
 
@@ -99,6 +101,7 @@ class Stage:
             default = f"azureml://datastores/workspaceblobstore/paths/azureml/{spec.name}/{name}"
             uri = (given or {}).get("uri") or default
             place = references.place(world.resources, spec.workspace, uri)
+            world.roles.require_of_job(spec, f"output {name}", place, "write")
             found[name] = self._folder / "outputs" / name
             mirror = Mirror(world.blobs, place, found[name])
             mirror.fill()

@@ -58,9 +58,11 @@ class StorageAccount(Kind):
 
     @override
     def stored(self, path: ArmPath, document: Document) -> None:
-        service = f"{path.id}/blobServices/default"
-        if self._resources.get(service) is None:
-            self._resources.put(service, {})
+        # What has settings of its own is there as soon as the account is.
+        for service in _services(document):
+            identifier = f"{path.id}/{service}Services/default"
+            if self._resources.get(identifier) is None:
+                self._resources.put(identifier, {})
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
@@ -78,6 +80,12 @@ class StorageAccount(Kind):
         raise AzureError(
             409, "KeyBasedAuthenticationNotPermitted", "Key based authentication is not permitted"
         )
+
+
+def _services(account: Document) -> tuple[str, ...]:
+    """What an account of its kind serves."""
+    only_blobs = account.get("kind") in {"BlockBlobStorage", "BlobStorage"}
+    return ("blob",) if only_blobs else ("blob", "file", "queue", "table")
 
 
 class Container(Kind):

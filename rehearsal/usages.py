@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rehearsal.computes import COMPUTE
+from rehearsal.computes import COMPUTE, is_low_priority
 from rehearsal.http import Asked
 from rehearsal.paths import ArmPath
 from rehearsal.resources import Resources
@@ -66,8 +66,7 @@ class Usages:
         used = {LOW_PRIORITY: 0}
         for cluster in self._resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
             own = cluster["properties"]["properties"]
-            low = own.get("vmPriority", "Dedicated") == "LowPriority"
-            name = LOW_PRIORITY if low else family(own["vmSize"])
+            name = LOW_PRIORITY if is_low_priority(cluster) else family(own["vmSize"])
             here = [node for node in self._nodes(cluster["id"]) if node["nodeState"] != "preempted"]
             used[name] = used.get(name, 0) + len(here) * cores(own["vmSize"])
         for size in _SIZES:

@@ -9,6 +9,7 @@ from rehearsal.identity import Identity
 from rehearsal.options import Options
 from rehearsal.processes import Guard
 from rehearsal.resources import Resources
+from rehearsal.roles import Roles
 from rehearsal.runs import Runs
 
 
@@ -22,6 +23,7 @@ class World:
     cache: Cache
     guard: Guard
     identity: Identity
+    roles: Roles
     options: Options
     folder: Path
     """Where nodes have their disks."""

@@ -12,8 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from pulumi_policy import PolicyPack
 
 from infra.policies.pack import NAME, policies
-from infra.policies.posture import posture
-from infra.stack_config import from_stack
+from infra.policies.posture import of_stack
 
 # Serves the engine from here on; it does not return.
-PolicyPack(NAME, policies(cache(lambda: posture(from_stack()))))
+PolicyPack(NAME, policies(cache(of_stack)))

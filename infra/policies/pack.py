@@ -5,6 +5,8 @@ It shows the whole stack at the end only, as outputs, in which inputs such as a 
 setting's target are missing. So the pack keeps the inputs that it saw, and the rules on a stack
 read both. During a preview of new resources some values are not known yet; the SDK then says that
 a policy could not run, and the update that follows runs it.
+
+`pulumi policy analyze` shows a state in the same way: what was asked for, and what Azure answered.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -73,11 +75,11 @@ class _Merged(Mapping[str, Any]):
         return len(list(iter(self)))
 
 
-def policies(posture: Callable[[], Posture]) -> list[Policy]:
+def policies(posture: Callable[[str], Posture]) -> list[Policy]:
     """Every rule as a policy that stops an update.
 
     Args:
-        posture: called at each check, when the engine has told the pack which stack it is about.
+        posture: of a stack by its name; called at each check.
     """
     inputs = Inputs()
     remembering = ResourceValidationPolicy(
@@ -89,7 +91,7 @@ def policies(posture: Callable[[], Posture]) -> list[Policy]:
     return [remembering, *_rules(posture, inputs)]
 
 
-def _rules(posture: Callable[[], Posture], inputs: Inputs) -> Iterable[Policy]:
+def _rules(posture: Callable[[str], Posture], inputs: Inputs) -> Iterable[Policy]:
     for rule in ALL:
         if isinstance(rule, ResourceRule):
             yield ResourceValidationPolicy(
@@ -108,26 +110,32 @@ def _rules(posture: Callable[[], Posture], inputs: Inputs) -> Iterable[Policy]:
 
 
 def _one(
-    rule: ResourceRule, posture: Callable[[], Posture]
+    rule: ResourceRule, posture: Callable[[str], Posture]
 ) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         options = {"protect": args.opts.protect}
         resource = Resource(args.resource_type, args.name, args.props, options, "")
-        for violation in rule.check([resource], posture()):
+        for violation in rule.check([resource], posture(_stack(args.urn))):
             report(violation.message, None)
 
     return validate
 
 
 def _all(
-    rule: StackRule, posture: Callable[[], Posture], inputs: Inputs
+    rule: StackRule, posture: Callable[[str], Posture], inputs: Inputs
 ) -> Callable[[StackValidationArgs, ReportViolation], None]:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
         resources, urns = inputs.resources(args)
-        for violation in rule.check(resources, posture()):
+        stack = _stack(args.resources[0].urn)
+        for violation in rule.check(resources, posture(stack)):
             report(violation.message, urns[violation.resource.key] if violation.resource else None)
 
     return validate
+
+
+def _stack(urn: str) -> str:
+    """The stack's name in `urn:pulumi:STACK::PROJECT::TYPE::NAME`."""
+    return urn.removeprefix("urn:pulumi:").split("::", 1)[0]
 
 
 def _key(type_: str, name: str) -> str:

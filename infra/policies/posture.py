@@ -1,11 +1,39 @@
 """What the rules must know about a stack, from its settings."""
 
+import os
+from pathlib import Path
+
 from infra.contradictions import REQUIRED_TAGS
 from infra.policies.rule import Posture
-from infra.settings import Settings
+from infra.render import configuration
+from infra.settings import Settings, load
+from infra.stack_config import from_stack
 
 PRODUCTION = "prod"
 """Stack that is held to production's rules whatever its settings say."""
+
+TOLD = frozenset({"PULUMI_PROJECT", "PULUMI_STACK", "PULUMI_DRY_RUN"})
+"""Variables by which Pulumi tells a pack the stack that it previews or updates."""
+
+CONFIG_FILE = "PULUMI_OPTION_CONFIG_FILE"
+"""Variable that stands for `--config-file` of every command that has it."""
+
+
+def of_stack(name: str) -> Posture:
+    """The posture of the stack that a policy pack is asked about.
+
+    Its settings are those that Pulumi gives to the pack, or the file's where it gives none:
+    `pulumi policy analyze` looks at a state only.
+
+    Raises:
+        SettingsError: the settings are wrong.
+        ValueError: there is no such stack.
+    """
+    if os.environ.keys() >= TOLD:
+        return posture(from_stack())
+    file = os.environ.get(CONFIG_FILE)
+    _, values = configuration(name, Path(file) if file else None)
+    return posture(load(values | {"stack": name}))
 
 
 def posture(settings: Settings) -> Posture:

@@ -95,6 +95,11 @@ def test_all_refusals_come_at_once():
     ]
 
 
+def test_whole_numbers_are_shown_as_they_were_given():
+    (found,) = refusals("it", {"a": {"b": 7.0}}, {"a": {"b": 30.5}}, FIXED)
+    assert "from 7 to 30.5" in found
+
+
 @given(inputs=st.dictionaries(st.sampled_from(["a", "on"]), JSON))
 def test_what_does_not_change_is_never_refused(inputs):
     assert refusals("it", inputs, json.loads(json.dumps(inputs)), FIXED) == []

@@ -1,5 +1,6 @@
 """The policy pack, started as Pulumi's CLI starts it and asked as its engine asks."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -34,12 +35,18 @@ OUTPUT_NAMES = {"name", "tags", "sku", "kind", "properties", "principalId"}
 @pytest.fixture(scope="module")
 def engine():
     """A connection to the pack."""
-    environment = os.environ | {
+    told = {
         "PULUMI_PROJECT": PROJECT,
         "PULUMI_STACK": "dev",
         "PULUMI_DRY_RUN": "true",
         "PULUMI_CONFIG": json.dumps({f"{PROJECT}:{key}": text for key, text in CONFIG.items()}),
     }
+    with started(os.environ | told) as engine:
+        yield engine
+
+
+@contextlib.contextmanager
+def started(environment):
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "pulumi.policy", "127.0.0.1:1", "."],
         cwd=PACK,
@@ -57,8 +64,8 @@ def engine():
         process.stdout.close()
 
 
-def urn(resource):
-    return f"urn:pulumi:dev::{PROJECT}::{resource.type}::{resource.name}"
+def urn(resource, stack="dev"):
+    return f"urn:pulumi:{stack}::{PROJECT}::{resource.type}::{resource.name}"
 
 
 def properties(inputs):
@@ -81,14 +88,14 @@ def shown(diagnostics):
     return [(one.policyName, one.message.split(" (")[0].splitlines()[-1]) for one in diagnostics]
 
 
-def analyze(engine, stack):
+def analyze(engine, resources, stack="dev"):
     """What the engine hears of each resource, before it creates it."""
     return [
         one
-        for resource in own(stack)
+        for resource in own(resources)
         for one in engine.Analyze(
             analyzer_pb2.AnalyzeRequest(
-                urn=urn(resource),
+                urn=urn(resource, stack),
                 type=resource.type,
                 name=resource.name,
                 properties=properties(resource.inputs),
@@ -182,6 +189,16 @@ def test_a_missing_budget_is_the_stacks_own_fault(engine):
     analyze(engine, stack)
     [one] = analyze_stack(engine, stack)
     assert (one.policyName, one.urn) == ("budget-present", "")
+
+
+def test_where_only_a_state_is_looked_at_the_stack_s_file_says_what_it_must_be():
+    bare = [
+        type(one)(one.type, one.name, one.inputs, {}, one.id) if one.name == "vault" else one
+        for one in STACK
+    ]
+    with started(os.environ) as engine:
+        assert shown(analyze(engine, bare)) == []
+        assert shown(analyze(engine, bare, stack="prod")) == [("protected", "vault")]
 
 
 def test_what_a_preview_cannot_know_is_a_remark_and_no_violation(engine):

@@ -8,7 +8,7 @@ import pytest
 
 from infra.outputs import to_dict
 from jobs.cli import main
-from jobs.errors import JobsError, NotDeployedError, PlatformReadError
+from jobs.errors import JobsError, LockedError, NotDeployedError, PlatformReadError
 from tests.jobs.platform import platform
 
 STAND_IN = """\
@@ -63,6 +63,12 @@ def test_up_lets_pulumi_ask_unless_told_otherwise(pulumi):
     assert asked()[1] == "up --stack prod"
 
 
+def test_up_may_compare_with_azure_first(pulumi):
+    asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
+    assert main(["up", "--refresh", "True", "--yes", "True"]) == 0
+    assert asked()[1] == "up --refresh --yes --non-interactive --stack dev"
+
+
 def test_preview_shows_every_property_and_changes_nothing(pulumi, capfd):
     asked = pulumi(stack_export=EXPORTED, preview={"out": "~ maxNodeCount: 4 => 8"})
     assert main(["preview", "--stack", "dev"]) == 0
@@ -76,6 +82,15 @@ def test_for_a_program_stdout_is_one_document(pulumi, capfd):
     assert main(["up", "--json", "--yes", "True"]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["stack"] == "dev"
+    assert "words" in err
+
+
+def test_a_preview_for_a_program_is_pulumis_own_document(pulumi, capfd):
+    asked = pulumi(stack_export=EXPORTED, preview={"out": '{"steps": []}', "err": "words"})
+    assert main(["preview", "--json"]) == 0
+    assert asked()[1] == "preview --json --non-interactive --stack dev"
+    out, err = capfd.readouterr()
+    assert json.loads(out) == {"steps": []}
     assert "words" in err
 
 
@@ -107,3 +122,48 @@ def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     err = capfd.readouterr().err
     assert "pulumi up: ended with status 255" in err
     assert "quota" in err
+
+
+def test_a_cluster_that_was_to_be_another_is_told_with_the_two_commands(pulumi, capfd):
+    kind, outputs = "azure-native:machinelearningservices:Compute", platform()
+    known = {"gpu": outputs.clusters.gpu.name, "preparation": "prep-old"}
+    resources = [
+        {"urn": f"urn:pulumi:dev::ml::{kind}::cluster-{role}", "type": kind, "custom": True,
+         "id": f"/subscriptions/s/workspaces/ml/computes/{name}"}
+        for role, name in known.items()
+    ]  # fmt: skip
+    exported = {"out": json.dumps({"deployment": {"resources": resources}})}
+    pulumi(stack_export=exported, up={"err": "refused", "status": 255},
+           stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
+    assert main(["up", "--yes", "True", "--stack", "dev"]) == JobsError.exit_code
+    err = capfd.readouterr().err
+    assert "`python -m jobs teardown --cluster prep-old --stack dev`, and then" in err
+    assert "`python -m jobs up --refresh True --stack dev`" in err
+    assert known["gpu"] not in err
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: the stack is currently locked by 1 lock(s). Either wait for the other",
+        "error: [409] Conflict: Another update is currently in progress.",
+    ],
+)
+def test_a_locked_stack_is_told_with_what_to_do(pulumi, capfd, said):
+    pulumi(stack_export=EXPORTED, up={"err": said, "status": 255})
+    assert main(["up", "--yes", "True"]) == LockedError.exit_code
+    err = capfd.readouterr().err
+    assert said in err
+    assert "only if nobody is at it, take the lock off by `pulumi cancel --stack dev`" in err
+
+
+def test_what_a_killed_deployment_may_have_made_is_told_before_anything_begins(pulumi, capfd):
+    urn = "urn:pulumi:dev::ml::azure-native:containerregistry:Registry::registry"
+    operations = [{"type": "creating", "resource": {"urn": urn}}]
+    state = {"deployment": {"resources": [], "pending_operations": operations}}
+    asked = pulumi(stack_export={"out": json.dumps(state)})
+    assert main(["up", "--yes", "True"]) == LockedError.exit_code
+    err = capfd.readouterr().err
+    assert "a deployment makes registry at this moment, or was killed" in err
+    assert "pulumi refresh --yes --clear-pending-creates --stack dev" in err
+    assert len(asked()) == 1

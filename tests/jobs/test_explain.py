@@ -60,9 +60,21 @@ def test_a_role_that_is_missing_is_named_with_the_person():
     assert "people.scientists" in text
 
 
-def test_a_role_on_blobs_is_another():
-    text = str(told(answered(403, "AuthorizationPermissionMismatch", BLOB)))
+@pytest.mark.parametrize(
+    ("message", "url"),
+    [
+        ("said so", BLOB),
+        ("AuthorizationPermissionMismatch", "https://storage.example.org/account/results/x"),
+    ],
+    ids=["by its host", "by its code"],
+)
+def test_a_role_on_blobs_is_another_and_the_groups_that_have_it_are_named(message, url):
+    text = str(told(answered(403, message, url)))
+    assert "somebody@example.com" in text
     assert "Storage Blob Data" in text
+    assert "AzureML Data Scientist" not in text
+    for group in ("people.scientists", "people.publishers"):
+        assert group in text
 
 
 def test_a_network_that_is_not_let_in_is_no_question_of_roles():

@@ -31,6 +31,10 @@ FAILED_BY_CODE = Ending("Failed", messages=("Execution failed.",), exit_code=1)
 PEER = Ending("Failed", exit_code=6)
 HUNG = Ending("Failed", exit_code=7)
 STOPPED = Ending("Failed", exit_code=143)
+NO_ROLE = Ending(
+    "Failed",
+    messages=("UserError", "ScriptExecution.StreamAccess.Authentication: permission denied"),
+)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,9 @@ STOPPED = Ending("Failed", exit_code=143)
         # It is broken.
         ([FAILED_BY_CODE], 1, "its own error"),
         ([Ending("Failed")], FAILED, "its own error"),
+        ([NO_ROLE], FAILED, "has no role on a container"),
+        ([PREEMPTED, NO_ROLE], FAILED, "make up"),
+        ([replace(NO_ROLE, exit_code=1)], 1, "its own error"),
         ([replace(PREEMPTED, exit_code=2)], 2, "its own error"),
         ([replace(PREEMPTED, exit_code=5)], 5, "its own error"),
         ([Ending("Failed", exit_code=3)], 3, "its own error"),

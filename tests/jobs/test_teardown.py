@@ -9,13 +9,20 @@ import threading
 import zlib
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from jobs import dismantle, teardown
-from jobs.errors import JobsError, MissingError, PlatformReadError
-from jobs.pulumi import resources
+from jobs.errors import (
+    HalfMadeError,
+    JobsError,
+    MissingError,
+    NotDeployedError,
+    PlatformReadError,
+)
 from jobs.remains import group_is_there
+from jobs.state import half_made, resources
 from jobs.teardown import ProtectedError, TeardownOptions, UnknownError
 from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
@@ -100,8 +107,8 @@ class Stack:
         ]
         self.write()
 
-    def write(self):
-        state = {"version": 3, "deployment": {"resources": self.resources}}
+    def write(self, more=()):
+        state = {"version": 3, "deployment": {"resources": self.resources, **dict(more)}}
         (self.state / "state.json").write_text(json.dumps(state))
 
     @property
@@ -296,8 +303,149 @@ def test_what_pulumi_has_forgotten_is_still_purged(stack, capsys, monkeypatch):
     assert stack.tear_down(outputs=None, stack="dev") == 0
     done = answer(capsys)
     assert [text.split()[:2] for text in done["done"]] == [["purged", "vault"]]
-    with pytest.raises(PlatformReadError, match="nothing of it, or it was never deployed"):
+
+
+def test_a_second_teardown_is_harmless(stack, capsys):
+    assert stack.tear_down() == 0
+    answer(capsys)
+    stack.live.azure.admin.forget_requests()
+    assert stack.tear_down(outputs=None, stack="team/ml/dev") == 0
+    assert answer(capsys) == {"stack": "dev", "done": [], "left": []}
+    assert stack.live.azure.requests == []
+
+
+def test_a_stack_that_does_not_exist_is_an_error(stack):
+    (stack.state / "elsewhere").touch()
+    with pytest.raises(NotDeployedError, match="there is no stack dev"):
         stack.tear_down(outputs=None, stack="dev")
+
+
+def test_what_a_killed_deployment_may_have_made_is_not_taken_for_nothing(stack):
+    urn = stack.resources.pop()["urn"]
+    stack.resources = []
+    stack.write({"pending_operations": [{"type": "creating", "resource": {"urn": urn}}]})
+    with pytest.raises(HalfMadeError, match="or was killed while it did"):
+        stack.tear_down(outputs=None, stack="dev")
+    assert stack.deletions() == []
+
+
+def test_a_stack_that_was_deployed_in_part_is_not_taken_for_nothing(stack):
+    with pytest.raises(PlatformReadError, match="was never deployed to its end"):
+        stack.tear_down(outputs=None, stack="dev")
+    assert stack.deletions() == []
+
+
+def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, monkeypatch):
+    folder = tmp_path / "records" / "of-mine"
+    monkeypatch.setenv("JOBS_TEARDOWN_FOLDER", str(folder))
+    (stack.state / "fails").touch()
+    with pytest.raises(JobsError, match="pulumi destroy"):
+        stack.tear_down()
+    assert [file.name for file in folder.iterdir()] == ["dev.json"]
+    assert not (stack.repository / ".teardown").exists()
+    (stack.state / "fails").unlink()
+    assert stack.tear_down(outputs=None, stack="dev") == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_a_record_that_cannot_be_written_leaves_the_one_of_before(stack, monkeypatch):
+    record = teardown.Record(stack.repository, "dev")
+    record.write(stack.outputs)
+
+    def full(path, text):
+        path.open("w").write(text[: len(text) // 2])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="no space left"):
+        record.write(replace(stack.outputs, workspace="other-ml"))
+    assert record.read() == stack.outputs
+    assert [file.name for file in (stack.repository / ".teardown").iterdir()] == ["dev.json"]
+
+
+def clusters(stack):
+    asked = teardown.connect(stack.outputs).arm_list("computes")
+    return {one["name"] for one in asked}
+
+
+def knows_clusters(stack):
+    """As after `up`: Pulumi's state has the clusters."""
+    kind = "azure-native:machinelearningservices:Compute"
+    for role in ("gpu", "preparation", "build"):
+        id_ = f"{stack.live.workspace}/computes/{getattr(stack.outputs.clusters, role).name}"
+        urn = f"urn:pulumi:dev::ml::{kind}::cluster-{role}"
+        stack.resources.append({"urn": urn, "type": kind, "id": id_, "custom": True})
+    stack.write()
+
+
+@pytest.mark.parametrize("given", ["preparation", "name", "NAME"])
+def test_one_cluster_is_deleted_and_the_rest_stays(stack, capsys, given):
+    knows_clusters(stack)
+    before, name = clusters(stack), stack.outputs.clusters.preparation.name
+    called = {"name": name, "NAME": name.upper()}.get(given, given)
+    assert stack.tear_down(replace(YES, cluster=called)) == 0
+    assert answer(capsys) == {"stack": "dev", "cluster": name, "done": [f"deleted {name}"]}
+    assert clusters(stack) == before - {name}
+    assert stack.deletions() == [("DELETE", name)]
+    assert not (stack.state / "asked").exists() or stack.asked == []
+    # Once more, as after an interruption.
+    assert stack.tear_down(replace(YES, cluster=called)) == 0
+    assert answer(capsys)["done"] == []
+
+
+def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
+    knows_clusters(stack)
+    declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
+    (on,) = teardown.connect(stack.outputs).arm_list("jobs")
+    name = on["properties"]["computeId"].rpartition("/")[2]
+    with pytest.raises(JobsError, match=r"1 jobs on it have not ended \(long-r1\), so nothing was"):
+        stack.tear_down(replace(YES, cluster=name))
+    assert stack.deletions() == []
+    other = next(iter(clusters(stack) - {name}))
+    assert stack.tear_down(replace(YES, cluster=other)) == 0
+
+
+def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
+    with pytest.raises(JobsError, match="Pulumi knows nothing of it in stack dev"):
+        stack.tear_down(replace(YES, cluster=stack.outputs.clusters.gpu.name))
+    knows_clusters(stack)
+    stack.resources[-1]["protect"] = True
+    stack.write()
+    name = stack.resources[-1]["id"].rpartition("/")[2]
+    with pytest.raises(JobsError, match="is protected, so nothing was deleted; `pulumi state unp"):
+        stack.tear_down(replace(YES, cluster=name))
+    assert stack.deletions() == []
+
+
+def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
+    knows_clusters(stack)
+    name = stack.outputs.clusters.gpu.name
+    with pytest.raises(JobsError, match=rf"'gqu' is no cluster of .*; there are {name} \(gpu\), "):
+        stack.tear_down(replace(YES, cluster="gqu"))
+
+
+def test_the_cluster_that_is_there_is_meant_and_not_that_of_an_up_that_failed(stack, capsys):
+    knows_clusters(stack)
+    there = stack.outputs.clusters.gpu
+    planned = replace(stack.outputs.clusters, gpu=replace(there, name="gpu-new"))
+    outputs = replace(stack.outputs, clusters=planned)
+    assert stack.tear_down(replace(YES, cluster="gpu"), outputs=outputs) == 0
+    assert answer(capsys)["cluster"] == there.name
+
+
+def test_a_stack_without_outputs_has_no_clusters(stack):
+    with pytest.raises(NotDeployedError, match="exports nothing"):
+        stack.tear_down(replace(YES, cluster="gpu"), outputs=None, stack="dev")
+
+
+def test_a_person_types_the_name_of_the_cluster(stack, monkeypatch):
+    knows_clusters(stack)
+    terminal = io.StringIO("dev\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    with pytest.raises(JobsError, match="not confirmed"):
+        stack.tear_down(replace(YES, yes=False, cluster="build"))
+    assert stack.deletions() == []
 
 
 def test_a_workspace_that_is_deleted_already_is_purged(stack, capsys):
@@ -382,3 +530,14 @@ def test_a_missing_pulumi_is_told(stack, monkeypatch):
 @pytest.mark.parametrize("state", [{}, {"deployment": None}, {"deployment": {"resources": None}}])
 def test_a_stack_that_was_never_deployed_has_no_resources(state):
     assert resources(state) == []
+    assert half_made(state) == []
+
+
+def test_what_was_being_made_is_known_by_name():
+    urn = "urn:pulumi:dev::ml::platform:index:Access$azure-native:resources:ResourceGroup::group"
+    operations = [
+        {"type": "creating", "resource": {"urn": urn}},
+        {"type": "deleting", "resource": {"urn": f"{urn}-2"}},
+    ]
+    state = {"deployment": {"resources": [], "pending_operations": operations}}
+    assert half_made(state) == ["group"]

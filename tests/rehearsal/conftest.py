@@ -1,11 +1,13 @@
 """One Azure for all tests of the rehearsal, with one small platform in it."""
 
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 import requests
 
+from rehearsal.deployment import BUILT
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 
@@ -122,6 +124,16 @@ def compute(most=2):
             },
         },
     }
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs Pulumi's engine where there is none; one that is too old is an error."""
+    if shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT)):
+        return
+    words = f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)"
+    for item in items:
+        if item.get_closest_marker("rehearse_all"):
+            item.add_marker(pytest.mark.skip(reason=words))
 
 
 @pytest.fixture(scope="session")

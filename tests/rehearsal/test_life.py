@@ -14,7 +14,7 @@ from rehearsal import loopback
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.processes import Guard, pids_marked
-from tests.rehearsal.conftest import ACCOUNT, OPTIONS, WORKSPACE, Client, declare
+from tests.rehearsal.conftest import ACCOUNT, OPTIONS, WORKSPACE, Client, compute, declare
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -173,3 +173,23 @@ def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
     with Loopback(tmp_path / "state", OPTIONS) as azure:
         assert answers(int(azure.url.rpartition(":")[2]))
+
+
+def test_nodes_of_low_priority_are_taken_by_chance_and_others_are_not(tmp_path):
+    options = replace(OPTIONS, mean_node_seconds=0.5, seed=3)
+    with Loopback(tmp_path / "azure", options) as azure:
+        declare(azure)
+        azure.put(f"{WORKSPACE}/computes/dedicated", "", dedicated())
+        client = Client(azure)
+        client.job("taken", "sleep 600")
+        client.job("kept", "sleep 3", computeId=f"{WORKSPACE}/computes/dedicated")
+        taken = client.wait("taken")
+        assert taken["status"] == "Failed"
+        assert "PreemptionError" in taken["error"]["error"]["message"]
+        assert client.wait("kept")["status"] == "Completed"
+
+
+def dedicated():
+    body = compute()
+    body["properties"]["properties"]["vmPriority"] = "Dedicated"
+    return body

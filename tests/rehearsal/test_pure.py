@@ -2,13 +2,18 @@
 
 import ast
 import json
+import re
+import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from rehearsal import job_spec, paths, usages
+from rehearsal import deployment, job_spec, loopback, paths, usages
+from rehearsal.chance import life_seconds
 from rehearsal.errors import AzureError
 from rehearsal.nodes import Nodes, Scale
+from rehearsal.provider import server
 from rehearsal.resources import merged
 
 GROUP = "/subscriptions/s/resourceGroups/g"
@@ -119,13 +124,73 @@ def test_nodes_that_were_taken_are_shown_as_such_and_are_no_ones():
     assert not nodes.take("c", "/jobs/two", 1)
 
 
+def imported(path):
+    """Names of the packages that a file imports."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return {name.split(".")[0] for name in names}
+
+
 def test_the_rehearsal_knows_nothing_of_what_it_rehearses():
-    for path in sorted(Path(paths.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            worlds = {name.split(".")[0] for name in names}
-            assert not worlds & {"infra", "jobs", "trainer", "tests", "pulumi"}, path
+    folder = Path(paths.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        worlds = {"infra", "jobs", "trainer", "tests", "pulumi_azure_native"}
+        assert not imported(path) & worlds, path
+        # Only what speaks the engine's protocol needs Pulumi's package, which has it.
+        hosts = {"language_host.py", "policy_packs.py"}
+        speaks = path.parent.name == "provider" or path.name in hosts
+        assert speaks or "pulumi" not in imported(path), path
+
+
+def test_engine_sdk_and_provider_are_of_the_same_versions():
+    root = Path(paths.__file__).parents[1]
+    groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
+    pinned = dict(
+        one.split("==") for one in groups["infra"] if isinstance(one, str) and "==" in one
+    )
+    engine = re.search(
+        r"^\s*github.com/pulumi/pulumi/pkg/v3 v(\S+)",
+        (root / "rehearsal" / "pulumi" / "go.mod").read_text(),
+        re.MULTILINE,
+    )
+    assert engine[1] == pinned["pulumi"]
+    assert pinned["pulumi-azure-native"] == server.VERSION
+
+
+@pytest.mark.parametrize(
+    ("version", "enough"),
+    [
+        ("v3.259.0\n", True),
+        ("v3.300.1-dev.0", True),
+        ("v3.258.9", False),
+        ("v4.0.0", False),
+        ("", False),
+    ],
+)
+def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
+    assert deployment.is_new_enough(version) is enough
+
+
+def test_no_proxy_is_asked_for_what_is_here():
+    both = {"NO_PROXY", "no_proxy"}
+    assert loopback.direct({}) == dict.fromkeys(both, "127.0.0.1,localhost")
+    theirs = loopback.direct({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
+    assert theirs == dict.fromkeys(both, "intranet,127.0.0.1,localhost")
+
+
+def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_path, monkeypatch):
+    engine = tmp_path / "pulumi"
+    engine.write_text(f'#!/bin/sh\necho "$PULUMI_HOME" > {tmp_path}/home\necho v3.259.0\n')
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "theirs"))
+    assert deployment.program() == (engine, "v3.259.0")
+    home = Path((tmp_path / "home").read_text().strip())
+    assert home.is_relative_to(tempfile.gettempdir())
+    assert home != tmp_path / "theirs"
+    assert not home.exists()
 
 
 def test_the_blob_server_is_locked_without_the_name_of_a_registry():
@@ -136,3 +201,13 @@ def test_the_blob_server_is_locked_without_the_name_of_a_registry():
     assert not any("resolved" in found for found in packages.values())
     wanted = json.loads((folder / "package.json").read_text())["dependencies"]
     assert wanted == {"azurite": packages["node_modules/azurite"]["version"]}
+
+
+def test_nodes_are_taken_by_a_chance_that_a_seed_repeats():
+    lives = [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives == [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives[0] != life_seconds(8, "job-0", 0, 2, 60.0)
+    # A job that is started again is not taken at the same place for ever.
+    assert lives[0] != life_seconds(7, "job-0", 1, 2, 60.0)
+    # Two nodes that stay 60 s on average lose the first of them after 30 s on average.
+    assert sum(lives) / len(lives) == pytest.approx(30.0, rel=0.1)

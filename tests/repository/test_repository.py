@@ -1,7 +1,6 @@
 """Rules of the repository that a reader should not have to check."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests import makefile
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
@@ -141,12 +142,8 @@ def test_help_lists_every_target_that_a_person_may_want():
     ],
 )  # fmt: skip
 def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shell, program):
-    # The make that may have started these tests hands down its own options and variables.
-    own = {
-        name: text for name, text in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
-    }
     done = subprocess.run(
-        ["make", "-n", "train", *given], cwd=ROOT, env={**own, **shell},
+        ["make", "-n", "train", *given], cwd=ROOT, env={**makefile.environment(), **shell},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     last = " ".join(done.stdout.splitlines()[-1].split())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import makefile
 from tests.trainer.command import ROOT, result
 from trainer.data.manifest import load_manifest
 
@@ -32,6 +33,7 @@ def test_the_example_of_the_readme_works_as_it_is_written(tmp_path: Path) -> Non
         done = subprocess.run(
             shlex.split(line),
             cwd=tmp_path,
+            env=makefile.environment(),
             capture_output=True,
             text=True,
             timeout=300,

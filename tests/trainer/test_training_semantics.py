@@ -122,8 +122,8 @@ def test_a_request_of_one_rank_ends_the_call_at_the_same_step_on_all(what):
         assert result["after"] == ((1, True, False) if what == "stop" else (3, False, False))
     assert results[0]["steps"] == results[1]["steps"] == results[0]["step"]
     assert 5 < results[0]["steps"] < 100_000
-    # The heartbeat moved while the one call ran.
-    assert len(set(results[0]["seen"])) > 1
+    # The heartbeat moved while the one call ran; whether another rank's did is for its scheduler.
+    assert max(results[1]["seen"]) >= 5
 
 
 def test_xla_computes_the_same_steps(digits_folder):

@@ -138,7 +138,7 @@ def _phases(summary: Summary) -> str:
         for phase, taken in seconds.items()
     )
     return (
-        '<div class="phases"><h2>Where the time went</h2>'
+        '<div class="shares"><h2>Where the time went</h2>'
         f'<div class="bar" aria-hidden="true">{bar}</div><ul>{legend}</ul></div>\n'
     )
 

@@ -1,0 +1,1 @@
+"""The page of a rehearsal: from its record to one HTML file."""

@@ -1,0 +1,215 @@
+"""The picture of the cycle: steps, attempts of the training and nodes on one axis. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rehearsal.cycle_record import Attempt, Cycle, Pool, Step
+from rehearsal.page.axis import Axis, axis_of
+from rehearsal.page.markup import clock, duration, plural
+from rehearsal.page.shapes import area, badge, bar, line, picture, words
+from rehearsal.page.story import GOOD, Event, ending, events, manner, steps, taken
+
+_TOP = 30
+"""Pixels for the marks of the axis, which are also at the bottom."""
+_NODES = 44
+"""Pixels of the curve of nodes."""
+_BETWEEN = 26
+"""Pixels between two parts."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a picture is arranged."""
+
+    name: str
+    left: float
+    """Place of the axis' beginning, in percent; names are left of it if `beside`."""
+    right: float
+    row: int
+    """Pixels of a step or an attempt."""
+    thick: int
+    """Pixels of a bar."""
+    beside: bool
+    """Whether names stand beside their bars; otherwise above them."""
+    marks: int
+    """Most marks of the axis."""
+
+
+WIDE = Layout("wide", 29, 90, 24, 14, beside=True, marks=9)
+NARROW = Layout("narrow", 6, 94, 38, 10, beside=False, marks=5)
+
+_LONGEST = 34
+"""Characters of a name beside its bar."""
+
+
+def timeline(cycle: Cycle) -> str:
+    """The picture, for wide and for narrow screens, as HTML."""
+    return "".join(_drawn(cycle, layout) for layout in (WIDE, NARROW))
+
+
+def shown(pools: Sequence[Pool]) -> list[tuple[int, Pool]]:
+    """Pools that ever had a node, with their place in the record."""
+    return [
+        (index, pool) for index, pool in enumerate(pools) if any(count for _, count in pool.samples)
+    ]
+
+
+def levels(pool: Pool, end: float) -> Iterator[tuple[float, float, int]]:
+    """From when, until when, and how many nodes; neighbours differ."""
+    changes = [
+        (at, count)
+        for index, (at, count) in enumerate(pool.samples)
+        if not index or count != pool.samples[index - 1][1]
+    ]
+    for (at, count), (until, _) in pairwise([*changes, (end, 0)]):
+        yield at, max(until, at), count
+
+
+def _drawn(cycle: Cycle, layout: Layout) -> str:
+    axis = axis_of(cycle, layout.left, layout.right)
+    numbered = list(enumerate(events(cycle), 1))
+    y = float(_TOP)
+    parts: list[str] = []
+    for step in cycle.steps:
+        parts += _step(step, y, layout, axis)
+        y += layout.row
+    began = y + _BETWEEN / 2
+    if cycle.attempts:
+        y += _BETWEEN
+        for index, attempt in enumerate(cycle.attempts):
+            mine = [(n, e) for n, e in numbered if e.where != "nodes" and e.index == index]
+            parts += _attempt(index, attempt, mine, y, layout, axis)
+            y += layout.row
+    for index, pool in shown(cycle.pools):
+        mine = [(n, e) for n, e in numbered if e.where == "nodes" and e.index == index]
+        y += _BETWEEN if layout.beside else _BETWEEN + 14
+        parts += _pool(pool, mine, y, layout, axis)
+        y += _NODES
+    y += 8
+    cuts = [one.ended for one in cycle.attempts if one.ended is not None and taken(one)]
+    under = [*_grid(axis, layout, y)]
+    under += [line(axis.at(at), axis.at(at), began, y, "cut-line") for at in cuts]
+    return picture(f"timeline {layout.name}", y + 22, _label(cycle), under + parts)
+
+
+def _grid(axis: Axis, layout: Layout, bottom: float) -> Iterator[str]:
+    for place, label in axis.marks(layout.marks):
+        yield line(place, place, _TOP - 8, bottom, "grid")
+        for y in (_TOP - 14, bottom + 16):
+            yield words(place, y, label, "mark", anchor="middle")
+
+
+def _step(step: Step, y: float, layout: Layout, axis: Axis) -> list[str]:
+    left, right = axis.at(step.began), axis.at(step.began + step.seconds)
+    took = duration(step.seconds)
+    says = {"ok": took, "failed": f"failed, {took}", "skipped": "skipped"}[step.outcome]
+    hint = f"{step.title}: {says}, from {clock(step.began - axis.began)}"
+    found = [_name(step.title, y, layout, "name" if step.outcome == "ok" else step.outcome)]
+    bar_y = _bar_y(y, layout)
+    if step.outcome != "skipped":
+        found.append(bar(left, right, bar_y, layout.thick, f"step {step.outcome}", hint))
+    kind = "took" if step.outcome == "ok" else f"took {step.outcome}"
+    if not layout.beside:
+        found.append(words(100, y + 14, says, kind, anchor="end"))
+    elif step.outcome == "skipped":
+        found.append(words(layout.left, bar_y + 11, says, kind, shift=7))
+    else:
+        found.append(words(right, bar_y + 11, says, kind, shift=7))
+    return found
+
+
+def _attempt(
+    index: int,
+    attempt: Attempt,
+    numbered: Sequence[tuple[int, Event]],
+    y: float,
+    layout: Layout,
+    axis: Axis,
+) -> list[str]:
+    end = axis.ended if attempt.ended is None else attempt.ended
+    left, right = axis.at(attempt.began), axis.at(end)
+    ok = attempt.status in GOOD or attempt.ended is None
+    kind = "attempt" if ok else "attempt broken"
+    did = steps(attempt)
+    name = f"Attempt {index + 1}" + (f", {did}" if did else "")
+    bar_y = _bar_y(y, layout)
+    middle = bar_y + layout.thick / 2
+    hint = f"{name}: {ending(attempt)}, {duration(end - attempt.began)}"
+    found = [
+        words(0, y + (16 if layout.beside else 14), name, "name"),
+        bar(left, right, bar_y, layout.thick, kind, hint),
+    ]
+    if not ok:
+        found.append(line(right, right, bar_y - 4, bar_y + layout.thick + 4, "cut"))
+    for number, event in numbered:
+        first = event.where == "began"
+        place, shift = (left, -12) if first else (right, 12)
+        found.append(badge(place, middle, number, event.tone, shift=shift))
+    says = "took" if ok else "took broken"
+    inside = "inside" if ok else "inside broken"
+    if not layout.beside:
+        found.append(words(100, y + 14, manner(attempt), says, anchor="end"))
+    elif right < 70:
+        found.append(words(right, middle + 4, ending(attempt), says, shift=27))
+    elif right - left > 30:
+        found.append(words(right, middle + 4, ending(attempt), inside, shift=-8, anchor="end"))
+    else:
+        found.append(words(left, middle + 4, ending(attempt), says, shift=-27, anchor="end"))
+    return found
+
+
+def _pool(
+    pool: Pool, numbered: Sequence[tuple[int, Event]], y: float, layout: Layout, axis: Axis
+) -> list[str]:
+    most = max(count for _, count in pool.samples)
+    bottom = y + _NODES
+    if layout.beside:
+        found = [
+            words(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
+            words(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
+        ]
+    else:
+        found = [
+            words(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
+            words(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
+        ]
+    found.append(line(axis.left, axis.right, bottom, bottom, "base"))
+    before = 0
+    for since, until, count in levels(pool, axis.ended):
+        left, right = axis.at(since), axis.at(until)
+        top, last = bottom - _NODES * count / most, bottom - _NODES * before / most
+        if count != before:
+            found.append(line(left, left, min(top, last), max(top, last), "edge"))
+        before = count
+        if not count:
+            continue
+        found.append(area(left, right, top, bottom - top, "nodes"))
+        found.append(line(left, right, top, top, "edge"))
+        if right - left > 3:
+            # Inside its level where that is high enough, on top of it otherwise.
+            inside = bottom - top > 18
+            found.append(words(left, top + 14 if inside else top - 4, f"{count}", "count", shift=6))
+    for number, event in numbered:
+        found.append(badge(axis.at(event.at), bottom - 13, number, event.tone, shift=12))
+    return found
+
+
+def _name(content: str, y: float, layout: Layout, kind: str) -> str:
+    return words(0, y + (16 if layout.beside else 14), _fitted(content), kind)
+
+
+def _bar_y(y: float, layout: Layout) -> float:
+    return y + 5 if layout.beside else y + 21
+
+
+def _fitted(content: str, most: int = _LONGEST) -> str:
+    return content if len(content) <= most else f"{content[: most - 1].rstrip()}…"
+
+
+def _label(cycle: Cycle) -> str:
+    return (
+        f"Time line of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
+        f" {plural(len(cycle.attempts), 'attempt')} of the training and the nodes of"
+        f" {plural(len(shown(cycle.pools)), 'cluster')}; the same is told below."
+    )

@@ -1,0 +1,185 @@
+"""Policy packs of Pulumi's Python SDK, as its own language host runs them.
+
+The engine connects to a pack first and says then which stack it is about; a pack of the SDK wants
+to have been told by its environment. So a relay answers the engine, starts the pack as soon as the
+stack is known, and hands everything else on to it.
+"""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import IO, Any, Final
+
+import grpc
+from pulumi.runtime.proto import analyzer_pb2, language_pb2
+from typing_extensions import override
+
+from rehearsal.errors import RehearsalError
+
+KIND: Final = "analyzer"
+"""What the engine calls such a plugin."""
+_SERVICE: Final = "/pulumirpc.Analyzer/"
+_THREADS: Final = 8
+_UNLIMITED: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+_GRACE_SECONDS: Final = 5
+_EMPTY: Final = b""
+"""Any message of which nothing is set."""
+
+
+class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """A pack that runs until it ends or is closed.
+
+    Args:
+        request: the engine's to run it.
+    """
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self._said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Any = None
+        self._server = grpc.server(futures.ThreadPoolExecutor(_THREADS), options=_UNLIMITED)
+        self._server.add_generic_rpc_handlers((self,))
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+        self._said.put(_output(f"{port}\n".encode()))
+
+    def output(self) -> Iterator[Any]:
+        """What the pack writes, as the engine reads it; ends with the pack, or when it is closed.
+
+        The first line is the port that the engine is to connect to.
+        """
+        while (said := self._said.get()) is not None:
+            yield said
+
+    def close(self) -> None:
+        """End the pack; safe to repeat."""
+        self._closed = True
+        # A pack that is being started holds the lock until it is, or is no more.
+        self._end()
+        with self._lock:
+            self._end()
+            if self._channel is not None:
+                self._channel.close()
+        self._server.stop(grace=None)
+        self._said.put(None)
+
+    @override
+    def service(self, handler_call_details: Any) -> Any:
+        """The answer to a call of the engine, message by message and unread."""
+        method = handler_call_details.method
+        if not method.startswith(_SERVICE):
+            return None
+        answers: dict[str, Callable[[bytes, Any], bytes]] = {
+            "Handshake": lambda _request, _context: _EMPTY,
+            "ConfigureStack": self._configure_stack,
+        }
+
+        def hand_on(request: bytes, context: Any) -> bytes:
+            return self._hand_on(method, request, context)
+
+        answer = answers.get(method.removeprefix(_SERVICE), hand_on)
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def _configure_stack(self, request: bytes, context: Any) -> bytes:
+        stack = analyzer_pb2.AnalyzerStackConfigureRequest.FromString(request)
+        told = {
+            "PULUMI_ORGANIZATION": stack.organization,
+            "PULUMI_PROJECT": stack.project,
+            "PULUMI_STACK": stack.stack,
+            "PULUMI_DRY_RUN": str(stack.dry_run).lower(),
+            "PULUMI_CONFIG": json.dumps(dict(stack.config)),
+        }
+        self._started(context, {name: value for name, value in told.items() if value})
+        return _EMPTY
+
+    def _hand_on(self, method: str, request: bytes, context: Any) -> bytes:
+        # A command that is about no stack says nothing of one.
+        channel = self._started(context, {})
+        try:
+            answer: bytes = channel.unary_unary(method)(request)
+        except grpc.RpcError as error:
+            context.abort(error.code(), error.details())
+            raise
+        return answer
+
+    def _started(self, context: Any, told: dict[str, str]) -> Any:
+        """A connection to the pack, which is started if nothing has started it before."""
+        with self._lock:
+            if self._channel is None:
+                try:
+                    self._channel = self._start(told)
+                except RehearsalError as error:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            return self._channel
+
+    def _start(self, told: dict[str, str]) -> Any:
+        if self._closed:
+            raise RehearsalError("the policy pack is being ended")
+        folder = self._request.info.program_directory
+        given = dict(variable.split("=", 1) for variable in self._request.env)
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "pulumi.policy", *self._request.args, folder],
+            cwd=folder,
+            env=given | told,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        errors = threading.Thread(target=self._pass_on, args=(self._process.stderr, _error))
+        errors.start()
+        first = self._process.stdout.readline().decode().strip()
+        if not first.isdigit():
+            status = _ended(self._process)
+            raise RehearsalError(
+                f"{folder}: the policy pack ended with status {status}, after {first!r} in place of"
+                " its port; what it wrote says why"
+            )
+        threading.Thread(target=self._follow, args=(self._process, errors)).start()
+        return grpc.insecure_channel(f"127.0.0.1:{first}", options=_UNLIMITED)
+
+    def _follow(self, process: subprocess.Popen[bytes], errors: threading.Thread) -> None:
+        """Tell all that a pack writes after its port, and how it ends."""
+        assert process.stdout is not None
+        self._pass_on(process.stdout, _output)
+        errors.join()
+        self._said.put(language_pb2.RunPluginResponse(exitcode=process.wait()))
+        self._said.put(None)
+
+    def _pass_on(self, stream: IO[bytes], told: Callable[[bytes], Any]) -> None:
+        with stream:
+            for line in stream:
+                self._said.put(told(line))
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            _ended(self._process)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The status of a process that is about to end, or else is killed."""
+    try:
+        return process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _output(line: bytes) -> Any:
+    return language_pb2.RunPluginResponse(stdout=line)
+
+
+def _error(line: bytes) -> Any:
+    return language_pb2.RunPluginResponse(stderr=line)

@@ -1,0 +1,95 @@
+"""What Pulumi's engine registered, told as `infra.render` tells what the program declares."""
+
+from unittest.mock import ANY
+
+from infra.mocks import guid, plain
+from infra.rendered import Resource
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""How the engine writes what it cannot know before the resource that has it exists."""
+NOT_IN_A_STATE = ("deleteBeforeReplace", "import")
+"""Options that the engine does not keep."""
+_OWN = ("pulumi:pulumi:Stack", "pulumi:providers:")
+_HOOKS = {"BeforeUpdate": "before_update"}
+
+
+def registered(rows):
+    """The resources of a state, or of a preview's steps, as rendered ones by type and name.
+
+    Identities have the ids that rendering makes up for them. What a preview does not know yet is
+    equal to anything, if it is made of another resource's outputs.
+    """
+    own = [row for row in rows if not row["type"].startswith(_OWN)]
+    made_up = {
+        row["outputs"][key]: guid(f"{row['id']}/{key.removesuffix('Id')}")
+        for row in own
+        if row["type"].endswith(":UserAssignedIdentity")
+        for key in ("principalId", "clientId")
+        if row.get("outputs", {}).get(key, UNKNOWN) != UNKNOWN
+    }
+    found = (
+        Resource(
+            row["type"],
+            _name(row["urn"]),
+            _inputs(row, made_up) if row["custom"] else {},
+            _options(row),
+            row.get("id", ""),
+        )
+        for row in own
+    )
+    return {resource.key: resource for resource in found}
+
+
+def declared(resources):
+    """Rendered resources, with what a state can tell of them."""
+    kept = (
+        Resource(
+            one.type,
+            one.name,
+            one.inputs,
+            {key: value for key, value in one.options.items() if key not in NOT_IN_A_STATE},
+            one.id,
+        )
+        for one in resources
+    )
+    return {resource.key: resource for resource in kept}
+
+
+def _inputs(row, made_up):
+    of_others = {name for name, urns in row.get("propertyDependencies", {}).items() if urns}
+    return {
+        name: _replaced(value, made_up | ({UNKNOWN: ANY} if name in of_others else {}))
+        for name, value in plain(row.get("inputs", {})).items()
+    }
+
+
+def _options(row):
+    found = {
+        "parent": _key(row.get("parent", "")),
+        "protect": row.get("protect"),
+        "dependsOn": sorted({_key(urn) for urn in row.get("dependencies", ())}),
+        "deletedWith": _key(row.get("deletedWith", "")),
+        "replaceOnChanges": row.get("replaceOnChanges"),
+        "ignoreChanges": row.get("ignoreChanges"),
+        "retainOnDelete": row.get("retainOnDelete"),
+        "hooks": {_HOOKS[kind]: names for kind, names in row.get("resourceHooks", {}).items()},
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _key(urn):
+    if not urn or urn.split("::")[2] == "pulumi:pulumi:Stack":
+        return ""
+    return f"{urn.split('::')[2].rsplit('$', 1)[-1]}::{_name(urn)}"
+
+
+def _name(urn):
+    return urn.split("::", 3)[3]
+
+
+def _replaced(value, by):
+    if isinstance(value, dict):
+        return {key: _replaced(inner, by) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_replaced(inner, by) for inner in value]
+    return by.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,82 @@
+"""A rehearsal ends as a whole, although its owner is killed while Pulumi deploys and a job runs."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.deployment import ROOT
+from rehearsal.processes import pids_marked
+from tests.rehearsal.scenarios.cloud import wait_for
+
+pytestmark = pytest.mark.rehearse_all
+
+OWNER = """
+import json, threading, time
+from rehearsal.deployment import Deployment
+from rehearsal.loopback import Loopback
+from tests.rehearsal.conftest import OPTIONS, Client, declare
+from tests.rehearsal.scenarios.cloud import wait_for
+
+azure = Loopback(options=OPTIONS)
+declare(azure)
+client = Client(azure)
+client.job("long", "setsid sleep 600 & sleep 600")
+client.wait("long", "Running")
+stack = Deployment(azure, azure.folder / "pulumi")
+azure.admin.fault("^PUT .*(Network|Storage)", delay=5, times=None)
+threading.Thread(target=stack.run, args=["up", "--yes", "--skip-preview"], daemon=True).start()
+groups = "Microsoft.Resources/resourceGroups"
+wait_for(lambda: "hvd-dev-rg" in [one["name"] for one in azure.resources.of_kind(groups)])
+provider = int(stack.environment["PULUMI_DEBUG_PROVIDERS"].rpartition(":")[2])
+ports = [int(azure.url.rpartition(":")[2]), azure.azurite.port, provider]
+print(json.dumps([azure._guard.mark, str(azure.folder), ports]), flush=True)
+time.sleep(600)
+"""
+
+
+def pids_of(folder):
+    """Processes that were told of a folder, by their environment or their arguments."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            if folder.encode() in told:
+                found[int(process.name)] = (process / "cmdline").read_bytes().split(b"\0")[0]
+        except OSError:
+            continue
+    return found
+
+
+def answers(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_nothing_is_left_when_the_owner_is_killed_while_pulumi_deploys_and_a_job_runs():
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    folder = None
+    try:
+        mark, folder, ports = json.loads(owner.stdout.readline())
+        programs = {Path(os.fsdecode(name)).name for name in pids_of(folder).values()}
+        assert "pulumi" in programs
+        assert all(answers(port) for port in ports)
+        assert len(pids_marked(mark)) >= 4
+        owner.kill()
+        owner.wait()
+        wait_for(lambda: not Path(folder).exists(), 30)
+        wait_for(lambda: not pids_marked(mark), 30)
+        wait_for(lambda: not pids_of(folder), 30)
+        assert not any(answers(port) for port in ports)
+    finally:
+        owner.kill()
+        owner.wait()
+        for pid in pids_of(folder) if folder else ():
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,104 @@
+"""The allowlisted profile, and a network that is somebody else's."""
+
+import pytest
+
+from rehearsal.deployment import SUBSCRIPTION
+from tests.rehearsal.conftest import Client
+from tests.rehearsal.scenarios.cloud import QUICK, TINY, cloud_in
+
+pytestmark = pytest.mark.rehearse_all
+
+THEIRS = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/their-network"
+NETWORK = f"{THEIRS}/providers/Microsoft.Network/virtualNetworks/hub"
+SUBNETS = {"nodes": "10.9.0.0/24", "images": "10.9.1.0/27", "endpoints": "10.9.2.0/27"}
+OFFICE = "52.174.12.7"
+ACCOUNTS = "Microsoft.Storage/storageAccounts"
+COMPUTES = "Microsoft.MachineLearningServices/workspaces/computes"
+ENDPOINTS = "Microsoft.Network/privateEndpoints"
+
+
+def trains(cloud):
+    """Whether a training goes through on what was deployed."""
+    said = cloud.jobs("preflight", "--preset", "digits", "--nodes", "2").out
+    assert "a run could start" in said
+    said = cloud.jobs(
+        "submit", "--preset", "digits", "--nodes", "2", "--name", "one", *QUICK,
+        "--", *TINY, "--epochs", "3",
+    ).out  # fmt: skip
+    return "one-r1: trained to its end" in said
+
+
+def test_the_allowlisted_profile_lets_the_office_in_and_takes_it_back(tmp_path):
+    with cloud_in(tmp_path) as cloud:
+        cloud.deployment.configure("profile", "allowlisted")
+        cloud.deployment.configure("allowed_addresses[0]", OFFICE)
+        cloud.jobs("up", "--yes", "True")
+        access = cloud.outputs.access
+        assert access.profile == "allowlisted"
+        assert access.allowed_addresses == (OFFICE,)
+        assert set(access.public) == {"workspace", "default_storage", "data_storage"}
+        assert cloud.azure.resources.get(cloud.workspace)["properties"]["publicNetworkAccess"] == (
+            "Enabled"
+        )
+        for account in cloud.azure.resources.of_kind(ACCOUNTS):
+            rules = account["properties"]["networkAcls"]
+            assert rules["defaultAction"] == "Deny"
+            assert [one["value"] for one in rules["ipRules"]] == [OFFICE]
+        assert trains(cloud)
+
+        cloud.deployment.reset()
+        cloud.jobs("up", "--yes", "True")
+        assert cloud.outputs.access.public == ()
+        for account in cloud.azure.resources.of_kind(ACCOUNTS):
+            assert account["properties"]["publicNetworkAccess"] == "Disabled"
+            assert not account["properties"]["networkAcls"].get("ipRules")
+        cloud.pulumi("preview", "--expect-no-changes")
+
+
+def declare_their_network(azure):
+    """What somebody else has made, before our stack is there."""
+    azure.put(THEIRS, "2024-03-01", {"location": "westeurope"})
+    azure.put(NETWORK, "2024-05-01", {
+        "location": "westeurope",
+        "properties": {
+            "addressSpace": {"addressPrefixes": ["10.9.0.0/16"]},
+            "subnets": [
+                {"name": name, "properties": {"addressPrefix": prefix}}
+                for name, prefix in SUBNETS.items()
+            ],
+        },
+    })  # fmt: skip
+
+
+def test_a_network_of_somebody_else_is_used_and_left_as_it_was(tmp_path):
+    with cloud_in(tmp_path) as cloud:
+        declare_their_network(cloud.azure)
+        before = {one: cloud.azure.resources.get(one) for one in cloud.resources(THEIRS)}
+        for key, value in {
+            "virtual_network": NETWORK,
+            "training_subnet": f"{NETWORK}/subnets/nodes",
+            "build_subnet": f"{NETWORK}/subnets/images",
+            "endpoints_subnet": f"{NETWORK}/subnets/endpoints",
+        }.items():
+            cloud.deployment.configure(f"network.existing.{key}", value)
+        cloud.jobs("up", "--yes", "True")
+        networks = cloud.azure.resources.of_kind("Microsoft.Network/virtualNetworks")
+        assert [one["id"] for one in networks] == [NETWORK]
+        nodes = {
+            one["properties"]["properties"]["subnet"]["id"].rpartition("/")[2]
+            for one in cloud.azure.resources.of_kind(COMPUTES)
+        }
+        assert nodes == {"nodes", "images"}
+        endpoints = cloud.azure.resources.of_kind(ENDPOINTS)
+        assert endpoints
+        for one in endpoints:
+            assert one["properties"]["subnet"]["id"] == f"{NETWORK}/subnets/endpoints"
+        refused = Client(cloud.azure).ask("DELETE", NETWORK)
+        assert refused.json()["error"]["code"] == "InUseSubnetCannotBeDeleted"
+        cloud.pulumi("preview", "--expect-no-changes")
+        assert trains(cloud)
+
+        cloud.jobs("teardown", "--yes", "True", "--poll-seconds", "0.2")
+        assert cloud.groups == ["their-network"]
+        after = {one: cloud.azure.resources.get(one) for one in cloud.resources(THEIRS)}
+        assert after == before

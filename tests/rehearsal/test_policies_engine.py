@@ -1,0 +1,173 @@
+"""Pulumi's engine asks the policy pack about the program, and about what it has deployed."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.policies import rules
+from rehearsal.deployment import ROOT, Deployment
+from rehearsal.loopback import Loopback
+from rehearsal.options import Options
+
+pytestmark = pytest.mark.rehearse_all
+
+PACK = "infra/policies"
+"""From the repository's folder, as a person gives it."""
+OPENED = """
+def opened(args):
+    if args.type_ == "azure-native:storage:StorageAccount" and args.name == "storage-data":
+        args.props["public_network_access"] = "Enabled"
+    return pulumi.ResourceTransformationResult(args.props, args.opts)
+
+
+pulumi.runtime.register_stack_transformation(opened)
+"""
+"""A mistake in the program: one account that answers the internet."""
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory):
+    with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
+        yield azure
+
+
+@pytest.fixture(scope="module")
+def deployment(azure, tmp_path_factory):
+    with Deployment(azure, tmp_path_factory.mktemp("pulumi")) as deployment:
+        yield deployment
+
+
+@pytest.fixture(scope="module")
+def said(deployment):
+    """What a preview and an update say, the pack looking on."""
+    ended = deployment.run("up", "--yes", "--policy-pack", PACK)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def mistaken(tmp_path_factory):
+    """The folder of a program that opens an account."""
+    folder = tmp_path_factory.mktemp("mistaken")
+    for name in ("Pulumi.yaml", ".venv"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "infra", folder / "infra")
+    main = folder / "infra" / "__main__.py"
+    text = main.read_text(encoding="utf-8")
+    assert "pulumi.export(" in text
+    main.write_text(text.replace("pulumi.export(", f"{OPENED}\npulumi.export("), encoding="utf-8")
+    return folder
+
+
+def analyze_file(deployment, document, folder):
+    """`pulumi policy analyze` of an exported state."""
+    file = folder / "state.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return subprocess.run(
+        [str(deployment.program), "policy", "analyze", "--file", str(file), "--policy-pack", PACK],
+        cwd=ROOT,
+        env=os.environ | deployment.environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def export(deployment):
+    ended = deployment.run("stack", "export")
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def access(azure):
+    """Whether the account of the data answers the internet."""
+    accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
+    (account,) = [one for one in accounts if one["kind"] == "BlockBlobStorage"]
+    return account["properties"]["publicNetworkAccess"]
+
+
+def test_the_program_keeps_every_rule_in_a_preview_and_in_an_update(said):
+    assert "118 created" in said
+    assert said.count("private-training-platform@v1.0.0") == 2
+    assert "[mandatory]" not in said
+
+
+def test_an_update_leaves_no_rule_unchecked(said):
+    """Only a preview of what is not there yet may not know enough."""
+    _, _, update = said.partition("Updating")
+    assert "can't run policy" not in update
+
+
+def test_a_resource_that_breaks_a_rule_is_stopped_before_it_is_changed(
+    azure, deployment, said, mistaken
+):
+    for command in (("preview",), ("up", "--yes", "--skip-preview")):
+        ended = deployment.run(*command, "--cwd", str(mistaken), "--policy-pack", str(ROOT / PACK))
+        assert ended.returncode != 0
+        assert (
+            "[mandatory]  no-public-endpoint  (azure-native:storage:StorageAccount: storage-data)"
+            in ended.stdout
+        )
+        assert "publicNetworkAccess is 'Enabled' and must be 'Disabled'" in ended.stdout
+        assert access(azure) == "Disabled"
+
+
+def test_the_state_of_the_stack_keeps_every_rule(deployment, said):
+    ended = deployment.run("policy", "analyze", "--policy-pack", PACK)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "private-training-platform@v1.0.0" in ended.stdout
+    assert "can't run policy" not in ended.stdout
+    assert "[mandatory]" not in ended.stdout
+
+
+def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, said, tmp_path):
+    document = export(deployment)
+    rows = document["deployment"]["resources"]
+    vault = next(row for row in rows if row["type"] == "azure-native:keyvault:Vault")
+    vault["inputs"]["properties"]["enableRbacAuthorization"] = False
+    document["deployment"]["resources"] = [
+        row for row in rows if row["type"] != "azure-native:consumption:Budget"
+    ]
+    ended = analyze_file(deployment, document, tmp_path)
+    assert ended.returncode != 0
+    found = {rule.name for rule in rules.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
+    assert found == {"no-keys", "budget-present"}
+    assert "vault (keyvault:Vault): properties.enableRbacAuthorization is false" in ended.stdout
+
+
+def test_what_somebody_opened_by_hand_is_a_violation_after_a_refresh(azure, deployment, said):
+    accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
+    (account,) = [one for one in accounts if one["kind"] == "BlockBlobStorage"]
+    azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
+    ended = deployment.run("refresh", "--yes", "--skip-preview", "--diff")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert [line.replace(" ", "") for line in ended.stdout.splitlines() if "=>" in line] == [
+        '~publicNetworkAccess:"Disabled"=>"Enabled"'
+    ]
+    ended = deployment.run("policy", "analyze", "--policy-pack", PACK)
+    assert ended.returncode != 0
+    assert "no-public-endpoint" in ended.stdout
+    assert "storage-data (storage:StorageAccount): publicNetworkAccess is 'Enabled'" in ended.stdout
+
+
+def test_nothing_runs_on_when_the_commands_have_ended(deployment, said):
+    """Neither the host nor a pack; both have the environment of their command."""
+    home = f"PULUMI_HOME={deployment.environment['PULUMI_HOME']}".encode()
+    assert running(home) == []
+
+
+def running(variable):
+    """Processes that were started with a variable."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and variable in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_bytes())
+        except OSError:
+            continue
+    return found

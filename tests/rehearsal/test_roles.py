@@ -1,0 +1,276 @@
+"""Who has no role on blobs does not get them: neither people nor jobs."""
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from rehearsal.loopback import Loopback
+from rehearsal.roles import (
+    BLOB_DATA_CONTRIBUTOR,
+    BLOB_DATA_OWNER,
+    BLOB_DATA_READER,
+    Assignment,
+    allows,
+)
+from tests.rehearsal.conftest import (
+    ACCOUNT,
+    GROUP,
+    OPTIONS,
+    SUBSCRIPTION,
+    WORKSPACE,
+    Client,
+    compute,
+    declare,
+)
+
+OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
+CONTRIBUTOR = "b24988ac-6180-42a0-ab88-20f7382dd24c"
+CONTAINER = f"{ACCOUNT}/blobServices/default/containers/results"
+IDENTITY = f"{GROUP}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/training"
+RESULTS = "azureml://datastores/results/paths"
+
+
+@pytest.mark.parametrize(
+    ("role", "reads", "writes"),
+    [
+        (BLOB_DATA_READER, True, False),
+        (BLOB_DATA_CONTRIBUTOR, True, True),
+        (BLOB_DATA_OWNER, True, True),
+        (OWNER, False, False),
+        (CONTRIBUTOR, False, False),
+    ],
+)
+def test_only_roles_on_data_give_data(role, reads, writes):
+    given = [Assignment("me", role, CONTAINER.lower())]
+    assert allows(given, frozenset({"me"}), CONTAINER, "read") is reads
+    assert allows(given, frozenset({"me"}), CONTAINER, "write") is writes
+
+
+@pytest.mark.parametrize(
+    ("scope", "allowed"),
+    [
+        (SUBSCRIPTION, True),
+        (GROUP, True),
+        (ACCOUNT, True),
+        (CONTAINER, True),
+        (f"{CONTAINER}-2", False),
+        (CONTAINER[:-1], False),
+        (ACCOUNT[:-1], False),
+        (f"{GROUP}-2", False),
+    ],
+)
+def test_a_role_holds_for_all_that_is_below_its_scope(scope, allowed):
+    given = [Assignment("me", BLOB_DATA_READER, scope.lower())]
+    assert allows(given, frozenset({"me"}), CONTAINER, "read") is allowed
+
+
+def test_a_role_on_a_container_is_none_on_its_account():
+    given = [Assignment("me", BLOB_DATA_READER, CONTAINER.lower())]
+    assert not allows(given, frozenset({"me"}), ACCOUNT, "read")
+
+
+def test_a_role_is_its_holders_or_that_of_a_group():
+    given = [Assignment("team", BLOB_DATA_READER, CONTAINER.lower())]
+    assert allows(given, frozenset({"me", "team"}), CONTAINER, "read")
+    assert not allows(given, frozenset({"me"}), CONTAINER, "read")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """An Azure that asks for roles, with a cluster that has an identity."""
+    with Loopback(tmp_path_factory.mktemp("azure"), replace(OPTIONS, roles=True)) as azure:
+        declare(azure)
+        azure.put(f"{ACCOUNT}/blobServices/default/containers/other", "", {})
+        azure.put(IDENTITY, "", {"location": "westeurope"})
+        attached = {"type": "UserAssigned", "userAssignedIdentities": {IDENTITY: {}}}
+        azure.put(f"{WORKSPACE}/computes/cluster", "", {**compute(), "identity": attached})
+        yield azure
+
+
+@pytest.fixture
+def grant(guarded):
+    """Gives roles, which are taken back afterwards."""
+    given, client = [], Client(guarded)
+
+    def give(principal, role, scope=CONTAINER):
+        name = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
+        definition = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{role}"
+        body = {"principalId": principal, "roleDefinitionId": definition}
+        assert client.put(name, {"properties": body}).status_code == 201
+        given.append(name)
+        return name
+
+    yield give
+    for name in given:
+        client.ask("DELETE", name)
+
+
+class Blobs:
+    """Raw requests to blobs, as a program that has just been registered."""
+
+    def __init__(self, azure, *groups):
+        self._azure, self._client = azure, Client(azure)
+        self.id, secret = azure.identity.add_client(groups=groups)
+        token = self._client.token(
+            client_id=self.id, client_secret=secret, scope="https://storage.azure.com/.default"
+        )
+        self._headers = {
+            "x-ms-version": "2023-11-03",
+            "x-ms-blob-type": "BlockBlob",
+            "Authorization": f"Bearer {token.json()['access_token']}",
+        }
+
+    def ask(self, method, path, **params):
+        url = f"{self._azure.blob_endpoint('teststore')}{path}"
+        return self._client.session.request(
+            method, url, data=b"x" if method == "PUT" else None, params=params,
+            headers=self._headers,
+        )  # fmt: skip
+
+    def does(self, container="results"):
+        """Statuses of writing, reading, listing and deleting a blob."""
+        path = f"{container}/mine.txt"
+        return [
+            self.ask("PUT", path).status_code,
+            self.ask("GET", path).status_code,
+            self.ask("GET", container, restype="container", comp="list").status_code,
+            self.ask("DELETE", path).status_code,
+        ]
+
+
+@pytest.fixture
+def somebody(guarded):
+    return Blobs(guarded)
+
+
+def test_without_a_role_storage_refuses_in_its_own_words(somebody):
+    answer = somebody.ask("PUT", "results/a.txt")
+    assert answer.headers["x-ms-error-code"] == "AuthorizationPermissionMismatch"
+    assert "<Code>AuthorizationPermissionMismatch</Code>" in answer.text
+    assert "using this permission." in answer.text
+    assert somebody.does() == [403, 403, 403, 403]
+
+
+def test_a_reader_reads_and_a_contributor_writes(guarded, somebody, grant):
+    guarded.blobs.container("teststore", "results").upload_blob("mine.txt", b"1", overwrite=True)
+    grant(somebody.id, BLOB_DATA_READER)
+    assert somebody.does() == [403, 200, 200, 403]
+    grant(somebody.id, BLOB_DATA_CONTRIBUTOR)
+    assert somebody.does() == [201, 200, 200, 202]
+    assert somebody.does("other") == [403, 403, 403, 403]
+    grant(somebody.id.upper(), BLOB_DATA_OWNER, GROUP.replace("resourceGroups", "resourcegroups"))
+    assert somebody.does("other") == [201, 200, 200, 202]
+
+
+def test_containers_are_listed_by_who_has_a_role_on_the_account(somebody, grant):
+    grant(somebody.id, BLOB_DATA_READER)
+    assert somebody.ask("GET", "", comp="list").status_code == 403
+    grant(somebody.id, BLOB_DATA_READER, ACCOUNT)
+    assert somebody.ask("GET", "", comp="list").status_code == 200
+
+
+def test_members_of_a_group_have_its_roles_from_when_they_are_in_it(guarded, somebody, grant):
+    team = str(uuid.uuid4())
+    grant(team, BLOB_DATA_CONTRIBUTOR)
+    assert somebody.does() == [403, 403, 403, 403]
+    guarded.identity.join(somebody.id, team)
+    assert somebody.does() == [201, 200, 200, 202]
+    assert Blobs(guarded, team).does() == [201, 200, 200, 202]
+
+
+def test_a_role_that_is_taken_back_is_missing_at_once(guarded, somebody, grant):
+    name = grant(somebody.id, BLOB_DATA_CONTRIBUTOR)
+    assert somebody.does()[0] == 201
+    assert Client(guarded).ask("DELETE", name).status_code == 200
+    assert somebody.does() == [403, 403, 403, 403]
+
+
+def test_a_signature_needs_no_role(guarded):
+    results = guarded.blobs.container("teststore", "results")
+    results.upload_blob("signed.txt", b"signed", overwrite=True)
+    url = guarded.blobs.readable("teststore", "results", "signed.txt")
+    session = Client(guarded).session
+    assert session.get(url, headers={"Authorization": None}).content == b"signed"
+
+
+def folder(kind, path):
+    return {f"job{kind}Type": "uri_folder", "mode": "Mount", "uri": f"{RESULTS}/{path}"}
+
+
+def failure(client, name):
+    ended = client.wait(name)
+    assert ended["status"] == "Failed"
+    assert ended["error"]["error"]["code"] == "UserError"
+    assert ended["logFiles"] == {}, "its program was started"
+    return ended["error"]["error"]["message"]
+
+
+@pytest.fixture
+def training(guarded):
+    """The cluster's identity."""
+    return guarded.resources.get(IDENTITY)["properties"]
+
+
+def test_a_job_opens_what_its_clusters_identity_may_open(guarded, training, grant):
+    client = Client(guarded)
+    guarded.blobs.container("teststore", "results").upload_blob("in/1", b"one", overwrite=True)
+    given = {"inputs": {"data": folder("Input", "in")}, "outputs": {"run": folder("Output", "out")}}
+    line = "cat ${{inputs.data}}/1 | tee ${{outputs.run}}/1"
+    client.job("nothing", line, **given)
+    said = failure(client, "nothing")
+    for part in ("input data", "container results of teststore", "to read", "acts as training",
+                 "AuthorizationPermissionMismatch"):  # fmt: skip
+        assert part in said
+    grant(training["principalId"], BLOB_DATA_READER)
+    client.job("reads", line, **given)
+    assert "to write the job's output run" in failure(client, "reads")
+    grant(training["principalId"], BLOB_DATA_CONTRIBUTOR, ACCOUNT)
+    client.job("writes", line, **given)
+    assert client.wait("writes")["status"] == "Completed"
+    assert client.log("writes") == "one"
+
+
+def test_an_output_without_an_address_is_in_the_workspaces_own_container(guarded, grant, training):
+    client = Client(guarded)
+    grant(training["principalId"], BLOB_DATA_CONTRIBUTOR)
+    client.job("own", "true", outputs={"run": {"jobOutputType": "uri_folder"}})
+    assert "container azureml-blobstore-" in failure(client, "own")
+
+
+def test_a_job_acts_as_its_submitter_if_it_says_so(guarded, grant):
+    client = Client(guarded)
+    given = {"identity": {"identityType": "UserIdentity"}, "inputs": {"d": folder("Input", "in")}}
+    me = guarded.environment["AZURE_CLIENT_ID"]
+    client.job("me", "true", **given)
+    assert f"acts as {me}" in failure(client, "me")
+    grant(me, BLOB_DATA_READER)
+    client.job("me-again", "true", **given)
+    assert client.wait("me-again")["status"] == "Completed"
+
+
+def test_a_job_cannot_act_as_what_its_cluster_does_not_have(guarded, grant, training):
+    client = Client(guarded)
+    grant(training["principalId"], BLOB_DATA_READER)
+    for name, wanted, status in (
+        ("its-own", training["clientId"], "Completed"),
+        ("another", str(uuid.uuid4()), "Failed"),
+    ):
+        client.job(
+            name,
+            "true",
+            identity={"identityType": "Managed", "clientId": wanted},
+            inputs={"d": folder("Input", "in")},
+        )
+        assert client.wait(name)["status"] == status
+    assert "The cluster cluster has no identity of client id" in failure(client, "another")
+
+
+def test_a_cluster_without_an_identity_opens_nothing(guarded):
+    guarded.put(f"{WORKSPACE}/computes/bare", "", compute())
+    client = Client(guarded)
+    given = {"computeId": f"{WORKSPACE}/computes/bare", "inputs": {"d": folder("Input", "in")}}
+    client.job("bare", "true", **given)
+    assert "The cluster bare has no identity." in failure(client, "bare")
+    client.job("needs-nothing", "true", computeId=given["computeId"])
+    assert client.wait("needs-nothing")["status"] == "Completed"
