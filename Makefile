@@ -32,11 +32,13 @@ PULUMI := .tools/pulumi/.ready
 # Who has Pulumi needs no other one.
 ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
+SBOM := .tools/sbom/.ready
+AUDIT := .tools/audit/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # A lock each, of one or several groups of pyproject.toml; the first gives its name. The images have
 # what they share with the trainer in the versions that were tested here.
-LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images
+LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images sbom audit
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -45,7 +47,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,7 +132,7 @@ test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
-test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
+test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repository, two at a time
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
@@ -143,6 +145,9 @@ lint: $(TRAINER) ## Check style and common mistakes
 lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles of the images
 	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
 
+audit: $(AUDIT) ## Look up what is locked among known vulnerabilities, over the internet: ARGS="--osv-url URL"
+	@.tools/audit/bin/python -m environments.audit $(ARGS)
+
 format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
@@ -152,8 +157,8 @@ types: types-trainer types-platform ## Check types
 types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
-types-platform: $(INFRA) ## Check types of the platform, of jobs and of rehearsals
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
+types-platform: $(INFRA) ## Check types of the platform, of jobs, of images and of rehearsals
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent environments infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
@@ -214,6 +219,18 @@ $(XPROF): locks/profile.txt | $(UV)
 	@echo "Installing xprof into .tools/xprof (seconds)"
 	@test -x $(XPROF_BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .tools/xprof
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
+	@touch $@
+
+$(SBOM): locks/sbom.txt | $(UV)
+	@echo "Installing debsbom into .tools/sbom (seconds)"
+	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
+	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/sbom.txt
+	@touch $@
+
+$(AUDIT): locks/audit.txt | $(UV)
+	@echo "Installing pip-audit into .tools/audit (seconds)"
+	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
+	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/audit.txt
 	@touch $@
 
 $(HADOLINT)/.ready: locks/images.txt | $(UV)
