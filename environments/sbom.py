@@ -22,6 +22,7 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense, License
 from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
+from cyclonedx.spdx import fixup_id
 from cyclonedx.validation.json import JsonStrictValidator
 from debsbom.apt.copyright import WELL_KNOWN_EXPRESSIONS
 from debsbom.dpkg.package import SourcePackage, filter_binaries
@@ -126,10 +127,8 @@ def named(source: SourcePackage) -> list[License]:
     if source.copyright is None:
         return []
     names = {licence.synopsis for licence in source.copyright.licenses()} - {""}
-    return [
-        DisjunctiveLicense(name=name)
-        for name in sorted({WELL_KNOWN_EXPRESSIONS.get(name, name) for name in names})
-    ]
+    spdx = {WELL_KNOWN_EXPRESSIONS.get(name, name) for name in names}
+    return [DisjunctiveLicense(name=name) for name in sorted({fixup_id(n) or n for n in spdx})]
 
 
 def serialized(made: Bom) -> str:
