@@ -38,6 +38,8 @@ def _parser() -> argparse.ArgumentParser:
         help="of the build, such as PIP_INDEX_URL=...; may be given several times",
     )
     built.add_argument("--fresh", action="store_true", help="take no step from earlier builds")
+    named = commands.add_parser("builder", help="print what would make images here")
+    named.set_defaults(run=_builder)
     removed = commands.add_parser("remove", help="remove the images that were made here")
     removed.set_defaults(run=_remove)
     return parser
@@ -53,6 +55,11 @@ def _pair(text: str) -> tuple[str, str]:
 def _build(given: argparse.Namespace) -> int:
     order = Order(given.image, given.base, dict(given.argument), given.fresh)
     build.build(find(), order, _tell)
+    return 0
+
+
+def _builder(given: argparse.Namespace) -> int:  # noqa: ARG001
+    _tell(find().program)
     return 0
 
 
