@@ -20,6 +20,7 @@ from cyclonedx.model.license import License
 from cyclonedx.spdx import is_expression, is_supported_id
 from packageurl import PackageURL
 
+from environments.errors import ImageError
 from environments.licences import PLACE, TEXT, named_in
 
 SPDX: Final = {
@@ -40,10 +41,6 @@ _CODE: Final = {".py", ".pyi", ".pyc"}
 _FACTORY: Final = LicenseFactory()
 
 
-class BillError(Exception):
-    """What is inside cannot be told; the text names the file."""
-
-
 def distributions(root: Path) -> Iterator[Component]:
     """All that is installed outside of Debian's own folder, which Debian's packages account for.
 
@@ -51,7 +48,7 @@ def distributions(root: Path) -> Iterator[Component]:
         root: of the image.
 
     Raises:
-        BillError: metadata of a distribution cannot be read.
+        ImageError: metadata of a distribution cannot be read.
     """
     for folder in sorted(root.rglob("*-packages")):
         own = folder.relative_to(root).parts[:3] != ("usr", "lib", "python3")
@@ -68,12 +65,12 @@ def distribution(root: Path, folder: Path) -> Component:
         folder: the distribution's metadata.
 
     Raises:
-        BillError: the metadata cannot be read.
+        ImageError: the metadata cannot be read.
     """
     found = PathDistribution(folder)
     name, version = found.metadata["Name"], found.metadata["Version"]
     if not name or not version:
-        raise BillError(f"{folder}: METADATA is missing, or has no name or version")
+        raise ImageError(f"{folder}: METADATA is missing, or has no name or version")
     files = found.files or []
     place = folder.relative_to(root)
     texts = sorted(
@@ -162,7 +159,7 @@ def _declared(path: Path) -> Iterator[Component]:
     try:
         bill: Mapping[str, Any] = json.loads(path.read_text())
         if bill.get("bomFormat") != "CycloneDX":
-            raise BillError(f"{path}: is not of CycloneDX, the one format that is read here")
+            raise ImageError(f"{path}: is not of CycloneDX, the one format that is read here")
         for part in bill.get("components", ()):
             purl = part.get("purl")
             yield Component(
@@ -173,4 +170,4 @@ def _declared(path: Path) -> Iterator[Component]:
                 licenses=licences(named_in(part)),
             )
     except (ValueError, KeyError) as error:
-        raise BillError(f"{path}: cannot be read as a bill of materials: {error}") from error
+        raise ImageError(f"{path}: cannot be read as a bill of materials: {error}") from error
