@@ -228,16 +228,10 @@ $(XPROF): locks/profile.txt | $(UV)
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
 	@touch $@
 
-$(SBOM): locks/sbom.txt | $(UV)
-	@echo "Installing debsbom into .tools/sbom (seconds)"
+$(SBOM) $(AUDIT): .tools/%/.ready: locks/%.txt | $(UV)
+	@echo "Installing what $< names into $(@D) (seconds)"
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
-	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/sbom.txt
-	@touch $@
-
-$(AUDIT): locks/audit.txt | $(UV)
-	@echo "Installing pip-audit into .tools/audit (seconds)"
-	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
-	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/audit.txt
+	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes $<
 	@touch $@
 
 $(HADOLINT)/.ready: locks/images.txt | $(UV)

@@ -56,7 +56,7 @@ def judgements(path: Path) -> list[Judgement]:
         AuditError: an entry lacks something or has more than it may.
     """
     try:
-        entries = tomllib.loads(path.read_text())["judged"]
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["judged"]
         return [Judgement(**entry) for entry in entries]
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise AuditError(f"{path}: {error}; an entry is package, id, reason, until") from error

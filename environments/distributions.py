@@ -157,7 +157,7 @@ def _inside(root: Path, folder: Path, file: PackagePath) -> Iterator[Component]:
 def _declared(path: Path) -> Iterator[Component]:
     """Components of a wheel's own bill of materials: name, version, address and licence of each."""
     try:
-        bill: Mapping[str, Any] = json.loads(path.read_text())
+        bill: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if bill.get("bomFormat") != "CycloneDX":
             raise ImageError(f"{path}: is not of CycloneDX, the one format that is read here")
         for part in bill.get("components", ()):

@@ -56,8 +56,8 @@ def write(root: Path, to: Path, name: str) -> None:
     """
     text = serialized(bill(root, name))
     to.mkdir(parents=True, exist_ok=True)
-    (to / SBOM).write_text(text)
-    (to / LICENCES).write_text(report(json.loads(text)))
+    (to / SBOM).write_text(text, encoding="utf-8")
+    (to / LICENCES).write_text(report(json.loads(text)), encoding="utf-8")
 
 
 def bill(root: Path, name: str) -> Bom:
@@ -95,7 +95,7 @@ def debian(root: Path) -> Bom:
             raise ImageError(
                 f"{root / needed}: is missing, so this is not the root of Debian's files"
             )
-    release = _VERSION.search((root / RELEASE).read_text())
+    release = _VERSION.search((root / RELEASE).read_text(encoding="utf-8"))
     scanned = Debsbom(
         "debian", root=root, distro_version=release[1] if release else None, with_licenses=True
     )
@@ -113,7 +113,7 @@ def debian(root: Path) -> Bom:
         # debsbom leaves licences to the sources, while readers look at what is installed.
         component.licenses = components[source.purl().to_string()].licenses or named(source)
         if (root / copyright_file).is_file():
-            text = (root / copyright_file).read_text(errors="replace")
+            text = (root / copyright_file).read_text(encoding="utf-8", errors="replace")
             component.properties.add(Property(name=TEXT, value=str(copyright_file)))
             component.properties.update(
                 Property(name=MENTIONED, value=mentioned) for mentioned in _COMMON.findall(text)
