@@ -126,7 +126,8 @@ def licence(metadata: PackageMetadata) -> str | None:
         known = SPDX.get(candidate.lower(), candidate)
         if is_supported_id(known) or is_expression(known):
             return known
-    return words or stated or None
+    # "Other/Proprietary License" says less than whoever gives it a name.
+    return stated if stated and words.startswith("Other/") else words or stated or None
 
 
 def licences(declared: list[str]) -> list[License]:

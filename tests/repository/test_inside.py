@@ -107,6 +107,10 @@ def small(root):
     )
     installed(site, "silent", "3.0", "License: UNKNOWN\n")
     installed(
+        site, "closed", "5.0",
+        "License: Own Terms\nClassifier: License :: Other/Proprietary License\n",
+    )  # fmt: skip
+    installed(
         site, "carrier", "4.0", "License: Apache 2.0\n",
         {
             "carrier.libs/libdeep-1234.so.5": LIBRARY,
@@ -188,13 +192,15 @@ def test_packages_of_debian_have_the_licence_of_their_source(bill):
 def test_python_distributions_are_there_with_what_they_carry(bill):
     found = {name: one for name, one in addresses(bill).items() if name.startswith("pkg:pypi")}
     assert list(found) == [
-        f"pkg:pypi/{name}" for name in ("carrier@4.0", "exact@1.0", "silent@3.0", "vague@2.0")
+        f"pkg:pypi/{name}"
+        for name in ("carrier@4.0", "closed@5.0", "exact@1.0", "silent@3.0", "vague@2.0")
     ]
     licences = {one["name"]: one.get("licenses") for one in found.values()}
     assert licences == {
         "exact": [{"expression": "MIT OR Apache-2.0"}],
         "vague": [{"license": {"name": "BSD License"}}],
         "silent": None,
+        "closed": [{"license": {"name": "Own Terms"}}],
         "carrier": [{"license": {"id": "Apache-2.0"}}],
     }
     inside = found["pkg:pypi/carrier@4.0"]["components"]
@@ -262,7 +268,7 @@ def test_what_cannot_be_told_is_an_error_that_names_the_file(tmp_path, file, con
 def test_the_page_of_licences_names_what_is_unknown_and_where_to_read(bill, folder):
     page = (folder / "licences.txt").read_text()
     assert page == report(bill)
-    assert "4 packages of Debian, 4 Python distributions, and 2 parts that these declare" in page
+    assert "4 packages of Debian, 5 Python distributions, and 2 parts that these declare" in page
     counts = dict(reversed(line.split(maxsplit=1)) for line in sections(page)["Licences by"])
     assert counts["MIT"] == "3"
     assert counts["GPL-2.0-or-later"] == counts["Zlib"] == counts["Odd-One"] == "1"
@@ -273,9 +279,9 @@ def test_the_page_of_licences_names_what_is_unknown_and_where_to_read(bill, fold
         "silent 3.0 PyPI no text either",
     ]
     textless = [line.split()[0] for line in sections(page)["No licence"]]
-    assert textless == ["dpkg", "carrier", "silent", "vague"]
+    assert textless == ["dpkg", "carrier", "closed", "silent", "vague"]
     assert sections(page)["Shared libraries"] == ["carrier.libs/libdeep-1234.so.5  in carrier"]
-    assert len(sections(page)["All parts"]) == 10
+    assert len(sections(page)["All parts"]) == 11
 
 
 def sections(page):
