@@ -118,7 +118,7 @@ rehearse-env: ## Print the variables that find what `make rehearse KEEP=1` has l
 engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
 	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"
 
-images: ## Build the image for processors with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
+images: $(SBOM) ## Build the image for processors with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
 	@$(PYTHON) -m environments build cpu $(if $(BASE),--base $(BASE)) $(ARGS)
 
 images-test: $(INFRA) $(TRAINER) images lint-images ## Train, stop, kill and freeze under mpirun in that image
