@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,7 +249,7 @@ def connect(config: ExchangeConfig) -> Communicator:
     if place.launcher != "Horovod" and not hvd.mpi_built():
         os.environ.update(gloo_under_mpi(os.environ, place))
         _meet(place, config.timeout_seconds)
-    if _uses_gloo(hvd):
+    if uses_gloo(hvd, os.environ):
         check_own_name()
     hvd.init()
     if hvd.size() != place.size:
@@ -260,10 +260,10 @@ def connect(config: ExchangeConfig) -> Communicator:
     return Horovod(hvd, config)
 
 
-def _uses_gloo(hvd: Any) -> bool:
-    """Whether Horovod will start Gloo: asked to, or as it has no MPI."""
-    asked = (os.environ.get(f"HOROVOD_{name}", "") for name in ("CONTROLLER", "CPU_OPERATIONS"))
-    return not hvd.mpi_built() or "gloo" in map(str.lower, asked)
+def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:
+    """Whether Horovod will start Gloo: it is asked to, or has no MPI."""
+    asked = (env.get(f"HOROVOD_{name}", "").lower() for name in ("CONTROLLER", "CPU_OPERATIONS"))
+    return not hvd.mpi_built() or "gloo" in asked
 
 
 def _meet(place: Place, timeout: float) -> None:

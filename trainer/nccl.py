@@ -28,7 +28,7 @@ _LIBRARY = re.compile(r"/\S*/libnccl\.so[.\d]*$", re.MULTILINE)
 _VERSION = re.compile(r"NCCL version (\d+(?:\.\d+)+)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+)")
 _FOUND = re.compile(r"NCCL INFO NET/(\w+) : Using ?(.*)")
-_ADAPTER = re.compile(r"(\w+:\d+)/(IB|RoCE)")
+_ADAPTER = re.compile(r"\w+:\d+/(?:IB|RoCE)\b")
 _INTERFACE = re.compile(r"\[\d+\](\w[^:\s]*):")
 _CHANNEL = re.compile(r"NCCL INFO (?:Channel|Ring) \d+(?:/\d+)? : .* via (\S+)")
 _CHANNELS = re.compile(r"NCCL INFO (\d+) coll channels")
@@ -44,7 +44,7 @@ class Transport:
     network: str = ""
     """NCCL's own word for what it would take between nodes: IB, Socket, or a plug-in's name."""
     ports: tuple[str, ...] = ()
-    """Adapters with their ports, or the interfaces of Socket."""
+    """Adapters with port and kind, such as mlx5_0:1/IB, or the interfaces of Socket."""
     over_ethernet: bool = False
     """Whether the adapters of IB are all Ethernet's (RoCE)."""
     gpudirect: bool | None = None
@@ -57,7 +57,7 @@ class Transport:
     @property
     def infiniband(self) -> bool | None:
         """Whether the network between nodes is InfiniBand; none if it cannot be told."""
-        if self.network.startswith("IB"):
+        if self.network.startswith("IB") and self.ports:
             return not self.over_ethernet
         return False if self.network == "Socket" else None
 
@@ -110,8 +110,8 @@ def read_log(text: str) -> Transport:
     return Transport(
         version=version[1] if version else "",
         network=network,
-        ports=tuple(dict.fromkeys([*(port for port, _ in adapters), *interfaces])),
-        over_ethernet=bool(adapters) and all(layer == "RoCE" for _, layer in adapters),
+        ports=tuple(dict.fromkeys([*adapters, *interfaces])),
+        over_ethernet=bool(adapters) and all(one.endswith("/RoCE") for one in adapters),
         gpudirect=any("/GDRDMA" in way for way in between) if between else None,
         inside=tuple(dict.fromkeys(_kind(way) for way in ways if not way.startswith("NET/"))),
         channels=int(channels[-1]) if channels else None,

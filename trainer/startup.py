@@ -107,7 +107,9 @@ class Startup:
             "memory_gb": round(node["memory"] / GB, 1),
             "free_disk_gb": round(node["free_disk"] / GB, 1),
             "driver": ", ".join(self._drivers()) or None,
-            **{f"tensorflow_{name}": version for name, version in (self.built_with or {}).items()},
+            **{
+                f"tensorflow_{name.lower()}": text for name, text in (self.built_with or {}).items()
+            },
             "infiniband": self._fabric() or None,
             "nccl": self.nccl,
             "nccl_transport": transport and transport.words(len(self.nodes)),

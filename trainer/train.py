@@ -44,9 +44,8 @@ def train(config: TrainConfig) -> int:
 @contextmanager
 def nccl_log(place: Place | None) -> Iterator[NcclLog | None]:
     """Where rank 0's NCCL writes, if it may have something to say; kept if the run fails."""
-    has_gpus = any(Path("/dev").glob("nvidia[0-9]*"))
     chief_of_many = place is not None and place.rank == 0 and place.size > 1
-    log = NcclLog.begin(os.environ) if has_gpus and chief_of_many else None
+    log = NcclLog.begin(os.environ) if chief_of_many and has_gpus() else None
     try:
         yield log
     except BaseException:
@@ -55,6 +54,11 @@ def nccl_log(place: Place | None) -> Iterator[NcclLog | None]:
         raise
     if log is not None:
         log.end()
+
+
+def has_gpus() -> bool:
+    """Whether this machine has a GPU that NCCL may use; known before anything is loaded."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int:
