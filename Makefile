@@ -14,6 +14,7 @@ NODES ?=
 YES ?=
 KEEP ?=
 UNTIL ?=
+BASE ?=
 
 # Only a stack that is named on the command line sends a training away: a variable that some shell has
 # exported must not cost money.
@@ -45,7 +46,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine render diagram costs test test-platform test-trainer test-fast lint lint-images format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-test render diagram costs test test-platform test-trainer test-fast lint lint-images format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +116,12 @@ rehearse-env: ## Print the variables that find what `make rehearse KEEP=1` has l
 engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
 	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"
 
+images: ## Build the image for processors with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
+	@$(PYTHON) -m environments build cpu $(if $(BASE),--base $(BASE)) $(ARGS)
+
+images-test: $(INFRA) $(TRAINER) images lint-images ## Train, stop, kill and freeze under mpirun in that image
+	$(INFRA_PYTHON) -m pytest -m images tests/images $(ARGS)
+
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
 	@$(INFRA_PYTHON) -m infra.snapshot
@@ -153,7 +160,7 @@ types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
 types-platform: $(INFRA) ## Check types of the platform, of jobs and of rehearsals
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent infra jobs rehearsal tests/infra tests/jobs tests/rehearsal
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent infra jobs rehearsal environments tests/infra tests/jobs tests/rehearsal tests/images
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \

@@ -1,27 +1,35 @@
 """Refuse an image whose Horovod cannot do what its jobs need; run while the image is built."""
 
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import horovod
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
-BUILT: dict[str, Callable[[], object]] = {
-    "gloo": hvd.gloo_built,
-    "mpi": hvd.mpi_built,
-    "nccl": hvd.nccl_built,
-}
+WAYS = ("gloo", "mpi", "nccl")
+"""Of exchange, that Horovod may be built with."""
 
 
 def main(wanted: Sequence[str]) -> str | None:
-    """What is wrong, if anything is. Loading Horovod has shown already that it fits TensorFlow.
+    """What is wrong, if anything is.
 
     Args:
-        wanted: ways of exchange, of those in `BUILT`.
+        wanted: ways of exchange, of `WAYS`.
     """
     print(f"TensorFlow {tf.__version__}, Horovod {horovod.__version__}")
-    missing = [name for name in wanted if not BUILT[name]()]
+    unknown = [name for name in wanted if name not in WAYS]
+    if unknown or not wanted:
+        return f"error: {' '.join(unknown) or 'nothing'}: name some of {', '.join(WAYS)}"
+    try:
+        # Loads its compiled part, which has TensorFlow's symbols in it.
+        hvd = importlib.import_module("horovod.tensorflow")
+    except (ImportError, AttributeError, OSError, tf.errors.OpError) as error:
+        return (
+            f"error: Horovod does not load: {error}\nIt runs with the very TensorFlow that it was"
+            " compiled against; see its build's output"
+        )
+    missing = [name for name in wanted if not getattr(hvd, f"{name}_built")()]
     if missing:
         return f"error: Horovod was built without {', '.join(missing)}; see its build's output"
     print(f"Horovod has {', '.join(wanted)}")

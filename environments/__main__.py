@@ -1,0 +1,80 @@
+"""`python -m environments`: make images on this machine, and look at them."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from environments import base, build
+from environments.build import Order
+from environments.containers import find
+from environments.errors import ImageError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except ImageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m environments", description="The images that jobs run in."
+    )
+    commands = parser.add_subparsers(required=True)
+    built = commands.add_parser("build", help="make an image")
+    built.set_defaults(run=_build)
+    built.add_argument("image", choices=["cpu", "gpu"])
+    built.add_argument("--base", help="image to begin with; the Dockerfile's own if not given")
+    built.add_argument(
+        "--argument",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=_pair,
+        help="of the build, such as PIP_INDEX_URL=...; may be given several times",
+    )
+    built.add_argument("--fresh", action="store_true", help="take no step from earlier builds")
+    named = commands.add_parser("builder", help="print what would make images here")
+    named.set_defaults(run=_builder)
+    removed = commands.add_parser("remove", help="remove the images that were made here")
+    removed.set_defaults(run=_remove)
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError(f"{text}: must be NAME=VALUE")
+    return name, value
+
+
+def _build(given: argparse.Namespace) -> int:
+    order = Order(given.image, given.base, dict(given.argument), given.fresh)
+    build.build(find(), order, _tell)
+    return 0
+
+
+def _builder(given: argparse.Namespace) -> int:  # noqa: ARG001
+    _tell(find().program)
+    return 0
+
+
+def _remove(given: argparse.Namespace) -> int:  # noqa: ARG001
+    containers = find()
+    for name in (Order("gpu").name, Order("cpu").name, base.LOCAL):
+        if containers.has(name):
+            containers.remove_image(name)
+            _tell(f"removed {name}")
+    return 0
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

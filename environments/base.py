@@ -1,0 +1,93 @@
+"""The image that all begins with: pulled from its registry, or made from Debian's packages."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from environments.containers import Containers, Recipe
+from environments.errors import ImageError
+
+RELEASE: Final = "bookworm"
+LOCAL: Final = f"localhost/trainer-base:{RELEASE}"
+
+_DOCKERFILE: Final = 'FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n'
+
+
+def declared(dockerfile: str) -> str:
+    """The base that a Dockerfile begins with if it is told no other.
+
+    Raises:
+        ImageError: it has no such argument.
+    """
+    found = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE)
+    if found is None:
+        raise ImageError("the Dockerfile has no line ARG BASE_IMAGE=...")
+    return found[1]
+
+
+def ensure(containers: Containers, wanted: str, tell: Callable[[str], None]) -> str:
+    """The name of a base that is here: the wanted one, or one made on this machine.
+
+    Args:
+        containers: what makes images.
+        wanted: name of the image in its registry.
+        tell: shows a person what goes on.
+
+    Raises:
+        ImageError: the registry cannot be reached, and no base can be made here either.
+    """
+    if containers.has(wanted):
+        return wanted
+    if containers.has(LOCAL):
+        return LOCAL
+    tell(f"pulling {wanted}")
+    problem = containers.pull(wanted)
+    if problem is None:
+        return wanted
+    tell(f"it cannot be pulled ({problem}), so a base is made from Debian's packages")
+    make(containers, wanted)
+    return LOCAL
+
+
+def make(containers: Containers, wanted: str) -> None:
+    """Make the smallest Debian that has authorities to trust, about 180 MB.
+
+    Args:
+        containers: what makes images.
+        wanted: what it is made in place of, for errors.
+
+    Raises:
+        ImageError: mmdebstrap is not installed, or fails.
+    """
+    if shutil.which("mmdebstrap") is None:
+        raise ImageError(
+            f"{wanted} cannot be pulled, and mmdebstrap, which could make a base in its place, is"
+            " not installed: sudo apt-get install mmdebstrap, or name a base that can be had with"
+            " BASE=IMAGE"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        # It copies this machine's name and its servers of names, which are none of the image's.
+        hook = '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"'
+        command = ["mmdebstrap", "--variant=minbase", "--include=ca-certificates", hook, RELEASE]
+        made = subprocess.run(
+            [*command, f"{folder}/root.tar"], capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            raise ImageError(f"mmdebstrap could not make a base:\n{_end(made.stderr)}")
+        (Path(folder) / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
+        built = subprocess.run(
+            containers.build_command(Recipe(Path(folder)), LOCAL),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if built.returncode:
+            raise ImageError(f"{containers.program} could not make a base:\n{_end(built.stderr)}")
+
+
+def _end(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-15:])

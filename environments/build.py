@@ -1,0 +1,171 @@
+"""An image, made from exactly what Azure Machine Learning would get."""
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from environments import base
+from environments.containers import Containers, Recipe
+from environments.errors import ImageError
+from jobs.environment import Image, build_context
+from jobs.errors import SnapshotError
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000}
+"""Bytes that an image may have: each node pulls it before it works, and is paid for meanwhile."""
+
+_TOLD_SECONDS: Final = 30.0
+_SHOWN: Final = 25
+"""Lines of a build that has failed."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to build."""
+
+    image: Image
+    base: str | None = None
+    """Image to begin with; none for the Dockerfile's own, or what can be had in its place."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """More of the build's, such as PIP_INDEX_URL."""
+    fresh: bool = False
+    """Whether every step is run, whatever is there of earlier builds."""
+    tag: str = "latest"
+    folder: Path = ROOT / "build" / "images"
+    """For what is written beside the image."""
+
+    @property
+    def name(self) -> str:
+        """Of the image."""
+        return f"localhost/trainer-{self.image}:{self.tag}"
+
+    @property
+    def beside(self) -> Path:
+        """Folder of this image."""
+        return self.folder / (self.image if self.tag == "latest" else f"{self.image}-{self.tag}")
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image that is there."""
+
+    name: str
+    version: str
+    """Of the environment that Azure Machine Learning would build from the same."""
+    base: str
+    builder: str
+    bytes: int
+    """Of its layers, not compressed."""
+    steps: int
+    cached_steps: int
+    """Taken from an earlier build."""
+    seconds: float
+    cold_seconds: float | None
+    """Of the newest build that took no step from an earlier one, if that is known."""
+
+
+def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> Built:
+    """Build an image, and record what it cost in `build.json` beside the build's log.
+
+    Args:
+        containers: what makes images.
+        order: what to build.
+        tell: shows a person what goes on.
+
+    Raises:
+        ImageError: it cannot be built, or is larger than it may be.
+    """
+    try:
+        context = build_context(ROOT, order.image)
+    except SnapshotError as error:
+        raise ImageError(str(error)) from error
+    dockerfile = context.contents["Dockerfile"].decode()
+    begun = order.base or base.ensure(containers, base.declared(dockerfile), tell)
+    tell(f"building {order.name} on {begun} with {containers.program}")
+    order.beside.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        context.write(Path(folder))
+        arguments = {"BASE_IMAGE": begun, **order.arguments}
+        recipe = Recipe(Path(folder), arguments, fresh=order.fresh)
+        seconds, steps, cached = _follow(containers, recipe, order, tell)
+    built = Built(
+        name=order.name,
+        version=context.version,
+        base=begun,
+        builder=containers.program,
+        bytes=containers.size(order.name),
+        steps=steps,
+        cached_steps=cached,
+        seconds=seconds,
+        cold_seconds=seconds if not cached else _cold_seconds(order, context.version),
+    )
+    text = json.dumps(asdict(built), indent=1)
+    _record(order).write_text(f"{text}\n", encoding="utf-8")
+    limit = BUDGET.get(order.image)
+    of_limit = f" of at most {limit / 1e9:.2f}" if limit else ""
+    tell(
+        f"{order.name}: {built.bytes / 1e9:.2f} GB{of_limit}, in {seconds:.1f} s;"
+        f" {cached} of {steps} steps were there already"
+    )
+    if limit and built.bytes > limit:
+        raise ImageError(
+            f"{order.name} has {built.bytes / 1e9:.2f} GB, more than its {limit / 1e9:.2f}: find"
+            " what came in with `du` in it, or raise BUDGET in environments/build.py with a reason"
+        )
+    return built
+
+
+def _follow(
+    containers: Containers, recipe: Recipe, order: Order, tell: Callable[[str], None]
+) -> tuple[float, int, int]:
+    """Build, showing each step as it begins; seconds, steps, and those that were there."""
+    begun, told, steps, cached = time.monotonic(), time.monotonic(), 0, 0
+    log = order.beside / "build.log"
+    command = containers.build_command(recipe, order.name)
+    with (
+        log.open("w", encoding="utf-8") as file,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            file.write(line)
+            now = time.monotonic()
+            cached += containers.cached.match(line) is not None
+            step = containers.step.match(line)
+            if step:
+                steps += 1
+                tell(f"{now - begun:5.0f} s  {step[1].split('&&')[0].strip()[:100]}")
+            elif now - told > _TOLD_SECONDS and line.strip():
+                tell(f"{now - begun:5.0f} s    {line.strip()[:100]}")
+            else:
+                continue
+            told = now
+    if process.returncode:
+        lines = log.read_text(encoding="utf-8").splitlines()[-_SHOWN:]
+        end = "\n".join(f"  {line}" for line in lines)
+        raise ImageError(
+            f"{order.name}: the build ended with status {process.returncode}; all it said is in"
+            f" {log}, its end:\n{end}"
+        )
+    return time.monotonic() - begun, steps, cached
+
+
+def _record(order: Order) -> Path:
+    return order.beside / "build.json"
+
+
+def _cold_seconds(order: Order, version: str) -> float | None:
+    """Of the newest build of this version whose every step was run."""
+    try:
+        before = json.loads(_record(order).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    found = before.get("cold_seconds") if before.get("version") == version else None
+    return None if found is None else float(found)

@@ -1,0 +1,216 @@
+"""What makes images here, with stand-ins for Docker, Podman, Buildah and mmdebstrap."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from environments import base, build
+from environments.__main__ import main
+from environments.build import Order
+from environments.containers import (
+    Buildah,
+    Container,
+    Docker,
+    Mount,
+    Podman,
+    Recipe,
+    find,
+)
+from environments.errors import ImageError
+from jobs.environment import build_context
+from tests.repository.test_repository import ROOT
+
+PODMAN = """
+echo "podman $*" >> "$SAID"
+case "$1 $2" in
+    "inspect --type=image") grep -qx "$3" "$HERE" ;;
+    "image inspect") echo "${SIZE:-1000}" ;;
+    "pull "*) echo "Error: no such host" >&2; exit 125 ;;
+    "build "*)
+        for one; do case $one in --tag=*) echo "${one#--tag=}" >> "$HERE" ;; esac; done
+        echo "[1/2] STEP 1/2: RUN apt-get update     && apt-get install"
+        [ -z "$CACHED" ] || echo "--> Using cache 123"
+        echo "[1/2] STEP 2/2: RUN compile"
+        [ -z "$CACHED" ] || echo "--> Using cache 456"
+        [ -z "$BROKEN" ] || { echo "gcc: out of luck"; exit 7; } ;;
+    "run "*)
+        [ -n "$CONTAINERS_CONF" ] || { echo "cannot set limits" >&2; exit 126; }
+        [ -z "$BROKEN" ] || { echo "cannot at all" >&2; exit 126; } ;;
+esac
+"""
+MMDEBSTRAP = """
+echo "mmdebstrap $*" >> "$SAID"
+for last; do :; done
+: > "$last"
+"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with no builder; its function installs a program."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    # What the stand-ins and the code itself need of a system.
+    for name in ("sh", "grep", "env", "timeout", "tar"):
+        (path / name).symlink_to(
+            next(f for d in os.get_exec_path() if (f := Path(d, name)).exists())
+        )
+    for name in ("SSL_CERT_FILE", "CONTAINERS_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(path))
+    (tmp_path / "said").touch()
+    (tmp_path / "here").touch()
+    monkeypatch.setenv("SAID", str(tmp_path / "said"))
+    monkeypatch.setenv("HERE", str(tmp_path / "here"))
+
+    def install(name, script):
+        (path / name).write_text(f"#!/bin/sh\n{script}")
+        (path / name).chmod(0o755)
+
+    return install
+
+
+def said(tmp_path):
+    return (tmp_path / "said").read_text().splitlines()
+
+
+def order(tmp_path, **fields):
+    return Order("cpu", folder=tmp_path / "images", **fields)
+
+
+def test_a_machine_without_a_builder_is_told_what_to_install(machine, capsys):
+    assert main(["build", "cpu"]) == 1
+    error = capsys.readouterr().err
+    assert "podman is not installed; buildah is not installed" in error
+    assert "apt-get install podman" in error
+
+
+def test_the_client_of_docker_alone_is_no_builder(machine):
+    machine("docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
+    with pytest.raises(ImageError, match="docker is installed, but no engine answers it"):
+        find()
+    machine("buildah", "exit 0")
+    assert isinstance(find(), Buildah)
+    machine("podman", "exit 0")
+    assert isinstance(find(), Podman)
+    machine("docker", "echo 28.1")
+    assert isinstance(find(), Docker)
+
+
+def test_a_base_that_cannot_be_pulled_is_made_of_debians_packages(machine, tmp_path):
+    machine("podman", PODMAN)
+    machine("mmdebstrap", MMDEBSTRAP)
+    told = []
+    built = build.build(Podman(), order(tmp_path), told.append)
+    assert built.base == base.LOCAL
+    assert any("cannot be pulled (Error: no such host)" in line for line in told)
+    (made,) = [line for line in said(tmp_path) if line.startswith("mmdebstrap")]
+    assert "etc/resolv.conf" in made, "the servers of names of this machine"
+    assert any(f"--build-arg=BASE_IMAGE={base.LOCAL}" in line for line in said(tmp_path))
+    build.build(Podman(), order(tmp_path), told.append)
+    assert len([line for line in said(tmp_path) if line.startswith("mmdebstrap")]) == 1
+
+
+def test_a_base_that_can_neither_be_pulled_nor_made_is_an_error(machine, tmp_path):
+    machine("podman", PODMAN)
+    with pytest.raises(ImageError, match=r"mmdebstrap.* is not installed.* BASE=IMAGE"):
+        build.build(Podman(), order(tmp_path), str)
+
+
+def test_a_base_that_is_named_is_taken_as_it_is(machine, tmp_path):
+    machine("podman", PODMAN)
+    named = order(tmp_path, base="registry.example/debian:12", arguments={"PIP_INDEX_URL": "x"})
+    assert build.build(Podman(), named, str).base == "registry.example/debian:12"
+    (built,) = [line for line in said(tmp_path) if line.startswith("podman build")]
+    assert "--build-arg=BASE_IMAGE=registry.example/debian:12" in built
+    assert "--build-arg=PIP_INDEX_URL=x" in built
+    assert not [line for line in said(tmp_path) if "pull" in line]
+
+
+def test_a_record_tells_a_cold_build_from_a_warm_one(machine, tmp_path, monkeypatch):
+    machine("podman", PODMAN)
+    given = order(tmp_path, base="debian")
+    cold = build.build(Podman(), given, str)
+    assert (cold.steps, cold.cached_steps) == (2, 0)
+    assert cold.cold_seconds == cold.seconds
+    assert cold.version == build_context(ROOT, "cpu").version
+    monkeypatch.setenv("CACHED", "1")
+    warm = build.build(Podman(), given, str)
+    assert (warm.cached_steps, warm.cold_seconds) == (2, cold.seconds)
+    record = given.beside / "build.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"version": "another"}))
+    assert build.build(Podman(), given, str).cold_seconds is None
+
+
+def test_a_failed_build_shows_its_end_and_where_the_rest_is(machine, tmp_path, monkeypatch):
+    machine("podman", PODMAN)
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(ImageError, match="status 7") as caught:
+        build.build(Podman(), order(tmp_path, base="debian"), str)
+    assert "gcc: out of luck" in str(caught.value)
+    log = Path(re.search(r"in (\S+build\.log)", str(caught.value))[1])
+    assert "RUN compile" in log.read_text()
+
+
+def test_an_image_beyond_its_budget_is_refused(machine, tmp_path, monkeypatch):
+    machine("podman", PODMAN)
+    monkeypatch.setenv("SIZE", str(build.BUDGET["cpu"] + 1))
+    with pytest.raises(ImageError, match=r"more than its 2\.20"):
+        build.build(Podman(), order(tmp_path, base="debian"), str)
+
+
+@pytest.mark.parametrize("kind", [Docker, Podman, Buildah])
+def test_no_value_of_a_variable_is_on_a_command_line(kind, machine, monkeypatch):
+    machine("podman", "exit 0")
+    monkeypatch.setenv("TOKEN", "secret-value")
+    mounts = [Mount(Path("/code"), "/code"), Mount(Path("/out"), "/out", writable=True)]
+    container = Container("image", ["python", "x.py"], "name", mounts, ["TOKEN"])
+    command = kind().run_command(container)
+    assert "--env=TOKEN" in command
+    assert "secret-value" not in " ".join(command)
+    assert {"--volume=/code:/code:ro", "--volume=/out:/out"} <= set(command)
+    assert command[-2:] == ["python", "x.py"]
+
+
+@pytest.mark.parametrize("kind", [Docker, Podman, Buildah])
+def test_a_fresh_build_takes_nothing_from_earlier_ones(kind):
+    def command(**fields):
+        return kind().build_command(Recipe(Path("/context"), **fields), "name")
+
+    assert "--no-cache" in command(fresh=True)
+    assert "--no-cache" not in command()
+    assert "--target=build" in command(target="build")
+    assert command()[-1] == "/context"
+
+
+def test_authorities_of_this_machine_are_of_the_build_alone(monkeypatch, tmp_path):
+    bundle = tmp_path / "authorities.crt"
+    bundle.touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    command = Podman().build_command(Recipe(Path("/context")), "name")
+    assert f"--volume={bundle}:/etc/ssl/certs/ca-certificates.crt:ro" in command
+
+
+def test_podman_gets_modest_settings_where_it_does_not_run_without(machine, monkeypatch):
+    machine("podman", PODMAN)
+    container = Container("image", ["true"], "name")
+    assert Podman().run_command(container)[:2] == [
+        "env",
+        f"CONTAINERS_CONF={ROOT / 'environments' / 'containers.conf'}",
+    ]
+    monkeypatch.setenv("CONTAINERS_CONF", "/mine")
+    assert Podman().run_command(container)[0] == "podman"
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(ImageError, match="cannot at all"):
+        Podman().run_command(container)
+
+
+@pytest.mark.parametrize("image", ["cpu", "gpu"])
+def test_the_base_is_an_argument_of_the_build(image):
+    text = (ROOT / "environments" / image / "Dockerfile").read_text()
+    assert base.declared(text).endswith("debian:bookworm-slim")
+    with pytest.raises(ImageError, match="ARG BASE_IMAGE"):
+        base.declared("FROM scratch\n")
