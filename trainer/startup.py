@@ -105,7 +105,7 @@ class Startup:
         facts: dict[str, Any] = {
             "nodes": len(self.nodes),
             "memory_gb": round(node["memory"] / GB, 1),
-            "free_disk_gb": round(node["free_disk"] / GB, 1),
+            "free_disk_gb": node["free_disk"] and round(node["free_disk"] / GB, 1),
             "driver": ", ".join(self._drivers()) or None,
             **{
                 f"tensorflow_{name.lower()}": text for name, text in (self.built_with or {}).items()
@@ -175,7 +175,8 @@ class Startup:
         return text
 
     def _disk(self) -> str:
-        run, scratch = (_size(self.nodes[0][key]) for key in ("free_disk", "free_scratch"))
+        sizes = (self.nodes[0][key] for key in ("free_disk", "free_scratch"))
+        run, scratch = ("unknown" if size is None else _size(size) for size in sizes)
         return f"free disk: {run} for the run, {scratch} for temporary files"
 
     def _exchange(self) -> list[str]:

@@ -90,6 +90,12 @@ def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):
     ]
 
 
+def test_a_file_system_that_tells_nothing_is_said_so(tmp_path):
+    made = startup(seen(make_node(tmp_path), free_disk=None))
+    assert "free disk: unknown for the run, 5.5 GB for temporary files" in made.lines()
+    assert "free_disk_gb" not in made.record()
+
+
 def test_a_limit_of_locked_memory_is_told_where_there_is_an_adapter_to_need_it(tmp_path):
     add_port(make_node(tmp_path), "mlx5_ib0")
     lines = startup(seen(tmp_path, V100, locked_memory=65536)).lines()
