@@ -133,7 +133,7 @@ def _describe(containers: Containers, order: Order, tell: Callable[[str], None])
         return
     tell("reading what is inside")
     with containers.root(order.name) as root:
-        command = [SBOM, "-m", "environments.sbom", root, "--to", order.beside]
+        command = [str(SBOM), "-m", "environments.sbom", str(root), "--to", str(order.beside)]
         done = subprocess.run(
             [*command, "--name", order.name.removeprefix("localhost/")],
             cwd=ROOT,
