@@ -69,6 +69,18 @@ def test_a_world_imports_only_what_its_contracts_allow(world, others):
         assert imports(path) & (WORLDS - {world}) <= others, path
 
 
+def test_what_builds_images_knows_of_jobs_only_what_an_image_is_built_from():
+    for path in (ROOT / "environments").glob("*.py"):
+        known = {name for name in modules(path) if name.split(".")[0] in WORLDS}
+        assert known <= {
+            "jobs.environment",
+            "jobs.environment.Image",
+            "jobs.environment.build_context",
+            "jobs.errors",
+            "jobs.errors.SnapshotError",
+        }, path
+
+
 def test_jobs_know_a_platform_only_by_its_outputs():
     for path in (ROOT / "jobs").glob("*.py"):
         known = {name.split(".")[1] for name in modules(path) if name.startswith("infra.")}
