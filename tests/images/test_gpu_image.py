@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -57,7 +56,7 @@ def run(containers, request):
 
     def run(*program, image=IMAGE, mounts=(), folder="/"):
         command = containers.run_command(Container(image, program, name, mounts, folder=folder))
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -103,7 +102,7 @@ def test_horovod_has_the_machine_code_of_every_gpu_that_can_be_had(run, horovod)
 
 def test_horovod_is_linked_to_the_nccl_that_tensorflow_takes(run, root, horovod):
     inside = f"/{horovod.relative_to(root)}"
-    found = dict(re.findall(r"^\s*(\S+) => (\S+|not found)", run("ldd", inside), re.MULTILINE))
+    found = dict(re.findall(r"^\s*(\S+) => (not found|\S+)", run("ldd", inside), re.MULTILINE))
     assert found["libnccl.so.2"] == f"/{SITE}/nvidia/nccl/lib/libnccl.so.2"
     # Of the process that loads it: TensorFlow has them open by then.
     missing = {name for name, where in found.items() if where == "not found"}
@@ -137,5 +136,5 @@ def test_two_ranks_train_digits(run, tmp_path):
     said = run(*ranks, mounts=mounts, folder="/code")
     assert "trained 4 steps" in said
     assert "on 2 ranks" in said
-    assert [path.name for path in tmp_path.glob("*/result.json")] == ["result.json"]
-    assert Path(*tmp_path.glob("*/export")).is_dir()
+    assert (tmp_path / "latest" / "result.json").is_file()
+    assert (tmp_path / "latest" / "export").is_dir()
