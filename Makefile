@@ -48,7 +48,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render diagram costs test test-platform test-trainer test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,7 +144,10 @@ test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, 
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
 test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repository, two at a time
-	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
+	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not long" $(ARGS)
+
+test-long: $(TRAINER) ## Run what measures, or kills and freezes again and again: with `make test`, all
+	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
 	$(TRAINER_PYTHON) -m pytest -m "not slow" $(ARGS)
