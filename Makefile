@@ -48,7 +48,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,10 @@ images: $(SBOM) ## Build the image for processors with Docker, Podman or Buildah
 
 images-test: $(INFRA) $(TRAINER) images lint-images ## Train, stop, kill and freeze under mpirun in that image
 	$(INFRA_PYTHON) -m pytest -m images tests/images $(ARGS)
+
+images-gpu: $(INFRA) $(SBOM) ## Build the image for GPUs, compiled with CUDA of Debian's in place of NVIDIA's image, and look into it
+	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
+	$(INFRA_PYTHON) -m pytest -m images_gpu tests/images/test_gpu_image.py
 
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from environments import base, build
+from environments import base, build, stand_in
 from environments.build import Order
 from environments.containers import find
 from environments.errors import ImageError
@@ -37,6 +37,11 @@ def _parser() -> argparse.ArgumentParser:
         type=_pair,
         help="of the build, such as PIP_INDEX_URL=...; may be given several times",
     )
+    built.add_argument(
+        "--stand-in",
+        action="store_true",
+        help="compile for GPUs with CUDA of Debian's, where NVIDIA's image cannot be pulled",
+    )
     built.add_argument("--fresh", action="store_true", help="take no step from earlier builds")
     named = commands.add_parser("builder", help="print what would make images here")
     named.set_defaults(run=_builder)
@@ -53,8 +58,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _build(given: argparse.Namespace) -> int:
+    containers = find()
     order = Order(given.image, given.base, dict(given.argument), given.fresh)
-    build.build(find(), order, _tell)
+    if given.stand_in:
+        order = stand_in.order(containers, order, _tell)
+    build.build(containers, order, _tell)
     return 0
 
 
@@ -65,7 +73,8 @@ def _builder(given: argparse.Namespace) -> int:  # noqa: ARG001
 
 def _remove(given: argparse.Namespace) -> int:  # noqa: ARG001
     containers = find()
-    for name in (Order("gpu").name, Order("cpu").name, base.LOCAL):
+    orders = (Order("gpu", tag=stand_in.TAG), Order("gpu"), Order("cpu"))
+    for name in (*(order.name for order in orders), stand_in.COMPILER, base.LOCAL):
         if containers.has(name):
             containers.remove_image(name)
             _tell(f"removed {name}")

@@ -16,7 +16,7 @@ from jobs.environment import Image, build_context
 from jobs.errors import SnapshotError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000}
+BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000, "gpu": 5_800_000_000}
 """Bytes that an image may have: each node pulls it before it works, and is paid for meanwhile."""
 
 SBOM: Final = ROOT / ".tools" / "sbom" / "bin" / "python"

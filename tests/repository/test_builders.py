@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments import base, build
+from environments import base, build, stand_in
 from environments.__main__ import main
 from environments.build import Order
 from environments.containers import (
@@ -244,3 +244,38 @@ def test_the_base_is_an_argument_of_the_build(image):
     assert base.declared(text).endswith("debian:bookworm-slim")
     with pytest.raises(ImageError, match="ARG BASE_IMAGE"):
         base.declared("FROM scratch\n")
+
+
+def test_the_gpu_image_can_be_tried_with_a_stand_in_for_nvidias(machine, tmp_path):
+    machine("podman", PODMAN)
+    wanted = Order("gpu", "debian", {"PIP_INDEX_URL": "x"}, folder=tmp_path / "images")
+    order = stand_in.order(Podman(), wanted, str)
+    built = build.build(Podman(), order, str)
+    first, second = [line for line in said(tmp_path) if line.startswith("podman build")]
+    assert "--build-arg=BASE_IMAGE=debian" in first
+    assert first.endswith(f"--tag={stand_in.COMPILER} {stand_in.FOLDER}")
+    assert f"--build-arg=BUILD_IMAGE={stand_in.COMPILER}" in second
+    assert "--build-arg=PIP_INDEX_URL=x" in second
+    assert built.name == "localhost/trainer-gpu:stand-in", "never taken for the one of jobs"
+    assert order.beside != wanted.beside
+
+
+def test_a_stand_in_that_cannot_be_made_shows_why(machine, tmp_path, monkeypatch, capsys):
+    machine("podman", PODMAN)
+    monkeypatch.setenv("BROKEN", "1")
+    assert main(["build", "gpu", "--stand-in", "--base", "debian"]) == 1
+    assert "gcc: out of luck" in capsys.readouterr().err
+    assert len([line for line in said(tmp_path) if line.startswith("podman build")]) == 1
+
+
+def test_the_image_for_processors_has_nothing_to_stand_in_for(machine, tmp_path, capsys):
+    machine("podman", PODMAN)
+    assert main(["build", "cpu", "--stand-in", "--base", "debian"]) == 1
+    assert "trainer-cpu: has nothing of CUDA" in capsys.readouterr().err
+    assert not said(tmp_path)
+
+
+def test_the_stand_in_has_what_is_copied_of_nvidias_image():
+    copied = re.search(r"--from=cuda (\S+)", (ROOT / "environments/gpu/Dockerfile").read_text())[1]
+    text = (stand_in.FOLDER / "Dockerfile").read_text()
+    assert set(re.findall(r"/usr/local/cuda[^/\s]*", text)) == {copied}
