@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from trainer import notice
 from trainer.config import TrainConfig
 from trainer.device import set_up_device
 from trainer.distributed import connect
@@ -68,6 +69,8 @@ def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int
     communicator = connect(config.exchange)
     stop = StopRequest()
     stop.install()
+    if notice.expects(os.environ):
+        notice.listen()
     set_up_device(config, communicator)
     try:
         status = Training(config, communicator, watchdog, nccl).run(stop)
