@@ -7,7 +7,7 @@ from environments.containers import find
 from environments.errors import ImageError
 from tests.images.image import Image
 
-MEASURED = pytest.StashKey()
+MEASURED = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_configure(config):

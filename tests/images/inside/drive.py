@@ -1,7 +1,7 @@
 """Start programs one after the other, disturb them, and tell how they ended.
 
-Runs inside an image, so that Docker, Podman and Buildah need no way into a running container. Reads a
-list of scenes as JSON from its argument and prints a list of what has happened, as its last line.
+Runs inside an image, so that Docker, Podman and Buildah need no way into a running container. Reads
+a list of scenes as JSON from its argument and prints a list of what has happened, as its last line.
 """
 
 import json
@@ -34,10 +34,10 @@ def play(scene: dict[str, Any]) -> dict[str, Any]:
     lines: list[str] = []
     reader = threading.Thread(target=_read, args=(process, lines))
     reader.start()
-    sent = None
+    sent = when = None
     try:
         if "signal" in scene and _seen(scene, process, lines):
-            sent = time.monotonic()
+            sent, when = time.monotonic(), time.time()
             os.kill(_target(process.pid, scene["target"]), signal.Signals[scene["signal"]])
         status = process.wait(PATIENCE_SECONDS)
         ended = time.monotonic()
@@ -49,6 +49,7 @@ def play(scene: dict[str, Any]) -> dict[str, Any]:
     reader.join()
     return {
         "status": status,
+        "sent": when,
         "seconds": None if sent is None else ended - sent,
         "left": left,
         "said": "".join(lines),
@@ -78,8 +79,8 @@ def _started() -> list[tuple[int, dict[str, str]]]:
             content = (folder / "environ").read_bytes().decode(errors="replace")
         except OSError:
             continue
-        pairs = (pair.split("=", 1) for pair in content.split("\0") if "=" in pair)
-        variables = {name: value for name, value in pairs}
+        pairs = (pair.partition("=") for pair in content.split("\0"))
+        variables = {name: value for name, _, value in pairs}
         if variables.get(MARK) == str(os.getpid()):
             found.append((int(folder.name), variables))
     return found
