@@ -8,17 +8,20 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+_MEMORY = re.compile(r"^(Mem\w+): +(\d+) kB", re.MULTILINE)
 _DRIVER = re.compile(r"^NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", re.MULTILINE)
 
 
 def memory(root: Path = Path("/")) -> tuple[int, int]:
     """Bytes of memory, and how many of them are free; of the container, if it has a limit.
 
-    What the kernel would give back for the asking, such as its copies of files, counts as free.
+    What the kernel would give back for the asking, such as its copies of files, counts as free;
+    what it does not tell is 0.
     """
-    lines = (root / "proc/meminfo").read_text().splitlines()
-    kilobytes = {name: int(rest.split()[0]) for name, _, rest in (s.partition(":") for s in lines)}
-    total, free = kilobytes["MemTotal"] * 1024, kilobytes["MemAvailable"] * 1024
+    told = _read(root / "proc/meminfo")
+    kilobytes = {name: int(number) for name, number in _MEMORY.findall(told)}
+    total = kilobytes.get("MemTotal", 0) * 1024
+    free = kilobytes.get("MemAvailable", kilobytes.get("MemFree", 0)) * 1024
     for limit, used in _limits(root):
         total = min(total, limit)
         free = min(free, max(limit - used, 0))
@@ -48,10 +51,15 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
                 yield int(limit), int(used) - (int(cached[1]) if cached else 0)
 
 
-def free_disk(folder: Path) -> int:
-    """Bytes that this user may still write; of a folder that is not there, where it would be."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(there).free
+def free_disk(folder: Path) -> int | None:
+    """Bytes that this user may still write; of a folder that is not there, where it would be; none
+    if the file system does not tell.
+    """
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        return shutil.disk_usage(there).free
+    except OSError:
+        return None
 
 
 def shared_memory(root: Path = Path("/")) -> int | None:

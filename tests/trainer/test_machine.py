@@ -1,6 +1,7 @@
 """What a process finds out about its machine and its InfiniBand."""
 
 import resource
+from unittest.mock import Mock
 
 import pytest
 
@@ -59,7 +60,16 @@ def test_this_machine_has_memory():
     assert 0 < free < total
 
 
+def test_a_kernel_that_tells_nothing_of_memory_is_no_error(tmp_path):
+    assert machine.memory(tmp_path) == (0, 0)
+
+
 # 2. Disks, limits, driver.
+
+
+def test_a_file_system_that_tells_nothing_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine.shutil, "disk_usage", Mock(side_effect=OSError))
+    assert machine.free_disk(tmp_path) is None
 
 
 def test_a_folder_that_is_not_there_has_the_disk_that_it_would_be_on(tmp_path, monkeypatch):

@@ -17,6 +17,8 @@ from trainer.distributed import Alone, Means
 from trainer.errors import TrainerError
 from trainer.nccl import NcclLog, Transport, read_log
 from trainer.place import Place
+from trainer.presets import PRESETS
+from trainer.run import decisive
 from trainer.startup import Startup, look
 from trainer.stop import StopRequest
 from trainer.train import nccl_log
@@ -65,7 +67,7 @@ def test_two_nodes_with_gpus_are_told_in_a_few_lines(good):
         f"GPUs: 16 x {V100}; driver 535.161.08; TensorFlow made with CUDA 12.5.1 and cuDNN 9",
         "machine: 2 nodes, the first with 40 cores, 0.6 of 1.0 GB memory free, 64 GB in /dev/shm,"
         " locked memory unlimited",
-        "free disk: 2345 GB for the run, 5.5 GB for temporary files",
+        "free disk: 2.3 TB for the run, 5.5 GB for temporary files",
         "exchange: Horovod with MPI, Gloo, NCCL 2.21.5; ranks meet by MPI, gradients are summed by"
         " NCCL",
         "InfiniBand: all nodes: mlx5_an0 (Ethernet, 40 Gb/sec), mlx5_ib0 (InfiniBand, 100 Gb/sec)",
@@ -84,8 +86,14 @@ def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):
     alone = startup(seen(make_node(tmp_path), shared_memory=None), means=None)
     assert alone.lines() == [
         "machine: 40 cores, 0.6 of 1.0 GB memory free",
-        "free disk: 2345 GB for the run, 5.5 GB for temporary files",
+        "free disk: 2.3 TB for the run, 5.5 GB for temporary files",
     ]
+
+
+def test_a_file_system_that_tells_nothing_is_said_so(tmp_path):
+    made = startup(seen(make_node(tmp_path), free_disk=None))
+    assert "free disk: unknown for the run, 5.5 GB for temporary files" in made.lines()
+    assert "free_disk_gb" not in made.record()
 
 
 def test_a_limit_of_locked_memory_is_told_where_there_is_an_adapter_to_need_it(tmp_path):
@@ -152,11 +160,20 @@ def test_nccl_that_chose_another_network_is_warned_of_after_the_first_step(good,
     text = startup(good, good).warning_after(read_log(log))
     assert bool(text) == loud
     assert ("no InfiniBand but" in text) == loud
+    assert ("1.8 to 2.4 times" in text) == loud
 
 
 def test_nothing_is_warned_of_after_the_first_step_on_one_node_or_without_a_log(good):
     assert startup(good).warning_after(read_log(SOCKET)) == ""
     assert startup(good, good).warning_after(None) == ""
+
+
+def test_the_preset_for_several_nodes_expects_infiniband_and_may_be_continued_without():
+    expects = PRESETS["imagenet-ndv2"]
+    assert expects.exchange.infiniband
+    assert not PRESETS["imagenet-1gpu"].exchange.infiniband
+    other = replace(expects, exchange=replace(expects.exchange, infiniband=False))
+    assert decisive(other) == decisive(expects)
 
 
 # 4. In a run.
@@ -207,6 +224,8 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     assert told.out.index("took the first step") < told.out.index(f"\n  {chosen}\n")
     before, after = "\n  node 1: no adapter\n", f"\n  rank 0's {chosen}\n"
     assert told.err.index(before) < told.err.index(after)
+    # What to do need not be read twice.
+    assert told.err.count("1.8 to 2.4 times") == 1
     (start,) = metrics(tmp_path / "runs" / "a", "start")
     assert start["environment"]["nccl_transport"] == chosen
 
