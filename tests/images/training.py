@@ -16,13 +16,13 @@ PACED = ("--exchange.cycle-time-ms", "40")
 it."""
 
 BRIEF = ("--log.report", "False", "--export", "False")
-SHORT = ("--max-steps", "3", "--evaluation.every-epochs", "0", *BRIEF)
+SHORT = ("--max-steps", "3", *BRIEF)
 
 
-def train(*options, ranks="2", before=()):
-    """The command of a training."""
+def train(*options, before=()):
+    """The command of a training on two ranks; `before` comes in front of each rank's program."""
     trainer = ("python", "-m", "trainer", "train", "--preset", "digits")
-    return ["mpirun", "-np", ranks, *before, *trainer, *SMALL, *options]
+    return ["mpirun", "-np", "2", *before, *trainer, *SMALL, *options]
 
 
 def metrics(run, event):
