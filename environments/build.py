@@ -4,7 +4,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -61,6 +61,8 @@ class Built:
     version: str
     """Of the environment that Azure Machine Learning would build from the same."""
     base: str
+    arguments: Sequence[str]
+    """Names of the build's others; what they are set to may be for no one's eyes."""
     builder: str
     bytes: int
     """Of its layers, not compressed."""
@@ -101,6 +103,7 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         name=order.name,
         version=context.version,
         base=begun,
+        arguments=sorted(order.arguments),
         builder=containers.program,
         bytes=containers.size(order.name),
         steps=steps,
@@ -109,7 +112,7 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         cold_seconds=seconds if not cached else _cold_seconds(order, context.version),
     )
     text = json.dumps(asdict(built), indent=1)
-    _record(order).write_text(f"{text}\n", encoding="utf-8")
+    record(order).write_text(f"{text}\n", encoding="utf-8")
     limit = BUDGET.get(order.image)
     of_limit = f" of at most {limit / 1e9:.2f}" if limit else ""
     tell(
@@ -185,14 +188,15 @@ def _follow(
     return time.monotonic() - begun, steps, cached
 
 
-def _record(order: Order) -> Path:
+def record(order: Order) -> Path:
+    """The file that says what an image has cost."""
     return order.beside / "build.json"
 
 
 def _cold_seconds(order: Order, version: str) -> float | None:
     """Of the newest build of this version whose every step was run."""
     try:
-        before = json.loads(_record(order).read_text(encoding="utf-8"))
+        before = json.loads(record(order).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     found = before.get("cold_seconds") if before.get("version") == version else None

@@ -1,5 +1,6 @@
 """What a person sees while a run goes on: a progress bar on a terminal, plain lines elsewhere."""
 
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,6 +9,8 @@ from typing import Self
 
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trainer.place import launched_as
 
 _UNITS = {
     "loss": ("loss", "{:.4f}"),
@@ -38,7 +41,7 @@ class Console:
             TimeRemainingColumn(),
             console=self._rich,
             transient=True,
-            disable=silent or not sys.stdout.isatty(),
+            disable=silent or not _watched(),
         )
         self._task = self._bar.add_task("compiling", total=steps)
 
@@ -78,3 +81,10 @@ class Console:
             if key in values
         ]
         self.say(f"step {step:>6}  epoch {epoch:6.2f}  " + "  ".join(shown))
+
+
+def _watched() -> bool:
+    """Whether somebody looks at a terminal."""
+    # Open MPI gives every rank a terminal of its own, and writes what comes there to a log.
+    place = launched_as(os.environ)
+    return sys.stdout.isatty() and not (place and place.launcher == "Open MPI")

@@ -1,0 +1,46 @@
+"""The image that is tried, and what was measured of it."""
+
+import pytest
+
+from environments.build import Order
+from environments.containers import find
+from environments.errors import ImageError
+from tests.images.image import Image
+
+MEASURED = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_configure(config):
+    config.stash[MEASURED] = {}
+
+
+@pytest.fixture(scope="session")
+def measured(pytestconfig):
+    """What the summary shows: values by what they are of."""
+    return pytestconfig.stash[MEASURED]
+
+
+@pytest.fixture(scope="session")
+def containers():
+    try:
+        return find()
+    except ImageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def image(containers, tmp_path_factory):
+    name = Order("cpu").name
+    if not containers.has(name):
+        pytest.skip(f"{name} is not here: make images builds it")
+    return Image(containers, name, tmp_path_factory.mktemp("work"))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    measured = config.stash[MEASURED]
+    if not measured:
+        return
+    terminalreporter.section("the image for processors")
+    width = max(map(len, measured))
+    for what, value in measured.items():
+        terminalreporter.write_line(f"{what:<{width}}  {value}")

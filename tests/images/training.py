@@ -1,0 +1,39 @@
+"""The trainings that are tried in an image, and what they leave."""
+
+import hashlib
+import json
+
+SMALL = [
+    *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8"),
+    *("--epochs", "12", "--optimizer.warmup-epochs", "0.5"),
+    *("--data.streams", "4", "--data.shuffle-window", "50", "--data.dir", "digits"),
+    *("--log.every-steps", "5", "--evaluation.every-epochs", "0"),
+]
+"""270 steps of the digits with the smallest network that learns something of them."""
+
+PACED = ("--exchange.cycle-time-ms", "40")
+"""So that a step lasts as long on a fast machine, and the run is not over before what is to disturb
+it."""
+
+BRIEF = ("--log.report", "False", "--export", "False")
+SHORT = ("--max-steps", "3", *BRIEF)
+
+
+def train(*options, before=()):
+    """The command of a training on two ranks; `before` comes in front of each rank's program."""
+    trainer = ("python", "-m", "trainer", "train", "--preset", "digits")
+    return ["mpirun", "-np", "2", *before, *trainer, *SMALL, *options]
+
+
+def metrics(run, event):
+    lines = (json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["event"] == event]
+
+
+def saved(run):
+    """Steps of the checkpoints that count, in their order, each with the hash of its tensors."""
+    found = {}
+    for done in run.glob("checkpoints/*/DONE"):
+        step = json.loads((done.parent / "meta.json").read_text())["step"]
+        found[step] = hashlib.sha256((done.parent / "state.safetensors").read_bytes()).hexdigest()
+    return dict(sorted(found.items()))
