@@ -95,10 +95,13 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
     tell(f"building {order.name} on {begun} with {containers.program}")
     order.beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        context.write(Path(folder))
+        here, id_file = Path(folder, "context"), Path(folder, "id")
+        context.write(here)
         arguments = {"BASE_IMAGE": begun, **order.arguments}
-        recipe = Recipe(Path(folder), arguments, fresh=order.fresh)
+        recipe = Recipe(here, arguments, fresh=order.fresh, id_file=id_file)
         seconds, steps, cached = _follow(containers, recipe, order, tell)
+        if not id_file.exists():
+            raise ImageError(f"{order.name}: the build was interrupted; give the command again")
     built = Built(
         name=order.name,
         version=context.version,

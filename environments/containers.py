@@ -59,6 +59,8 @@ class Recipe:
     """The stage to end with; none for the last."""
     fresh: bool = False
     """Whether every step is run, also where the one of an earlier build could be taken."""
+    id_file: Path | None = None
+    """Gets the image's identifier once it is made: Podman's status says nothing of a SIGTERM."""
 
 
 class Containers(ABC):
@@ -301,7 +303,8 @@ def _bytes(folder: Path) -> Iterator[int]:
 
 def _of_recipe(recipe: Recipe) -> list[str]:
     found = [f"--build-arg={name}={value}" for name, value in recipe.arguments.items()]
-    return found + ([f"--target={recipe.target}"] if recipe.target else [])
+    found += [f"--target={recipe.target}"] if recipe.target else []
+    return found + ([f"--iidfile={recipe.id_file}"] if recipe.id_file else [])
 
 
 def _of_buildah(recipe: Recipe, image: str) -> list[str]:

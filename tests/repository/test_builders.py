@@ -37,7 +37,9 @@ case "$1 $2" in
         [ -z "$CACHED" ] || echo "--> Using cache 123"
         echo "[1/2] STEP 3/3: RUN compile"
         [ -z "$CACHED" ] || echo "--> Using cache 456"
-        [ -z "$BROKEN" ] || { echo "gcc: out of luck"; exit 7; } ;;
+        [ -z "$BROKEN" ] || { echo "gcc: out of luck"; exit 7; }
+        [ -z "$STOPPED" ] || exit 0
+        for one; do case $one in --iidfile=*) echo abc > "${one#--iidfile=}" ;; esac; done ;;
     "run "*)
         [ -n "$CONTAINERS_CONF" ] || { echo "cannot set limits" >&2; exit 126; }
         [ -z "$BROKEN" ] || { echo "cannot at all" >&2; exit 126; } ;;
@@ -183,6 +185,15 @@ def test_a_failed_build_shows_its_end_and_where_the_rest_is(machine, tmp_path, m
     assert "gcc: out of luck" in str(caught.value)
     log = Path(re.search(r"in (\S+build\.log)", str(caught.value))[1])
     assert "RUN compile" in log.read_text()
+
+
+def test_a_build_that_was_stopped_is_none_whatever_its_status(machine, tmp_path, monkeypatch):
+    machine("podman", PODMAN)
+    monkeypatch.setenv("STOPPED", "1")
+    given = order(tmp_path, base="debian")
+    with pytest.raises(ImageError, match="interrupted; give the command again"):
+        build.build(Podman(), given, str)
+    assert not build.record(given).exists()
 
 
 def test_an_image_beyond_its_budget_is_refused(machine, tmp_path, monkeypatch):
