@@ -185,7 +185,8 @@ class Podman(Containers):
         return [*self._prefix, self.program, *_of_container(container)]
 
     def remove_container(self, name: str) -> None:
-        self._ask("rm", "--force", "--volumes", name)
+        # Without the time it asks first, and waits for ten seconds.
+        self._ask("rm", "--force", "--time=0", "--volumes", name)
 
     @contextmanager
     def root(self, image: str) -> Iterator[Path]:
