@@ -58,6 +58,9 @@ class Contained:
             by_rank = f'exec sh {_quoted(scripts)}/"$OMPI_COMM_WORLD_RANK"'
             command = [*_MPIRUN, "-np", str(len(programs)), "sh", "-c", by_rank]
         shared = of_all(programs)
+        if runtime.user is not None:
+            # The image does not know it, and programs ask for its name.
+            shared |= {"USER": "user"}
         _write(scripts, programs, shared)
         container = Container(
             image=runtime.image,
@@ -67,6 +70,7 @@ class Contained:
             variables=sorted(guard.marked(shared, part)),
             folder=str(programs[0].folder),
             host_network=True,
+            user=runtime.user,
         )
         # Mpirun's own words, and the client's, are after those of rank 0.
         with self._log.open("ab") as log:

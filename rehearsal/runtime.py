@@ -3,6 +3,7 @@
 Standard library only: the guard, which outlives its owner, uses it as well.
 """
 
+import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ class Runtime:
 
     containers: Containers
     image: str
+    user: str | None = None
+    """That jobs are in a container, where it must not be the image's."""
 
     def ask_to_end(self, name: str) -> bool:
         """Send SIGTERM to the first process of a container; whether there was one."""
@@ -50,7 +53,17 @@ def open_image(image: str) -> Runtime:
         containers.run_command(Container(image, ["true"], "rehearsal"))
     except ImageError as error:
         raise RehearsalError(f"{image}: cannot be run: {error}") from error
-    return Runtime(containers, image)
+    return Runtime(containers, image, _user(containers))
+
+
+def _user(containers: Containers) -> str | None:
+    """This process's own, where root's files could not be removed by whom they are made for."""
+    if containers.program != Docker.program or os.geteuid() == 0:
+        return None
+    command = [containers.program, "info", "--format={{.SecurityOptions}}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    # There root is this user.
+    return None if "rootless" in said else f"{os.geteuid()}:{os.getegid()}"
 
 
 def name_of(mark: str, part: str) -> str:

@@ -97,6 +97,22 @@ def test_an_image_that_cannot_be_run_is_refused_before_anything_begins(
     assert not state.exists()
 
 
+@pytest.mark.parametrize(
+    ("engine", "uid", "user"),
+    [
+        ("[name=seccomp,profile=builtin]", 1000, f"1000:{os.getegid()}"),
+        ("[name=seccomp,profile=builtin name=rootless]", 1000, None),
+        ("[name=seccomp,profile=builtin]", 0, None),
+    ],
+    ids=["root's", "rootless", "as root"],
+)
+def test_what_jobs_write_is_whose_rehearsal_it_is(tmp_path, monkeypatch, engine, uid, user):
+    machine(tmp_path, monkeypatch, docker=f'[ "$1" != info ] || echo "{engine}"')
+    (tmp_path / "timeout").symlink_to("/usr/bin/timeout")
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert runtime.open_image("image").user == user
+
+
 def test_a_cycle_that_cannot_have_its_image_leaves_the_last_one_as_it_was(tmp_path, monkeypatch):
     (tmp_path / "azure").mkdir()
     record = tmp_path / runner.RECORD
