@@ -119,14 +119,8 @@ class Attempt:
         world, part = self._world, f"{self._launch}/"
         if world.runtime is None:
             return Ranks(programs, world.guard, part)
-        return Contained(
-            world.runtime,
-            programs,
-            stage.mounts(),
-            world.guard,
-            part,
-            distributed=self.spec.distributed,
-        )
+        mounts = stage.mounts()
+        return Contained(world.runtime, self.spec, programs, mounts, world.guard, part)
 
     def _timer(self) -> threading.Timer:
         seconds = self.spec.timeout_seconds or threading.TIMEOUT_MAX

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from environments.containers import Container, Mount
+from rehearsal.job_spec import JobSpec
 from rehearsal.processes import Guard
 from rehearsal.ranks import Ended, Program
 from rehearsal.runtime import Runtime, name_of
@@ -21,9 +22,13 @@ _CLIENTS: Final = re.compile(r"PATH|HOME|TMPDIR|(LD|XDG|DOCKER|CONTAINERS?|STORA
 """Variables that the client which starts a container reads as its own."""
 _FAILED: Final = re.compile(rb"Process name: \[\[\d+,\d+\],(\d+)\]|process rank (\d+) with PID")
 """How mpirun names the rank that ended it, by a status or by a signal."""
-_MPIRUN: Final = ("mpirun", "--allow-run-as-root", "--oversubscribe")
-"""With more ranks than cores, as this machine stands for several. Nothing about binding: what the
-image sets must do, as it must in Azure."""
+_MPIRUN: Final = (
+    *("mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", "sh ./reach"),
+    *("--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"),
+)
+"""Nothing about binding: what the image sets must do, as it must in Azure."""
+_REACH: Final = 'shift\nexec sh -c "$*"\n'
+"""In place of SSH: all nodes are one container."""
 
 
 class Contained:
@@ -32,31 +37,26 @@ class Contained:
     def __init__(
         self,
         runtime: Runtime,
+        spec: JobSpec,
         programs: Sequence[Program],
         mounts: Sequence[Mount],
         guard: Guard,
         part: str,
-        *,
-        distributed: bool,
     ) -> None:
         """Start them.
 
         Args:
             runtime: what runs containers, and their image.
+            spec: the job.
             programs: one a rank.
             mounts: all that they see of this machine; the folder of the first is this job's alone.
             guard: ends them if the owner dies.
             part: of the guard's mark, for these alone.
-            distributed: whether mpirun starts them, even if there is one only.
         """
         self._containers, self._runtime, self._guard = runtime.containers, runtime, guard
         self._part, self._log = part, programs[0].log
         self._name = name_of(guard.mark, part.strip("/"))
         scripts = mounts[0].source / "ranks"
-        command = ["sh", str(scripts / "0")]
-        if distributed:
-            by_rank = f'exec sh {_quoted(scripts)}/"$OMPI_COMM_WORLD_RANK"'
-            command = [*_MPIRUN, "-np", str(len(programs)), "sh", "-c", by_rank]
         shared = of_all(programs)
         if runtime.user is not None:
             # The image does not know it, and programs ask for its name.
@@ -64,11 +64,11 @@ class Contained:
         _write(scripts, programs, shared)
         container = Container(
             image=runtime.image,
-            program=command,
+            program=_command(spec),
             name=self._name,
             mounts=mounts,
             variables=sorted(guard.marked(shared, part)),
-            folder=str(programs[0].folder),
+            folder=str(scripts),
             host_network=True,
             user=runtime.user,
         )
@@ -134,8 +134,19 @@ def failed_rank(log: bytes) -> int:
     return int(found[-1][1] or found[-1][2]) if found else 0
 
 
+def _command(spec: JobSpec) -> list[str]:
+    """In the folder of the scripts."""
+    if not spec.distributed:
+        return ["sh", "0"]
+    hosts = ",".join(f"node{node}:{spec.processes}" for node in range(spec.nodes))
+    size = str(spec.nodes * spec.processes)
+    by_rank = ["sh", "-c", 'exec sh "$OMPI_COMM_WORLD_RANK"']
+    return [*_MPIRUN, "--host", hosts, "-np", size, *by_rank]
+
+
 def _write(folder: Path, programs: Sequence[Program], shared: Mapping[str, str]) -> None:
     folder.mkdir()
+    (folder / "reach").write_text(_REACH, encoding="utf-8")
     for rank, program in enumerate(programs):
         (folder / str(rank)).write_text(script(program, shared), encoding="utf-8")
         program.log.parent.mkdir(parents=True, exist_ok=True)

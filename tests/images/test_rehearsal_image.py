@@ -13,6 +13,7 @@ from environments.errors import ImageError
 from rehearsal.loopback import Loopback
 from rehearsal.processes import pids_marked
 from tests.rehearsal.conftest import OPTIONS, ROOT, WORKSPACE, Client, declare
+from tests.rehearsal.test_training import train_on_two_nodes
 
 pytestmark = pytest.mark.images
 
@@ -101,6 +102,7 @@ def test_mpirun_starts_the_ranks_each_with_its_own_folder_and_log(client, azure)
     one, other = (variables(client.log("ranks", name)) for name in LOGS)
     assert (one["OMPI_COMM_WORLD_RANK"], other["OMPI_COMM_WORLD_RANK"]) == ("0", "1")
     assert one["OMPI_COMM_WORLD_SIZE"] == other["OMPI_COMM_WORLD_SIZE"] == "2"
+    assert one["OMPI_COMM_WORLD_LOCAL_SIZE"] == other["OMPI_COMM_WORLD_LOCAL_SIZE"] == "1"
     assert (one["AZUREML_CR_NODE_RANK"], other["AZUREML_CR_NODE_RANK"]) == ("0", "1")
     assert one["PMIX_NAMESPACE"] == other["PMIX_NAMESPACE"]
     assert one["PATH"].startswith("/opt/trainer/bin:")
@@ -180,11 +182,14 @@ def test_a_job_that_does_not_stop_is_killed(tmp_path):
 
 
 def test_lost_nodes_leave_nothing_and_the_next_attempt_goes_on(client, azure, results):
-    first = "touch ${{outputs.run}}/been; echo first; trap '' TERM; setsid sleep 600 & sleep 600"
-    line = f"if [ -e ${{{{outputs.run}}}}/been ]; then echo again; else {first}; fi"
+    # Of each rank, as the nodes share the folder and start one after the other.
+    been = "${{outputs.run}}/$OMPI_COMM_WORLD_RANK"
+    first = f"touch {been}; echo first; trap '' TERM; setsid sleep 600 & sleep 600"
+    line = f"if [ -e {been} ]; then echo again; else {first}; fi"
     client.job("taken", line, outputs=output("taken"), **TWO)
     client.wait_for_log("taken", "first", LOGS[1])
-    assert wait_until(lambda: list(results.list_blob_names(name_starts_with="taken/")))
+    client.wait_for_log("taken", "first", LOGS[0])
+    assert wait_until(lambda: len(list(results.list_blob_names(name_starts_with="taken/"))) == 2)
     before = containers_of(azure._guard.mark)
     assert len(before) == 1
     began = time.monotonic()
@@ -194,6 +199,14 @@ def test_lost_nodes_leave_nothing_and_the_next_attempt_goes_on(client, azure, re
     assert client.wait("taken")["status"] == "Completed"
     assert client.log("taken", LOGS[0]) == client.log("taken", LOGS[1]) == "again\n"
     assert not containers_of(azure._guard.mark)
+
+
+def test_two_ranks_train_by_mpi_and_their_metrics_come_to_the_workspace(client, azure, results):
+    log, result = train_on_two_nodes(client, azure, results)
+    assert result["ranks"] == 2, log
+    metrics = azure.tracking.metrics(f"{WORKSPACE}/jobs/training")
+    assert metrics["train/loss"][-1]["step"] == 6, log
+    assert metrics["evaluation/top1"][-1]["value"] == pytest.approx(result["top1"])
 
 
 @pytest.mark.usefixtures("azure")
