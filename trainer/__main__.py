@@ -40,6 +40,11 @@ if "TRAINER_LAUNCHER_PID" in os.environ:
     # A rank that is asked to stop while it still imports has nothing to save and nothing to say.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+from trainer import notice
+
+if notice.expects(os.environ):
+    notice.keep()
+
 from trainer.cli import main
 
 END_SECONDS = 60

@@ -8,8 +8,8 @@ from contextlib import suppress
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""SIGUSR1 because mpirun passes it on at once and leaves time to save; with SIGTERM it does
-neither."""
+"""SIGUSR1 because mpirun passes it on at once, and ends nothing by itself; see `trainer.notice` for
+what it makes of SIGTERM."""
 
 
 class StopRequest:

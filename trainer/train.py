@@ -6,6 +6,7 @@ import signal
 
 import tensorflow as tf
 
+from trainer import notice
 from trainer.config import TrainConfig
 from trainer.device import set_up_device
 from trainer.distributed import connect
@@ -43,6 +44,8 @@ def _train(config: TrainConfig, watchdog: Watchdog) -> int:
     communicator = connect(config.exchange)
     stop = StopRequest()
     stop.install()
+    if notice.expects(os.environ):
+        notice.listen()
     set_up_device(config, communicator)
     try:
         status = Training(config, communicator, watchdog).run(stop)
