@@ -27,8 +27,14 @@ _MPIRUN: Final = (
     *("--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"),
 )
 """Nothing about binding: what the image sets must do, as it must in Azure."""
-_REACH: Final = 'shift\nexec sh -c "$*"\n'
-"""In place of SSH: all nodes are one container."""
+_REACH: Final = """
+export TMPDIR="/tmp/$1"
+mkdir -p "$TMPDIR"
+shift
+exec sh -c "$*"
+"""
+"""In place of SSH, as all nodes are one container. Their daemons would make the same folders at the
+same time."""
 
 
 class Contained:
