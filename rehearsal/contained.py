@@ -23,10 +23,10 @@ _CLIENTS: Final = re.compile(r"PATH|HOME|TMPDIR|(LD|XDG|DOCKER|CONTAINERS?|STORA
 _FAILED: Final = re.compile(rb"Process name: \[\[\d+,\d+\],(\d+)\]|process rank (\d+) with PID")
 """How mpirun names the rank that ended it, by a status or by a signal."""
 _MPIRUN: Final = (
-    *("mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", "sh ./reach"),
+    *("mpirun", "--mca", "plm_rsh_agent", "sh ./reach"),
     *("--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"),
 )
-"""Nothing about binding: what the image sets must do, as it must in Azure."""
+"""Nothing about binding or root: what the image sets must do, as it must in Azure."""
 _REACH: Final = """
 export TMPDIR="/tmp/$1"
 mkdir -p "$TMPDIR"
@@ -82,7 +82,7 @@ class Contained:
         with self._log.open("ab") as log:
             self._client = subprocess.Popen(
                 self._containers.run_command(container),
-                env=guard.marked({**os.environ, **shared}, part),
+                env=guard.marked({**_of_client(os.environ), **shared}, part),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -148,6 +148,13 @@ def _command(spec: JobSpec) -> list[str]:
     size = str(spec.nodes * spec.processes)
     by_rank = ["sh", "-c", 'exec sh "$OMPI_COMM_WORLD_RANK"']
     return [*_MPIRUN, "--host", hosts, "-np", size, *by_rank]
+
+
+def _of_client(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without proxies, which Podman would hand on to the container by itself."""
+    return {
+        name: value for name, value in environment.items() if not name.lower().endswith("_proxy")
+    }
 
 
 def _write(folder: Path, programs: Sequence[Program], shared: Mapping[str, str]) -> None:

@@ -52,6 +52,16 @@ def wait_until(condition, seconds=30):
     return condition()
 
 
+def command_lines():
+    """Of all processes of this machine."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                yield (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+
+
 def variables(text):
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -84,25 +94,23 @@ def output(path):
     return {"run": {"jobOutputType": "uri_folder", "uri": uri, "mode": "ReadWriteMount"}}
 
 
-def test_mpirun_starts_the_ranks_each_with_its_own_folder_and_log(client, azure):
+def test_mpirun_starts_the_ranks_each_with_its_own_folder_and_log(client, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("OF_THE_CALLER", "1")
     client.job("ranks", "pwd; env; tr '\\0' ' ' </proc/1/cmdline; hostname >mine; sleep 2", **TWO)
-    token_seen = []
+    seen = set()
 
-    def running():
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    token_seen.append((folder / "cmdline").read_bytes())
-                except OSError:
-                    continue
-        return client.details("ranks")["status"] not in {"Queued", "Preparing", "Running"}
+    def ended():
+        seen.update(command_lines())
+        return client.details("ranks")["status"] in {"Completed", "Failed"}
 
-    wait_until(running, 60)
+    assert wait_until(ended, 60)
     assert client.wait("ranks")["status"] == "Completed"
     one, other = (variables(client.log("ranks", name)) for name in LOGS)
     assert (one["OMPI_COMM_WORLD_RANK"], other["OMPI_COMM_WORLD_RANK"]) == ("0", "1")
     assert one["OMPI_COMM_WORLD_SIZE"] == other["OMPI_COMM_WORLD_SIZE"] == "2"
     assert one["OMPI_COMM_WORLD_LOCAL_SIZE"] == other["OMPI_COMM_WORLD_LOCAL_SIZE"] == "1"
+    assert not {"HTTP_PROXY", "OF_THE_CALLER"} & (one.keys() | other.keys())
     assert (one["AZUREML_CR_NODE_RANK"], other["AZUREML_CR_NODE_RANK"]) == ("0", "1")
     assert one["PMIX_NAMESPACE"] == other["PMIX_NAMESPACE"]
     assert one["PATH"].startswith("/opt/trainer/bin:")
@@ -113,8 +121,8 @@ def test_mpirun_starts_the_ranks_each_with_its_own_folder_and_log(client, azure)
     # What runs it is visible to everybody on the machine, so the token is not in it.
     token = one["AZUREML_RUN_TOKEN"].encode()
     assert token == other["AZUREML_RUN_TOKEN"].encode()
-    assert any(b"mpirun" in line for line in token_seen)
-    assert not [line for line in token_seen if token in line]
+    assert any(client.azure._guard.mark.encode() in line for line in seen)
+    assert not [line for line in seen if token in line]
 
 
 def test_inputs_and_outputs_are_folders_inside(client, results):
