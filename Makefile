@@ -34,11 +34,13 @@ PULUMI := .tools/pulumi/.ready
 # Who has Pulumi needs no other one.
 ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
+SBOM := .tools/sbom/.ready
+AUDIT := .tools/audit/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # A lock each, of one or several groups of pyproject.toml; the first gives its name. The images have
 # what they share with the trainer in the versions that were tested here.
-LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images
+LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images sbom audit
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -47,7 +49,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-test render diagram costs test test-platform test-trainer test-fast lint lint-images format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,7 +119,7 @@ rehearse-env: ## Print the variables that find what `make rehearse KEEP=1` has l
 engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
 	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"
 
-images: ## Build the image for processors with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
+images: $(SBOM) ## Build the image for processors with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
 	@$(PYTHON) -m environments build cpu $(if $(BASE),--base $(BASE)) $(ARGS)
 
 images-test: $(INFRA) $(TRAINER) images lint-images ## Train, stop, kill and freeze under mpirun in that image
@@ -138,8 +140,11 @@ test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
-test-trainer: $(TRAINER) ## Run the tests of the trainer and of the repository, two at a time
-	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
+test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repository, two at a time
+	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not long" $(ARGS)
+
+test-long: $(TRAINER) ## Run what measures, or kills and freezes again and again: with `make test`, all
+	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
 	$(TRAINER_PYTHON) -m pytest -m "not slow" $(ARGS)
@@ -150,6 +155,9 @@ lint: $(TRAINER) ## Check style and common mistakes
 
 lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles of the images
 	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
+
+audit: $(AUDIT) ## Look up what is locked among known vulnerabilities, over the internet: ARGS="--osv-url URL"
+	@.tools/audit/bin/python -m environments.audit $(ARGS)
 
 format: $(TRAINER) ## Rewrite the code in the project's style
 	$(TRAINER_PYTHON) -m ruff format .
@@ -222,6 +230,12 @@ $(XPROF): locks/profile.txt | $(UV)
 	@echo "Installing xprof into .tools/xprof (seconds)"
 	@test -x $(XPROF_BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .tools/xprof
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
+	@touch $@
+
+$(SBOM) $(AUDIT): .tools/%/.ready: locks/%.txt | $(UV)
+	@echo "Installing what $< names into $(@D) (seconds)"
+	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
+	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes $<
 	@touch $@
 
 $(HADOLINT)/.ready: locks/images.txt | $(UV)

@@ -19,6 +19,9 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000}
 """Bytes that an image may have: each node pulls it before it works, and is paid for meanwhile."""
 
+SBOM: Final = ROOT / ".tools" / "sbom" / "bin" / "python"
+"""With what reads an image; `make images` installs it."""
+
 _TOLD_SECONDS: Final = 30.0
 _SHOWN: Final = 25
 """Lines of a build that has failed."""
@@ -70,7 +73,8 @@ class Built:
 
 
 def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> Built:
-    """Build an image, and record what it cost in `build.json` beside the build's log.
+    """Build an image; beside it go the build's log, `build.json` with what it cost, and the bill of
+    materials with its licences.
 
     Args:
         containers: what makes images.
@@ -117,7 +121,30 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
             f"{order.name} has {built.bytes / 1e9:.2f} GB, more than its {limit / 1e9:.2f}: find"
             " what came in with `du` in it, or raise BUDGET in environments/build.py with a reason"
         )
+    if cached < steps or not (order.beside / "sbom.json").exists():
+        _describe(containers, order, tell)
     return built
+
+
+def _describe(containers: Containers, order: Order, tell: Callable[[str], None]) -> None:
+    """Write what is inside, and under which licences."""
+    if not SBOM.exists():
+        tell("no bill of materials is written: `make .tools/sbom/.ready` installs what it needs")
+        return
+    tell("reading what is inside")
+    with containers.root(order.name) as root:
+        command = [str(SBOM), "-m", "environments.sbom", str(root), "--to", str(order.beside)]
+        done = subprocess.run(
+            [*command, "--name", order.name.removeprefix("localhost/")],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise ImageError(
+            f"{order.name}: no bill of materials: {done.stderr.removeprefix('error: ').strip()}"
+        )
 
 
 def _follow(
@@ -140,7 +167,8 @@ def _follow(
             cached += containers.cached.match(line) is not None
             step = containers.step.match(line)
             if step:
-                steps += 1
+                # What a stage begins with is looked up, and nothing that is done.
+                steps += "FROM " not in step[1]
                 tell(f"{now - begun:5.0f} s  {step[1].split('&&')[0].strip()[:100]}")
             elif now - told > _TOLD_SECONDS and line.strip():
                 tell(f"{now - begun:5.0f} s    {line.strip()[:100]}")

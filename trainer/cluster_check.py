@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
+from trainer import infiniband
 from trainer.arguments import parse
 from trainer.config import ExchangeConfig, Positive
 from trainer.device import device_name, set_up_device
@@ -28,9 +29,6 @@ from trainer.presets import PRESETS
 MIB = 1 << 20
 READ_BYTES = 8 * MIB
 """Asked for at once; several of the blocks of 2 MB in which a mount reads ahead."""
-
-INFINIBAND = Path("/sys/class/infiniband")
-"""Where Linux lists the adapters of InfiniBand."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +70,8 @@ def run(options: ClusterCheck) -> None:
     communicator = connect(ExchangeConfig())
     try:
         set_up_device(PRESETS["synthetic"], communicator)
-        here = {
-            "adapters": adapters(),
-            "infiniband_off": os.environ.get("NCCL_IB_DISABLE", "0") != "0",
-        }
+        fabric = infiniband.look(os.environ)
+        here = {"adapters": fabric.adapters, "infiniband_fault": fabric.fault}
         everywhere = communicator.gather(here)
         gpus = communicator.gather(device_name())
         sums = [_sum(communicator, size * MIB, options.rounds) for size in options.sizes_mib]
@@ -84,9 +80,7 @@ def run(options: ClusterCheck) -> None:
             found = {
                 "ranks": communicator.size,
                 "ranks_per_node": communicator.local_size,
-                "infiniband": all(
-                    one["adapters"] and not one["infiniband_off"] for one in everywhere
-                ),
+                "infiniband": not any(one["infiniband_fault"] for one in everywhere),
                 "nodes": everywhere[:: communicator.local_size],
                 "sums": sums,
                 "read_bytes_per_second": read,
@@ -96,11 +90,6 @@ def run(options: ClusterCheck) -> None:
         communicator.barrier()
     finally:
         communicator.shutdown()
-
-
-def adapters(folder: Path = INFINIBAND) -> list[str]:
-    """Names of this node's InfiniBand adapters."""
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:

@@ -166,6 +166,10 @@ class ExchangeConfig:
     fusion_threshold_mb: Annotated[int, NotNegative] = 128
     """Largest buffer that tensors are fused into, in MiB; holds all of ResNet50's gradients."""
 
+    infiniband: bool = False
+    """The exchange is meant to go over InfiniBand: a node of several that cannot use it, or an NCCL
+    that chose another network, is warned of loudly. Changes nothing else."""
+
     timeline: str | None = None
     """File in which Horovod notes when each tensor of rank 0 was negotiated, queued and summed
     (HOROVOD_TIMELINE), for Perfetto or chrome://tracing; slows every step down."""

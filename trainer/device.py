@@ -66,6 +66,15 @@ def device_name() -> str:
     return str(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
 
 
+def cuda_build() -> dict[str, str] | None:
+    """CUDA and cuDNN that TensorFlow was built with; none if it was built for processors."""
+    info = tf.sysconfig.get_build_info()
+    if not info.get("is_cuda_build"):
+        return None
+    names = {"CUDA": "cuda_version", "cuDNN": "cudnn_version"}
+    return {name: str(info[key]) for name, key in names.items() if key in info}
+
+
 def peak_flops(name: str, precision: str) -> float | None:
     """Peak operations a second of a device; none if it is not known."""
     return next((peaks[precision] for key, peaks in PEAK_FLOPS.items() if key in name), None)

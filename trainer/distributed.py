@@ -11,8 +11,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from trainer.config import ExchangeConfig
 from trainer.errors import PeerError, TrainerError
+from trainer.host_name import check_own_name
 from trainer.place import Place, gloo_under_mpi, launched_as
 
 
@@ -45,6 +47,18 @@ def _serve(address: str, port: int) -> Any:
     return server
 
 
+@dataclass(frozen=True)
+class Means:
+    """By what a world exchanges."""
+
+    built: tuple[str, ...]
+    """What Horovod was built with, of MPI, Gloo and NCCL."""
+    controller: str
+    """By what ranks agree on what to sum: MPI or Gloo."""
+    operations: str
+    """By what gradients are summed."""
+
+
 class Communicator(Protocol):
     """What a training needs of its world."""
 
@@ -52,6 +66,10 @@ class Communicator(Protocol):
     size: int
     local_rank: int
     local_size: int
+
+    @property
+    def means(self) -> Means | None:
+        """By what it exchanges; none for a world of one."""
 
     def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
@@ -79,6 +97,7 @@ class Alone:
     """A world of one process."""
 
     rank, size, local_rank, local_size = 0, 1, 0, 1
+    means = None
 
     def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         return list(gradients), extras
@@ -111,6 +130,21 @@ class Horovod:
         self._config = config
         self.rank, self.size = horovod.rank(), horovod.size()
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
+
+    @property
+    def means(self) -> Means:
+        import tensorflow as tf
+
+        names = {"MPI": "mpi_built", "Gloo": "gloo_built", "NCCL": "nccl_built"}
+        built = tuple(name for name, asked in names.items() if getattr(self.module, asked)())
+        controller = "MPI" if self.module.mpi_enabled() else "Gloo"
+        if "NCCL" in built and tf.config.get_visible_devices("GPU"):
+            operations = "NCCL"
+        else:
+            # Without a word of anyone's the processor's sums go the way of the controller.
+            asked = os.environ.get("HOROVOD_CPU_OPERATIONS", controller).lower()
+            operations = {"mpi": "MPI", "gloo": "Gloo"}.get(asked, asked)
+        return Means(built, controller, operations)
 
     def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
@@ -215,6 +249,8 @@ def connect(config: ExchangeConfig) -> Communicator:
     if place.launcher != "Horovod" and not hvd.mpi_built():
         os.environ.update(gloo_under_mpi(os.environ, place))
         _meet(place, config.timeout_seconds)
+    if uses_gloo(hvd, os.environ):
+        check_own_name()
     hvd.init()
     if hvd.size() != place.size:
         raise TrainerError(
@@ -222,6 +258,12 @@ def connect(config: ExchangeConfig) -> Communicator:
             " would train apart. Use a Horovod built for this launcher, or horovodrun"
         )
     return Horovod(hvd, config)
+
+
+def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:
+    """Whether Horovod will start Gloo: it is asked to, or has no MPI."""
+    asked = (env.get(f"HOROVOD_{name}", "").lower() for name in ("CONTROLLER", "CPU_OPERATIONS"))
+    return not hvd.mpi_built() or "gloo" in asked
 
 
 def _meet(place: Place, timeout: float) -> None:

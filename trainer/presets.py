@@ -100,7 +100,9 @@ PRESETS: dict[str, TrainConfig] = {
     ),
     "imagenet-1gpu": _IMAGENET_1GPU,
     # The same recipe: the rate follows the global batch, and the ranks come from the launcher.
-    "imagenet-ndv2": replace(_IMAGENET_1GPU, preset="imagenet-ndv2"),
+    "imagenet-ndv2": replace(
+        _IMAGENET_1GPU, preset="imagenet-ndv2", exchange=ExchangeConfig(infiniband=True)
+    ),
 }
 """Configurations by name; the command line starts from one of them."""
 

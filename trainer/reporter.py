@@ -44,8 +44,8 @@ class Reporter:
         """To be entered before `open`; its end sends what is left."""
         self.attempt = 1
 
-    def headline(self, step: int, classes: int) -> None:
-        """Say what begins."""
+    def headline(self, step: int, classes: int, facts: Sequence[str] = ()) -> None:
+        """Say what begins, and the facts of what it begins on."""
         model, plan = self._config.model, self._plan
         start = f"continues at step {step:,}" if step else "starts"
         self.console.say(
@@ -55,9 +55,24 @@ class Reporter:
         )
         for change in self._changes:
             self.console.say(f"  changed: {change}")
+        for fact in facts:
+            self.console.say(f"  {fact}")
 
-    def open(self, step: int, data_version: str, meaning: Meaning | None = None) -> None:
-        """Write the first files; called when the first step has shown that the run works."""
+    def open(
+        self,
+        step: int,
+        data_version: str,
+        meaning: Meaning | None = None,
+        seen: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the first files; called when the first step has shown that the run works.
+
+        Args:
+            step: steps done.
+            data_version: of the data set.
+            meaning: of the model's inputs and outputs.
+            seen: what is recorded of the environment beside what any process can tell.
+        """
         if not self._chief:
             return
         folder, plan = self._folder, self._plan
@@ -73,7 +88,8 @@ class Reporter:
         kept = {"meaning": meaning.to_dict()} if meaning else {}
         folder.create(self._config, {**facts, **kept})
         self.attempt = folder.metrics.attempts() + 1
-        values = {"attempt": self.attempt, **facts, "environment": environment(self._gpus)}
+        surroundings = {**environment(self._gpus), **(seen or {})}
+        values = {"attempt": self.attempt, **facts, "environment": surroundings}
         folder.metrics.append("start", step, values)
         self._curves = Curves(self._tensorboard / f"attempt-{self.attempt}")
         chosen = {"preset": self._config.preset, **decisive(self._config)}

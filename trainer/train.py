@@ -3,6 +3,9 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -13,7 +16,8 @@ from trainer.distributed import connect
 from trainer.errors import PeerError
 from trainer.failures import tell_failure
 from trainer.launch import end_with_launcher
-from trainer.place import launched_as
+from trainer.nccl import NcclLog
+from trainer.place import Place, launched_as
 from trainer.stop import STOP_SIGNALS, StopRequest
 from trainer.training import Training
 from trainer.watchdog import Watchdog
@@ -29,15 +33,36 @@ def train(config: TrainConfig) -> int:
         TrainerError: with what went wrong and what to do.
     """
     end_with_launcher()
-    with Watchdog(config.watchdog, launched_as(os.environ)) as watchdog:
+    place = launched_as(os.environ)
+    with Watchdog(config.watchdog, place) as watchdog, nccl_log(place) as nccl:
         try:
-            return _train(config, watchdog)
+            return _train(config, watchdog, nccl)
         except Exception as error:
             tell_failure(error, watchdog.step)
             raise
 
 
-def _train(config: TrainConfig, watchdog: Watchdog) -> int:
+@contextmanager
+def nccl_log(place: Place | None) -> Iterator[NcclLog | None]:
+    """Where rank 0's NCCL writes, if it may have something to say; kept if the run fails."""
+    chief_of_many = place is not None and place.rank == 0 and place.size > 1
+    log = NcclLog.begin(os.environ) if chief_of_many and has_gpus() else None
+    try:
+        yield log
+    except BaseException:
+        if log is not None:
+            log.end(keep=True)
+        raise
+    if log is not None:
+        log.end()
+
+
+def has_gpus() -> bool:
+    """Whether this machine has a GPU that NCCL may use; known before anything is loaded."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int:
     # Horovod's start waits for the other ranks where no handler of Python's would run.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -48,7 +73,7 @@ def _train(config: TrainConfig, watchdog: Watchdog) -> int:
         notice.listen()
     set_up_device(config, communicator)
     try:
-        status = Training(config, communicator, watchdog).run(stop)
+        status = Training(config, communicator, watchdog, nccl).run(stop)
     except tf.errors.OpError as error:
         if lost_peer(error):
             first_line = error.message.splitlines()[0]

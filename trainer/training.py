@@ -1,5 +1,6 @@
 """One attempt of a run, from top to bottom."""
 
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.data.feed import Feed
-from trainer.device import device_name, peak_flops, share_of_cores
+from trainer.device import cuda_build, device_name, peak_flops, share_of_cores
 from trainer.distributed import Communicator
 from trainer.errors import NonFiniteError
 from trainer.evaluate import Evaluator
@@ -18,6 +19,7 @@ from trainer.held_out import DATA_ERRORS, HeldOut
 from trainer.loop import Loop, LoopReport
 from trainer.metrics import Chrono, Interval, Phase
 from trainer.model.resnet import build_resnet, training_flops_per_image
+from trainer.nccl import NcclLog, Transport
 from trainer.optimizer import Momentum
 from trainer.preflight import ensure_data, prepare, warn
 from trainer.profiling import Profiler
@@ -26,6 +28,7 @@ from trainer.reporter import Reporter
 from trainer.run import RunFolder, check_continues, new_name
 from trainer.saving import Saver
 from trainer.schedule import learning_rate
+from trainer.startup import Startup
 from trainer.stop import StopRequest
 from trainer.watchdog import Watchdog
 
@@ -33,8 +36,15 @@ from trainer.watchdog import Watchdog
 class Training:
     """One attempt of a run."""
 
-    def __init__(self, config: TrainConfig, communicator: Communicator, watchdog: Watchdog) -> None:
-        self._world, self._watchdog = communicator, watchdog
+    def __init__(
+        self,
+        config: TrainConfig,
+        communicator: Communicator,
+        watchdog: Watchdog,
+        nccl: NcclLog | None = None,
+    ) -> None:
+        """`nccl` is where this rank's NCCL writes, if it is asked to."""
+        self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
 
         # What can be refused is refused first, before a network is built or a file written.
@@ -67,9 +77,11 @@ class Training:
         )
         self._flops = training_flops_per_image(self._model)
         self._peak = peak_flops(device_name(), precision)
-        gpus = communicator.gather(device_name())
+        self._startup = startup = Startup.gather(
+            communicator, device_name(), self._folder.path, cuda_build()
+        )
         self._reporter = Reporter(
-            config, self._plan, self._folder, chief=self._chief, gpus=gpus, changes=changes
+            config, self._plan, self._folder, chief=self._chief, gpus=startup.gpus, changes=changes
         )
         self._held_out = HeldOut(
             Evaluator(self._model, communicator, statistics, xla=xla),
@@ -100,10 +112,12 @@ class Training:
         stop.attach(self._loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
         with self._reporter.console, self._reporter.tracking:
-            self._reporter.headline(step, self._prepared.classes)
+            self._reporter.headline(step, self._prepared.classes, self._startup.lines())
+            self._warn(self._startup.warning())
             # Tracing and compiling happen in the first step, which is taken and timed on its own.
             report = self._take_steps(step, 1, "compile")
-            self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
+            transport = self._tell_transport()
+            self._open(step, transport)
             self._saver.begin(self._state())
             while True:
                 step += report.steps
@@ -154,13 +168,30 @@ class Training:
                 self._export(step)
             return 0
         with self._reporter.tracking:
-            self._reporter.open(step, self._prepared.data_version, self._prepared.meaning)
+            self._open(step)
             self._held_out.evaluate(step, self._progress.chrono)
             self._held_out.write_predictions(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
         self._export(step)
         return 0
+
+    def _open(self, step: int, transport: Transport | None = None) -> None:
+        data_version, meaning = self._prepared.data_version, self._prepared.meaning
+        self._reporter.open(step, data_version, meaning, self._startup.record(transport))
+
+    def _tell_transport(self) -> Transport | None:
+        """Say how NCCL sends, which it has chosen by the end of the first step."""
+        transport = self._nccl.transport() if self._nccl else None
+        if transport is not None:
+            self._reporter.console.say(f"  {transport.words(len(self._startup.nodes))}")
+            self._warn(self._startup.warning_after(transport))
+        return transport
+
+    def _warn(self, text: str) -> None:
+        """Print what concerns a run that is meant to go over InfiniBand, once for all ranks."""
+        if text and self._chief and self._config.exchange.infiniband:
+            print(text, file=sys.stderr, flush=True)
 
     def _restore(self) -> int:
         """Continue from the newest valid checkpoint, if there is one; returns its step."""

@@ -29,12 +29,14 @@ echo "podman $*" >> "$SAID"
 case "$1 $2" in
     "inspect --type=image") grep -qx "$3" "$HERE" ;;
     "image inspect") echo "${SIZE:-1000}" ;;
+    "image mount") echo "/root of $3" ;;
     "pull "*) echo "Error: no such host" >&2; exit 125 ;;
     "build "*)
         for one; do case $one in --tag=*) echo "${one#--tag=}" >> "$HERE" ;; esac; done
-        echo "[1/2] STEP 1/2: RUN apt-get update     && apt-get install"
+        echo "[1/2] STEP 1/3: FROM debian"
+        echo "[1/2] STEP 2/3: RUN apt-get update     && apt-get install"
         [ -z "$CACHED" ] || echo "--> Using cache 123"
-        echo "[1/2] STEP 2/2: RUN compile"
+        echo "[1/2] STEP 3/3: RUN compile"
         [ -z "$CACHED" ] || echo "--> Using cache 456"
         [ -z "$BROKEN" ] || { echo "gcc: out of luck"; exit 7; } ;;
     "run "*)
@@ -66,6 +68,7 @@ def machine(tmp_path, monkeypatch):
     (tmp_path / "here").touch()
     monkeypatch.setenv("SAID", str(tmp_path / "said"))
     monkeypatch.setenv("HERE", str(tmp_path / "here"))
+    monkeypatch.setattr(build, "SBOM", tmp_path / "nowhere")
 
     def install(name, script):
         (path / name).write_text(f"#!/bin/sh\n{script}")
@@ -144,6 +147,33 @@ def test_a_record_tells_a_cold_build_from_a_warm_one(machine, tmp_path, monkeypa
     record = given.beside / "build.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"version": "another"}))
     assert build.build(Podman(), given, str).cold_seconds is None
+
+
+def test_what_is_inside_is_written_beside_what_was_built_anew(machine, tmp_path, monkeypatch):
+    machine("podman", PODMAN)
+    reader = tmp_path / "python"
+    reader.write_text(
+        '#!/bin/sh\necho "$*" >> "$SAID"\n[ -z "$BAD" ] || { echo bad >&2; exit 1; }\n'
+    )
+    reader.chmod(0o755)
+    monkeypatch.setattr(build, "SBOM", reader)
+    given = order(tmp_path, base="debian")
+
+    def read():
+        return [line for line in said(tmp_path) if "environments.sbom" in line]
+
+    build.build(Podman(), given, str)
+    (line,) = read()
+    assert f"/root of {given.name} --to {given.beside} --name trainer-cpu:latest" in line
+    assert f"podman image unmount {given.name}" in said(tmp_path)
+    (given.beside / "sbom.json").touch()
+    monkeypatch.setenv("CACHED", "1")
+    build.build(Podman(), given, str)
+    assert len(read()) == 1
+    monkeypatch.delenv("CACHED")
+    monkeypatch.setenv("BAD", "1")
+    with pytest.raises(ImageError, match="no bill of materials: bad"):
+        build.build(Podman(), given, str)
 
 
 def test_a_failed_build_shows_its_end_and_where_the_rest_is(machine, tmp_path, monkeypatch):

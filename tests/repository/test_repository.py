@@ -16,7 +16,7 @@ TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
 PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors", "contradictions"]
 PURE += ["data.order", "data.manifest", "data.tally", "environment", "metrics"]
 PURE += ["report.data", "report.outcome", "report.panels", "data.meaning", "exported", "options"]
-PURE += ["benchmark.options", "data.prepare.entries"]
+PURE += ["benchmark.options", "data.prepare.entries", "infiniband", "machine", "nccl", "host_name"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 
 

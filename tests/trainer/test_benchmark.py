@@ -72,6 +72,7 @@ def test_no_file_is_written_unless_asked_for(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_loop_benchmark_measures_four_contenders_in_worlds_of_one_and_two(tmp_path):
     options = ["--rounds", "2", "--steps", "20", "--json", "loop.json"]
     done = run_trainer("benchmark", "loop", *options, cwd=tmp_path)
@@ -92,6 +93,7 @@ def test_the_loop_benchmark_measures_four_contenders_in_worlds_of_one_and_two(tm
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_exchange_sends_the_bytes_of_a_ring(tmp_path):
     options = ["--rounds", "1", "--exchanges", "2", "--json", "exchange.json"]
     done = run_trainer("benchmark", "exchange", *options, cwd=tmp_path)
@@ -106,6 +108,7 @@ def test_an_exchange_sends_the_bytes_of_a_ring(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
     made = run_trainer("prepare", "synthetic", "--images", "40", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
@@ -133,6 +136,7 @@ def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_checkpoint_benchmark_saves_resnet50_while_it_trains(tmp_path):
     options = ["--rounds", "2", "--steps", "2", "--folder", str(tmp_path)]
     done = run_trainer("benchmark", "checkpoint", *options, "--json", "saves.json", cwd=tmp_path)
@@ -155,6 +159,7 @@ def test_the_checkpoint_benchmark_saves_resnet50_while_it_trains(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_scaling_compares_two_ranks_with_two_trainings_at_once(tmp_path):
     from trainer.benchmark.scaling import Contenders
     from trainer.benchmark.tables import ALONE, APART, together

@@ -57,6 +57,7 @@ def test_what_a_signal_has_stopped_in_the_end_is_given_again_but_not_what_failed
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
     said = []
     options = [*TINY, "--restarts", "3", "--epochs", "20", "--evaluation.every-epochs", "5"]

@@ -25,6 +25,7 @@ def test_speeds_are_compared_inside_each_round():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_reads_that_take_20_ms_longer_hardly_slow_the_input_down(tmp_path):
     command = [sys.executable, "-m", "benchmarks.slow_storage", "--json", str(tmp_path / "out")]
     small = {"images": 400, "batches": 16, "streams": 8, "window": 32, "rounds": 2}

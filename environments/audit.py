@@ -1,0 +1,177 @@
+"""Looks up what is locked among known vulnerabilities, and holds it against what was judged.
+
+pip-audit asks OSV (https://osv.dev) about every package of every lock; it needs the internet. What
+has been judged is in known-vulnerabilities.toml, with a reason and a date to look again.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+JUDGED: Final = ROOT / "environments" / "known-vulnerabilities.toml"
+
+_MINUTES: Final = 10
+
+
+class AuditError(Exception):
+    """There is no answer about the locks; the text says why."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A known vulnerability of a version that is locked."""
+
+    package: str
+    version: str
+    ids: tuple[str, ...]
+    """Of several databases, all for the same."""
+
+    fixed: tuple[str, ...]
+    """Versions that mend it."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Why a finding may stay, and until when."""
+
+    package: str
+    id: str
+    reason: str
+    until: date
+
+
+def judgements(path: Path) -> list[Judgement]:
+    """Read those that are committed.
+
+    Raises:
+        AuditError: an entry lacks something or has more than it may.
+    """
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["judged"]
+        return [Judgement(**entry) for entry in entries]
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise AuditError(f"{path}: {error}; an entry is package, id, reason, until") from error
+
+
+def findings(report: Mapping[str, Any]) -> list[Finding]:
+    """What pip-audit's JSON tells.
+
+    Raises:
+        AuditError: it did not look a package up.
+    """
+    found = []
+    for package in report["dependencies"]:
+        if "skip_reason" in package:
+            raise AuditError(f"{package['name']} was not looked up: {package['skip_reason']}")
+        found += [
+            Finding(
+                package["name"],
+                package["version"],
+                (entry["id"], *entry["aliases"]),
+                tuple(entry["fix_versions"]),
+            )
+            for entry in package["vulns"]
+        ]
+    return found
+
+
+def problems(
+    found: Mapping[Finding, Iterable[str]], judged: Sequence[Judgement], today: date
+) -> list[str]:
+    """What somebody has to look at: a sentence each.
+
+    Args:
+        found: with the names of the locks.
+        judged: what may stay.
+        today: a judgement is good up to its date.
+    """
+    told, used = [], set()
+    for finding, locks in found.items():
+        matching = [j for j in judged if j.package == finding.package and j.id in finding.ids]
+        used |= set(matching)
+        if not matching:
+            mended = f"mended in {', '.join(finding.fixed)}" if finding.fixed else "mended nowhere"
+            told.append(
+                f"{finding.package} {finding.version} has {' = '.join(finding.ids)}, {mended}; "
+                f"it is in {', '.join(sorted(locks))}"
+            )
+    for one in judged:
+        if one not in used:
+            told.append(
+                f"{one.package} {one.id} was judged, but is found no more; delete the entry"
+            )
+        elif one.until < today:
+            told.append(f"{one.package} {one.id} was judged until {one.until}; look again")
+    return told
+
+
+def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
+    """Ask about all packages of a lock.
+
+    Args:
+        lock: with hashes.
+        service: options that tell pip-audit whom to ask.
+
+    Raises:
+        AuditError: the service does not answer, or the lock cannot be read.
+    """
+    command = [sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip"]
+    command += ["--progress-spinner", "off", "--format", "json", "--requirement", str(lock)]
+    try:
+        done = subprocess.run(
+            [*command, *service],
+            capture_output=True, text=True, check=False, timeout=60 * _MINUTES,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise AuditError(f"{lock.name}: no answer within {_MINUTES} minutes") from error
+    try:
+        return findings(json.loads(done.stdout))
+    except json.JSONDecodeError as error:
+        # Its exit status is 1 for findings as for failures.
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise AuditError(
+            f"{lock.name}: pip-audit gave no answer; OSV must be in reach (--osv-url names another "
+            f"address of it). Its last words: {said[-1]}"
+        ) from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what must be looked at; the exit status is 1 if there is any, 2 without an answer."""
+    parser = argparse.ArgumentParser(prog="python -m environments.audit", description=__doc__)
+    parser.add_argument(
+        "--osv-url", help="of a service that answers as https://api.osv.dev/v1/query"
+    )
+    options = parser.parse_args(arguments)
+    service = ["--vulnerability-service", "osv"]
+    service += ["--osv-url", options.osv_url] if options.osv_url else []
+    locks = sorted((ROOT / "locks").glob("*.txt"))
+    found: dict[Finding, list[str]] = {}
+    try:
+        judged = judgements(JUDGED)
+        with ThreadPoolExecutor(4) as pool:
+            for lock, told in zip(
+                locks, pool.map(lambda lock: scanned(lock, service), locks), strict=True
+            ):
+                for finding in told:
+                    found.setdefault(finding, []).append(lock.name)
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    open_ = problems(found, judged, datetime.now(UTC).date())
+    for problem in open_:
+        print(f"error: {problem}", file=sys.stderr)
+    print(f"{len(locks)} locks, {len(found)} known vulnerabilities, {len(open_)} to look at")
+    return 1 if open_ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

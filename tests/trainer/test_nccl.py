@@ -1,0 +1,261 @@
+"""What NCCL's log tells, and that its warnings come through.
+
+The logs are the lines that matter of such as others have published, with other names and addresses;
+those of 2.21.5 with GPUs are in the form that its source has.
+"""
+
+import os
+import subprocess
+
+import pytest
+
+from trainer.nccl import NcclLog, in_warning, loaded_version, read_log, version_name
+
+INFINIBAND = """\
+node0:310:310 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.4<0>
+node0:310:310 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)
+node0:310:310 [0] NCCL INFO cudaDriverVersion 12040
+node0:310:310 [0] NCCL INFO NCCL version 2.21.5+cuda12.4
+node0:310:344 [0] NCCL INFO NET/IB : Using [0]mlx5_ib0:1/IB [RO]; OOB eth0:10.0.0.4<0>
+node0:310:344 [0] NCCL INFO Using non-device net plugin version 0
+node0:310:344 [0] NCCL INFO Using network IB
+node0:310:344 [0] NCCL INFO Channel 00/02 :    0   3   2   1   5   6   7   4   8  11  10   9
+node0:310:344 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/8/-1->0->-1
+node0:310:344 [0] NCCL INFO Channel 00/0 : 12[4] -> 0[0] [receive] via NET/IB/0/GDRDMA
+node0:310:344 [0] NCCL INFO Channel 00/0 : 0[0] -> 3[3] via P2P/IPC
+node0:310:344 [0] NCCL INFO Channel 01/0 : 0[0] -> 3[3] via P2P/IPC
+node0:310:344 [0] NCCL INFO Connected all rings
+node0:310:344 [0] NCCL INFO 2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels,\
+ 1 p2p channels per peer
+"""
+
+SOCKET = """\
+a0001:47:47 [3] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0
+a0001:47:47 [3] NCCL INFO Bootstrap : Using eth0:10.0.0.5<0>
+a0001:47:47 [3] NCCL INFO NET/IB : No device found.
+a0001:47:47 [3] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.5<0>
+a0001:47:47 [3] NCCL INFO Using network Socket
+NCCL version 2.18.3+cuda12.1
+a0001:47:213 [3] NCCL INFO NET/Socket: Using 2 threads and 8 sockets per thread
+a0001:47:213 [3] NCCL INFO Channel 00/0 : 15[7] -> 0[0] [receive] via NET/Socket/0
+a0001:47:213 [3] NCCL INFO Channel 01/0 : 0[0] -> 7[7] via P2P/IPC/read
+"""
+
+ROCE = """\
+h100-4:770:770 [0] NCCL INFO Bootstrap : Using enp220s0np0:10.1.128.136<0>
+NCCL version 2.19.3+cuda12.3
+h100-4:770:842 [0] NCCL INFO NET/IB : Using [0]mlx5_10:1/RoCE [1]mlx5_11:1/RoCE [RO]; OOB e0:10.1.1.6<0>
+h100-4:770:842 [0] NCCL INFO Using network IB
+"""  # noqa: E501
+
+MERGED = """\
+node0:1:9 [0] NCCL INFO NET/IB : Using [0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB} [1]mlx5_2:1/RoCE\
+ [RO]; OOB eth0:10.0.0.4<0>
+node0:1:9 [0] NCCL INFO Using network IB
+"""
+
+OLD = """\
+master:20:289 [0] NCCL INFO NET/Socket : Using [0]ib0:192.168.11.1<0>
+master:20:289 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so).
+master:20:289 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:192.168.11.1<0>
+NCCL version 2.4.7+cuda10.0
+master:20:295 [0] NCCL INFO Ring 00 : 1 -> 4 [send] via NET/IB/0
+master:20:295 [0] NCCL INFO Ring 00 : 2[0] -> 3[0] via direct shared memory
+"""
+
+PLUGIN = """\
+kol1:27255:27906 [0] NCCL INFO Using network IBext_v8
+kol1:27255:27906 [0] NCCL INFO Channel 00/0 : 4[0] -> 0[0] [receive] via NET/IBext_v8/0/GDRDMA
+kol1:27255:27906 [0] NCCL INFO Channel 02/0 : 2[2] -> 0[0] via P2P/CUMEM
+"""
+
+NO_DRIVER = """\
+vm:10407:10407 [32764] NCCL INFO Bootstrap : Using eth0:192.0.2.2<0>
+vm:10407:10407 [32616] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)
+vm:10407:10407 [0] NCCL INFO NET/Plugin: Using internal network plugin.
+
+vm:10407:10407 [0] misc/cudawrap.cc:182 NCCL WARN Cuda failure 'CUDA driver version is insufficient'
+
+vm:10407:10407 [7] init.cc:1832 NCCL WARN Cuda failure 'CUDA driver version is insufficient'
+"""
+"""What NCCL 2.21.5 wrote on a machine without a GPU."""
+
+
+# 1. The network.
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (INFINIBAND, "NCCL 2.21.5: between nodes InfiniBand (mlx5_ib0:1/IB), adapters read the"
+         " GPUs' memory (GPUDirect RDMA); inside a node P2P; 2 channels"),
+        (INFINIBAND.replace("/GDRDMA", ""), "NCCL 2.21.5: between nodes InfiniBand (mlx5_ib0:1/IB),"
+         " through the host's memory (no GPUDirect RDMA); inside a node P2P; 2 channels"),
+        (SOCKET, "NCCL 2.18.3: between nodes no InfiniBand but Socket (eth0); inside a node P2P"),
+        (ROCE, "NCCL 2.19.3: between nodes no InfiniBand but IB over Ethernet (mlx5_10:1/RoCE,"
+         " mlx5_11:1/RoCE)"),
+        (MERGED, "NCCL: between nodes InfiniBand (mlx5_0:1/IB, mlx5_1:1/IB, mlx5_2:1/RoCE)"),
+        (OLD, "NCCL 2.4.7: between nodes InfiniBand (mlx5_0:1/IB), through the host's memory (no"
+         " GPUDirect RDMA); inside a node SHM"),
+        (PLUGIN, "NCCL: between nodes IBext_v8, adapters read the GPUs' memory (GPUDirect RDMA);"
+         " inside a node P2P"),
+        (NO_DRIVER, "NCCL: its log does not tell the network between nodes"),
+    ],
+)  # fmt: skip
+def test_a_log_tells_the_network_between_nodes(text, words):
+    assert read_log(text).words(nodes=2) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "infiniband"),
+    [(INFINIBAND, True), (OLD, True), (MERGED, True), (SOCKET, False), (ROCE, False),
+     (PLUGIN, None), (NO_DRIVER, None)],
+)  # fmt: skip
+def test_infiniband_is_claimed_or_denied_only_where_the_log_shows_it(text, infiniband):
+    assert read_log(text).infiniband is infiniband
+
+
+def test_on_one_node_the_network_that_would_be_taken_between_nodes_is_not_told():
+    alone = "".join(line + "\n" for line in SOCKET.splitlines() if "via NET" not in line)
+    assert read_log(alone).words(nodes=1) == "NCCL 2.18.3: inside a node P2P"
+    assert "does not tell" in read_log("").words(nodes=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\0\xff\n", "NCCL INFO Using network \n", "x NCCL INFO NET/IB : Using", "\n" * 9]
+)
+def test_a_log_of_an_unknown_form_is_no_error(text):
+    transport = read_log(text)
+    assert transport.infiniband is None
+    assert transport.words(nodes=2).startswith("NCCL: ")
+
+
+# 2. Its warnings.
+
+
+def relayed(lines):
+    inside, found = False, []
+    for line in lines:
+        inside = in_warning(line, before=inside)
+        found += [line] * inside
+    return found
+
+
+def test_warnings_are_known_with_the_lines_over_which_they_go_on():
+    lines = [
+        "node0:1:2 [0] NCCL INFO Using network IB",
+        "[2025-01-01 10:00:00] node0:1:2 [0] transport/net_ib.cc:94 NCCL WARN first",
+        "goes on",
+        "node0:1:2 [0] NCCL INFO Connected all rings",
+        "goes on, but of no warning",
+        "",
+        "node0:1:2 [0] misc/socket.cc:1 NCCL WARN second",
+        "",
+        "not of it",
+    ]
+    assert relayed(lines) == [lines[1], lines[2], lines[6]]
+
+
+@pytest.fixture
+def env(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return {"NCCL_DEBUG": "WARN"}
+
+
+def test_a_log_is_begun_for_nccl_and_its_warnings_go_to_stderr_once(env, tmp_path, capfd):
+    log = NcclLog.begin(env)
+    (path,) = tmp_path.iterdir()
+    assert env == {
+        "NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(path), "NCCL_DEBUG_SUBSYS": "INIT,NET",
+    }  # fmt: skip
+    assert log.transport() is None
+    text = NO_DRIVER.encode()
+    middle = text.index(b"NCCL WARN") + 3
+    path.write_bytes(text[:middle])
+    log.relay()
+    path.write_bytes(text)
+    log.relay()
+    log.relay()
+    assert log.transport() == read_log(NO_DRIVER)
+    log.end()
+    warned = [line for line in NO_DRIVER.splitlines() if "WARN" in line]
+    assert capfd.readouterr().err.splitlines() == warned
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_watching_thread_passes_warnings_on_while_nobody_asks(env, tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.nccl.RELAY_SECONDS", 0.01)
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stderr, os.fdopen(read) as printed:
+        monkeypatch.setattr("sys.stderr", stderr)
+        log = NcclLog.begin(env)
+        next(tmp_path.iterdir()).write_text(NO_DRIVER)
+        # Blocks until the thread has printed.
+        assert "cudawrap.cc:182 NCCL WARN" in printed.readline()
+        log.end()
+
+
+def test_a_run_that_fails_keeps_the_log_and_says_where_it_is(env, tmp_path, capfd):
+    log = NcclLog.begin(env)
+    (path,) = tmp_path.iterdir()
+    path.write_text(INFINIBAND + "\nnode0:310:399 [0] NCCL WARN NET/IB : Got async event\n")
+    log.end(keep=True)
+    warning, place = capfd.readouterr().err.splitlines()
+    assert "Got async event" in warning
+    assert str(path) in place
+    assert path.exists()
+
+
+def test_a_log_in_which_nothing_was_written_is_not_kept(env, tmp_path, capfd):
+    NcclLog.begin(env).end(keep=True)
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "asked", [{"NCCL_DEBUG": "INFO"}, {"NCCL_DEBUG": "trace"}, {"NCCL_DEBUG_FILE": "/x/%h.%p"}]
+)
+def test_a_person_who_asked_for_a_log_gets_it(env, tmp_path, asked):
+    given = dict(asked)
+    assert NcclLog.begin(given) is None
+    assert given == asked
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_place_for_a_file_there_is_no_log(env, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert NcclLog.begin(env) is None
+    assert env == {"NCCL_DEBUG": "WARN"}
+
+
+# 3. Its version.
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(22105, "2.21.5"), (21803, "2.18.3"), (2804, "2.8.4")]
+)
+def test_the_number_of_a_version_is_read(number, name):
+    assert version_name(number) == name
+
+
+def test_a_process_without_nccl_has_no_version(tmp_path):
+    assert loaded_version(tmp_path / "missing") is None
+    maps = tmp_path / "maps"
+    maps.write_text(
+        "7f01-7f02 r-xp 0 fe:00 9 /usr/lib/libnccl-net.so\n7f03-7f04 r-xp 0 fe:00 9 [heap]\n"
+    )
+    assert loaded_version(maps) is None
+
+
+def test_the_library_in_the_process_is_asked_for_its_version(tmp_path):
+    maps = tmp_path / "maps"
+    maps.write_text(f"7f01-7f02 r-xp 0 fe:00 9 {library(tmp_path)}\n" * 4)
+    assert loaded_version(maps) == "2.21.5"
+
+
+def library(folder):
+    """A library with the one function that is asked."""
+    source, built = folder / "nccl.c", folder / "libnccl.so.2"
+    source.write_text("int ncclGetVersion(int* version) { *version = 22105; return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, source], check=True)
+    return built

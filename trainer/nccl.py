@@ -1,0 +1,222 @@
+"""What NCCL says of itself: its version, and in its log the network that it takes. Standard library
+only.
+
+NCCL names its network in its log alone, among some hundred lines a rank. So rank 0's NCCL writes
+these into a file, from which the few facts are read once, and from which its warnings are passed on
+to stderr as they come, as if there were no file.
+
+Read against logs that others have published, of NCCL 2.4 to 2.28, and the sources of these
+versions; NCCL 2.21.5 itself has written such a file on a machine without a GPU. No log of a run on
+GPUs was there to try.
+"""
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+RELAY_SECONDS = 2.0
+"""Between two looks for new warnings."""
+
+_LIBRARY = re.compile(r"/\S*/libnccl\.so[.\d]*$", re.MULTILINE)
+_VERSION = re.compile(r"NCCL version (\d+(?:\.\d+)+)")
+_NETWORK = re.compile(r"NCCL INFO Using network (.+)")
+_FOUND = re.compile(r"NCCL INFO NET/(\w+) : Using ?(.*)")
+_ADAPTER = re.compile(r"\w+:\d+/(?:IB|RoCE)\b")
+_INTERFACE = re.compile(r"\[\d+\](\w[^:\s]*):")
+_CHANNEL = re.compile(r"NCCL INFO (?:Channel|Ring) \d+(?:/\d+)? : .* via (\S+)")
+_CHANNELS = re.compile(r"NCCL INFO (\d+) coll channels")
+_HEAD = re.compile(r"\bNCCL (?:INFO|WARN|TRACE|CALL|version) ")
+_WARNING = re.compile(r"\bNCCL WARN ")
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What a log of NCCL's tells of how data travel; what it does not tell is empty."""
+
+    version: str = ""
+    network: str = ""
+    """NCCL's own word for what it would take between nodes: IB, Socket, or a plug-in's name."""
+    ports: tuple[str, ...] = ()
+    """Adapters with port and kind, such as mlx5_0:1/IB, or the interfaces of Socket."""
+    over_ethernet: bool = False
+    """Whether the adapters of IB are all Ethernet's (RoCE)."""
+    gpudirect: bool | None = None
+    """Whether an adapter reads the GPU's memory itself, on this rank's way to another node; none if
+    the log shows no such way."""
+    inside: tuple[str, ...] = ()
+    """Ways to the other GPUs of this node."""
+    channels: int | None = None
+
+    @property
+    def infiniband(self) -> bool | None:
+        """Whether the network between nodes is InfiniBand; none if it cannot be told."""
+        if self.network.startswith("IB") and self.ports:
+            return not self.over_ethernet
+        return False if self.network == "Socket" else None
+
+    def words(self, nodes: int) -> str:
+        """All of it in one line.
+
+        Args:
+            nodes: of the world.
+        """
+        head = f"NCCL {self.version}".strip()
+        parts = []
+        if nodes > 1:
+            parts.append(self._between())
+        if self.inside:
+            parts.append(f"inside a node {', '.join(self.inside)}")
+        elif nodes == 1:
+            parts.append("its log does not tell how it sends inside the node")
+        if self.channels:
+            parts.append(f"{self.channels} channels")
+        return f"{head}: {'; '.join(parts)}"
+
+    def _between(self) -> str:
+        if not self.network:
+            return "its log does not tell the network between nodes"
+        name = {True: "InfiniBand", False: "no InfiniBand but ", None: ""}[self.infiniband]
+        if self.infiniband is not True:
+            name += f"{self.network} over Ethernet" if self.over_ethernet else self.network
+        ports = f" ({', '.join(self.ports)})" if self.ports else ""
+        direct = {
+            True: ", adapters read the GPUs' memory (GPUDirect RDMA)",
+            False: ", through the host's memory (no GPUDirect RDMA)" if self.infiniband else "",
+            None: "",
+        }
+        return f"between nodes {name}{ports}{direct[self.gpudirect]}"
+
+
+def read_log(text: str) -> Transport:
+    """What a log tells, of any version; lines that are not known are passed over."""
+    version = _VERSION.search(text)
+    found: dict[str, str] = dict(_FOUND.findall(text))
+    chosen = [name.strip() for name in _NETWORK.findall(text)]
+    # NCCL up to 2.6 has no line for its choice, but takes InfiniBand where it finds any.
+    network = chosen[-1] if chosen else next((n for n in ("IB", "Socket") if n in found), "")
+    verbs = found.get(network, found.get("IB", "")) if network.startswith("IB") else ""
+    adapters = _ADAPTER.findall(verbs)
+    interfaces = _INTERFACE.findall(found.get("Socket", "")) if network == "Socket" else []
+    ways = _CHANNEL.findall(text)
+    between = [way for way in ways if way.startswith("NET/")]
+    channels = _CHANNELS.findall(text)
+    return Transport(
+        version=version[1] if version else "",
+        network=network,
+        ports=tuple(dict.fromkeys([*adapters, *interfaces])),
+        over_ethernet=bool(adapters) and all(one.endswith("/RoCE") for one in adapters),
+        gpudirect=any("/GDRDMA" in way for way in between) if between else None,
+        inside=tuple(dict.fromkeys(_kind(way) for way in ways if not way.startswith("NET/"))),
+        channels=int(channels[-1]) if channels else None,
+    )
+
+
+def _kind(way: str) -> str:
+    """P2P or SHM, of what NCCL tells in more detail; older ones say "direct shared memory"."""
+    return {"direct": "SHM"}.get(way, way.partition("/")[0])
+
+
+def in_warning(line: str, *, before: bool) -> bool:
+    """Whether a line is a warning, or goes on with that of the line before if this is `before`."""
+    if _HEAD.search(line):
+        return bool(_WARNING.search(line))
+    return before and bool(line.strip())
+
+
+def loaded_version(maps: Path = Path("/proc/self/maps")) -> str | None:
+    """Version of the NCCL in this process, all of them if there are several; none without."""
+    try:
+        libraries = sorted(set(_LIBRARY.findall(maps.read_text())))
+    except OSError:
+        return None
+    return ", ".join(dict.fromkeys(filter(None, map(_version, libraries)))) or None
+
+
+def _version(library: str) -> str:
+    number = ctypes.c_int()
+    try:
+        # It is loaded already, so this is a handle to the same one.
+        if ctypes.CDLL(library).ncclGetVersion(ctypes.byref(number)):
+            return ""
+    except (OSError, AttributeError):
+        return ""
+    return version_name(number.value)
+
+
+def version_name(number: int) -> str:
+    """NCCL's number of a version as people write it: 22105 is 2.21.5."""
+    base = 10_000 if number >= 10_000 else 1_000
+    return f"{number // base}.{number % base // 100}.{number % 100}"
+
+
+class NcclLog:
+    """The file into which this process's NCCL writes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen, self._rest, self._inside = 0, b"", False
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="nccl-log", daemon=True)
+
+    @classmethod
+    def begin(cls, env: MutableMapping[str, str]) -> "NcclLog | None":
+        """Make NCCL, which must not have begun yet, write a file; nothing if a person has asked it
+        to write elsewhere, or for more than warnings, or if there is no place for a file.
+        """
+        if "NCCL_DEBUG_FILE" in env or env.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE"):
+            return None
+        try:
+            handle, name = tempfile.mkstemp(prefix="trainer-nccl-", suffix=".log")
+        except OSError:
+            return None
+        os.close(handle)
+        # NCCL replaces %h and %p by the names of host and process.
+        env.update(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=name.replace("%", "%%"))
+        env.setdefault("NCCL_DEBUG_SUBSYS", "INIT,NET")
+        log = cls(Path(name))
+        log._thread.start()
+        return log
+
+    def transport(self) -> Transport | None:
+        """What it tells until now; none if NCCL has written nothing."""
+        try:
+            text = self._path.read_text(errors="replace")
+        except OSError:
+            return None
+        return read_log(text) if text else None
+
+    def relay(self) -> None:
+        """Pass on the warnings that have come since the last call."""
+        with self._lock, suppress(OSError):
+            with self._path.open("rb") as file:
+                file.seek(self._seen)
+                new = file.read()
+            self._seen += len(new)
+            *lines, self._rest = (self._rest + new).split(b"\n")
+            for line in (line.decode(errors="replace") for line in lines):
+                self._inside = in_warning(line, before=self._inside)
+                if self._inside:
+                    print(line, file=sys.stderr, flush=True)
+
+    def end(self, *, keep: bool = False) -> None:
+        """Pass on what is left; keep the file, and say where it is, if something is in it."""
+        self._ended.set()
+        self._thread.join()
+        self.relay()
+        with suppress(OSError):
+            if keep and self._path.stat().st_size:
+                print(f"NCCL's log of rank 0 is in {self._path}", file=sys.stderr, flush=True)
+            else:
+                self._path.unlink()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(RELAY_SECONDS):
+            self.relay()
