@@ -15,6 +15,7 @@ YES ?=
 KEEP ?=
 UNTIL ?=
 BASE ?=
+IMAGE ?=
 
 # Only a stack that is named on the command line sends a training away: a variable that some shell has
 # exported must not cost money.
@@ -105,8 +106,8 @@ status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
 teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
 
-rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down on this machine, with Azure stood in for: KEEP=1, UNTIL=up
-	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
+rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down on this machine, with Azure stood in for: KEEP=1, UNTIL=up, IMAGE=cpu
+	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
 	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)

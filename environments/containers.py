@@ -46,6 +46,8 @@ class Container:
     host_network: bool = False
     """Whether it has this machine's network and host name, or ones of its own."""
     shared_memory: str = "1g"
+    user: str | None = None
+    """Numbers of user and group, such as 1000:1000; none for the image's own."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,8 @@ class Podman(Containers):
         return [*self._prefix, self.program, *_of_container(container)]
 
     def remove_container(self, name: str) -> None:
-        self._ask("rm", "--force", "--volumes", name)
+        # Without the time it asks first, and waits for ten seconds.
+        self._ask("rm", "--force", "--time=0", "--volumes", name)
 
     @contextmanager
     def root(self, image: str) -> Iterator[Path]:
@@ -237,6 +240,7 @@ class Buildah(Containers):
         run = [self.program, "run", "--isolation=chroot", *host, f"--workingdir={container.folder}"]
         run += [f"--volume={_mount(mount)}" for mount in container.mounts]
         run += [f"--env={name}" for name in container.variables]
+        run += [f"--user={container.user}"] if container.user else []
         script = (
             'trap "buildah rm $0 >/dev/null" EXIT; '
             'buildah from --pull-never --name "$0" "$1" >/dev/null && shift && "$@"'
@@ -325,6 +329,7 @@ def _of_container(container: Container) -> list[str]:
     found += ["--network=host"] if container.host_network else []
     found += [f"--volume={_mount(mount)}" for mount in container.mounts]
     found += [f"--env={name}" for name in container.variables]
+    found += [f"--user={container.user}"] if container.user else []
     return [*found, container.image, *container.program]
 
 

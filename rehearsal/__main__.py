@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--state", type=Path, required=True, help="folder that keeps everything")
     serve.add_argument("--port", type=int, default=0, help="of the control plane; 0: a free one")
     serve.add_argument("--program-folder", type=Path, help="first on the PATH of jobs")
+    serve.add_argument("--image", help="that jobs run in; processes of this machine if not given")
     serve.add_argument(
         "--most-processes-per-node", type=int, help="cap for machines with few cores"
     )
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     cycle.add_argument("--folder", type=Path, default=FOLDER, help="for all that is written")
     cycle.add_argument("--until", help="name of the last step; all of them if not given")
+    cycle.add_argument("--image", help="that jobs run in; .venv-trainer if not given")
     cycle.add_argument(
         "--keep", action="store_true", help="stop before the teardown, and leave it running"
     )
@@ -87,7 +89,11 @@ def _some_seconds(text: str) -> float:
 
 
 def _cycle(given: argparse.Namespace) -> int:
-    return runner.run(runner.CycleOptions(folder=given.folder, until=given.until, keep=given.keep))
+    return runner.run(
+        runner.CycleOptions(
+            folder=given.folder, until=given.until, keep=given.keep, image=given.image
+        )
+    )
 
 
 def _environment(given: argparse.Namespace) -> int:
@@ -105,6 +111,7 @@ def _serve(given: argparse.Namespace) -> int:
         raise RehearsalError(f"--program-folder: {given.program_folder}: is no folder")
     options = Options(
         program_folder=given.program_folder and given.program_folder.absolute(),
+        image=given.image,
         most_processes_per_node=given.most_processes_per_node,
         mean_node_seconds=given.mean_node_seconds,
         seed=given.seed,

@@ -2,16 +2,18 @@
 
 import shutil
 import threading
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from azure.core.exceptions import AzureError as StorageError
 
 from rehearsal import job_spec
+from rehearsal.contained import Contained
 from rehearsal.errors import AzureError
 from rehearsal.folders import Writer
 from rehearsal.job_spec import JobSpec
 from rehearsal.kind import new_id
-from rehearsal.ranks import Ended, Ranks
+from rehearsal.ranks import Ended, Program, Ranks
 from rehearsal.roles import AccessDeniedError
 from rehearsal.stage import Stage
 from rehearsal.world import World
@@ -36,7 +38,7 @@ class Attempt:
         self._world = world
         self._launch = new_id()
         self._folder = world.folder / f"{spec.name}-{self._launch[:8]}"
-        self._ranks: Ranks | None = None
+        self._ranks: Ranks | Contained | None = None
         self._writer: Writer | None = None
         self._why: Literal["canceled", "timeout", "preempted", "closed"] | None = None
         self._lock = threading.Lock()
@@ -100,7 +102,7 @@ class Attempt:
         with self._lock:
             if self.ending:
                 return Ended(0)
-            self._ranks = ranks = Ranks(programs, world.guard, f"{self._launch}/")
+            self._ranks = ranks = self._start(stage, programs)
             world.runs.change(spec.id, status="Running")
             self._writer = writer = Writer(mirrors, world.options.sync_seconds, tell)
         timer = self._timer()
@@ -112,6 +114,13 @@ class Attempt:
             world.runs.change(spec.id, status="Finalizing")
         writer.finish()
         return ended
+
+    def _start(self, stage: Stage, programs: Sequence[Program]) -> Ranks | Contained:
+        world, part = self._world, f"{self._launch}/"
+        if world.runtime is None:
+            return Ranks(programs, world.guard, part)
+        mounts = stage.mounts()
+        return Contained(world.runtime, self.spec, programs, mounts, world.guard, part)
 
     def _timer(self) -> threading.Timer:
         seconds = self.spec.timeout_seconds or threading.TIMEOUT_MAX

@@ -63,7 +63,7 @@ def of_run(spec: JobSpec, service: Service) -> dict[str, str]:
 
 
 def of_rank(spec: JobSpec, service: Service, node: int, local_rank: int) -> dict[str, str]:
-    """What one process is told of its place, as Azure's mpirun does."""
+    """What one process is told of its node."""
     rank = node * spec.processes + local_rank
     found = {"AZUREML_CR_NODE_RANK": str(node), "AZUREML_PROCESS_NAME": f"rank_{rank}"}
     if not spec.distributed:
@@ -71,17 +71,26 @@ def of_rank(spec: JobSpec, service: Service, node: int, local_rank: int) -> dict
     head = f"127.0.0.1:{service.port}"
     master = "AZ_BATCH_MASTER_NODE" if spec.nodes > 1 else "AZ_BATCHAI_MPI_MASTER_NODE"
     return found | {
-        "OMPI_COMM_WORLD_RANK": str(rank),
-        "OMPI_COMM_WORLD_SIZE": str(spec.nodes * spec.processes),
-        "OMPI_COMM_WORLD_LOCAL_RANK": str(local_rank),
-        "OMPI_COMM_WORLD_LOCAL_SIZE": str(spec.processes),
-        "OMPI_COMM_WORLD_NODE_RANK": str(local_rank),
-        "OMPI_UNIVERSE_SIZE": str(spec.nodes * spec.processes),
-        "PMIX_NAMESPACE": service.launch,
-        "PMIX_RANK": str(rank),
         "AZ_BATCH_HOST_LIST": ",".join(["127.0.0.1"] * spec.nodes),
         "AZ_BATCH_NODE_LIST": ";".join(["127.0.0.1"] * spec.nodes),
         master: head if spec.nodes > 1 else "127.0.0.1",
+    }
+
+
+def of_mpirun(spec: JobSpec, service: Service, node: int, local_rank: int) -> dict[str, str]:
+    """What mpirun tells one process, where there is none to start it."""
+    if not spec.distributed:
+        return {}
+    rank, size = node * spec.processes + local_rank, spec.nodes * spec.processes
+    return {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(local_rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(spec.processes),
+        "OMPI_COMM_WORLD_NODE_RANK": str(local_rank),
+        "OMPI_UNIVERSE_SIZE": str(size),
+        "PMIX_NAMESPACE": service.launch,
+        "PMIX_RANK": str(rank),
     }
 
 

@@ -19,6 +19,7 @@ from rehearsal import (
     computes,
     jobs,
     networks,
+    runtime,
     storage,
     vaults,
     workspaces,
@@ -66,6 +67,8 @@ class Loopback:
             port: of the control plane; 0 takes a free one.
         """
         self.options = options or Options()
+        image = self.options.image
+        self._runtime = None if image is None else runtime.open_image(image)
         with contextlib.ExitStack() as stack:
             self._open(folder, port, stack)
             # Only now: what fails before ends all that was started.
@@ -77,7 +80,8 @@ class Loopback:
         if folder is None:
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         _claim(self.folder, stack)
-        self._guard = Guard(None if folder else self.folder)
+        program = None if self._runtime is None else self._runtime.containers.program
+        self._guard = Guard(None if folder else self.folder, program)
         stack.callback(self._guard.close)
         self.certificate = certificate.make(self.folder / "tls")
         self.store = Store(self.folder / "azure.sqlite")
@@ -220,6 +224,7 @@ class Loopback:
             roles=self.roles,
             options=self.options,
             folder=self.folder / "nodes",
+            runtime=self._runtime,
             trusted=self.certificate.bundle,
             url=self.url,
         )

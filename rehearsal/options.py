@@ -20,7 +20,11 @@ class Options:
     azurite: Path = _ROOT / ".tools" / "azurite"
     """Folder of the installed blob server."""
     program_folder: Path | None = None
-    """Put first on the PATH of jobs, so that its `python` stands for the image's."""
+    """Put first on the PATH of jobs, so that its `python` stands for the image's. Of no use with an
+    image of this machine."""
+    image: str | None = None
+    """Image of this machine in which all jobs run, whatever environment they ask for; without it
+    they are processes of this machine."""
     most_processes_per_node: int | None = None
     """Caps a job's processes on a node, for machines with few cores."""
     allocation_seconds: float = 0.2

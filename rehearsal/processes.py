@@ -2,7 +2,7 @@
 
 Each carries a mark in its environment, which its own children inherit. A small guard process holds
 the reading end of a pipe: when the owner is gone, however it ended, the guard kills everything that
-carries the owner's mark and removes the owner's temporary folder.
+carries the owner's mark, and removes the owner's containers and temporary folder.
 """
 
 import os
@@ -22,22 +22,26 @@ sys.path.insert(0, sys.argv[1])
 from rehearsal.processes import kill_marked
 sys.stdin.buffer.read()
 kill_marked(sys.argv[2])
-if len(sys.argv) > 3:
-    shutil.rmtree(sys.argv[3], ignore_errors=True)
+if sys.argv[3]:
+    from rehearsal.runtime import remove_all
+    remove_all(sys.argv[3], sys.argv[2])
+if len(sys.argv) > 4:
+    shutil.rmtree(sys.argv[4], ignore_errors=True)
 """
 
 
 class Guard:
     """Ends what was started if the owner cannot."""
 
-    def __init__(self, temporary: Path | None = None) -> None:
+    def __init__(self, temporary: Path | None = None, containers: str | None = None) -> None:
         """Start the guard.
 
         Args:
             temporary: folder to remove at the end.
+            containers: program that runs them, if any may be left.
         """
         self.mark = secrets.token_hex(8)
-        arguments = [str(Path(__file__).resolve().parents[1]), self.mark]
+        arguments = [str(Path(__file__).resolve().parents[1]), self.mark, containers or ""]
         arguments += [] if temporary is None else [str(temporary)]
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _GUARD, *arguments],

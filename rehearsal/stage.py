@@ -4,6 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
+from environments.containers import Mount
 from rehearsal import job_spec, job_variables, references
 from rehearsal.azurite import free_port
 from rehearsal.errors import AzureError
@@ -61,9 +62,10 @@ class Stage:
     def programs(self) -> list[Program]:
         """The processes, each node's in a working folder that holds the code."""
         spec, service = self._spec, self._service()
+        in_image = self._world.runtime is not None
         command = job_spec.command_line(spec.command, self._inputs, self._output_folders)
         shared = {
-            "PATH": _path(self._world.options.program_folder),
+            **({} if in_image else {"PATH": _path(self._world.options.program_folder)}),
             "LANG": "C.UTF-8",
             **job_variables.of_run(spec, service),
             **job_variables.of_folders(self._inputs, self._output_folders),
@@ -75,11 +77,20 @@ class Stage:
             temporary.mkdir()
             for local_rank in range(spec.processes):
                 own = job_variables.of_rank(spec, service, node, local_rank)
+                if not in_image:
+                    own |= job_variables.of_mpirun(spec, service, node, local_rank)
                 environment = {**shared, "HOME": str(work), "TMPDIR": str(temporary), **own}
                 rank = node * spec.processes + local_rank
                 log = self._folder / "user_logs" / job_spec.log_name(spec, rank)
                 programs.append(Program(command, work, environment, log))
         return programs
+
+    def mounts(self) -> list[Mount]:
+        """What of this machine a container must see, each at its own path."""
+        inputs = [path for path in self._inputs.values() if isinstance(path, Path)]
+        seen = dict.fromkeys([*inputs, self._world.trusted])
+        own = Mount(self._folder, str(self._folder), writable=True)
+        return [own, *(Mount(path, str(path)) for path in seen)]
 
     def _bring_inputs(self) -> dict[str, Path | str]:
         spec, world = self._spec, self._world

@@ -11,6 +11,7 @@ from rehearsal.processes import Guard
 from rehearsal.resources import Resources
 from rehearsal.roles import Roles
 from rehearsal.runs import Runs
+from rehearsal.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,7 @@ class World:
     options: Options
     folder: Path
     """Where nodes have their disks."""
+    runtime: Runtime | None
+    """What runs jobs in an image; none if they are processes of this machine."""
     trusted: Path
     url: str

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TextIO
 
+from rehearsal import runtime
 from rehearsal.cycle import environment
 from rehearsal.cycle.scene import TRAINER, Scene, Watch
 from rehearsal.cycle.shell import CommandError
@@ -57,6 +58,8 @@ class CycleOptions:
     """Name of the last step; all of them if none."""
     keep: bool = False
     """Stop before the teardown, and leave everything running until a signal comes."""
+    image: str | None = None
+    """Of this machine, in which jobs run; none for the trainer's environment."""
 
 
 @dataclass
@@ -80,6 +83,9 @@ def run(options: CycleOptions, steps: Sequence[Step] = STEPS) -> int:
     """
     taken = chosen(options, steps)
     _require_trainer()
+    if options.image is not None:
+        # Before an earlier rehearsal's record goes.
+        runtime.open_image(options.image)
     folder = options.folder.absolute()
     make_fresh(folder)
     told = Told()
@@ -92,6 +98,7 @@ def run(options: CycleOptions, steps: Sequence[Step] = STEPS) -> int:
 def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: Told) -> int:
     azure_options = Options(
         program_folder=TRAINER.parent,
+        image=options.image,
         most_processes_per_node=1,
         allocation_seconds=1.0,
         most_idle_seconds=5.0,
@@ -105,6 +112,8 @@ def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: 
         _join_groups(azure, stack)
         told.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
         told.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
+        if options.image is not None:
+            told.line(f"Jobs run in {options.image}")
         told.line(f"Everything that is written is in {_short(folder)}")
         cycle = take_all(steps, Scene(azure, stack, folder, told.live), told)
         write(cycle, folder)
@@ -139,7 +148,7 @@ def take_all(steps: Sequence[Step], scene: Scene, told: Told) -> Cycle:
         title=f"Stack {STACK} on loopback",
         began=began,
         seconds=time.time() - began,
-        machine=f"{platform.system()}, {os.cpu_count()} cores",
+        machine=_machine(scene.azure.options),
         engine_version=scene.stack.version,
         versions=tuple((name, metadata.version(name)) for name in _VERSIONS),
         steps=tuple(taken),
@@ -148,6 +157,11 @@ def take_all(steps: Sequence[Step], scene: Scene, told: Told) -> Cycle:
         kinds=kinds(scene.azure.requests),
         links=tuple(_links(scene.folder)),
     )
+
+
+def _machine(options: Options) -> str:
+    jobs = "" if options.image is None else f", jobs in {options.image}"
+    return f"{platform.system()}, {os.cpu_count()} cores{jobs}"
 
 
 def _take(step: Step, scene: Scene) -> Taken:

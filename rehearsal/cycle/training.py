@@ -87,7 +87,23 @@ def train(scene: Scene) -> Found:
     return [
         f"nodes taken when step {thief.taken_at} was saved",
         f"submitted again as {attempts[1].job}, continued at step {at}, completed",
+        *_metrics(scene, attempts[1].job, words.last_step(said.text)),
     ]
+
+
+def _metrics(scene: Scene, job: str, last_step: int | None) -> Found:
+    """Look whether a job's metrics have come to the workspace to the last."""
+    if scene.azure.options.image is None:
+        # MLflow is in the images only.
+        return []
+    tracked = scene.azure.tracking.metrics(f"{scene.workspace}/jobs/{job}")
+    for name in ("train/loss", "evaluation/top1"):
+        steps = [value["step"] for value in tracked.get(name, [])]
+        require(
+            steps != [] and steps[-1] == last_step,
+            f"of {name} the workspace has the steps {steps}, and the last was {last_step}",
+        )
+    return [f"{len(tracked)} metrics in the workspace, to step {last_step}"]
 
 
 class _Thief(threading.Thread):

@@ -10,9 +10,8 @@ from tests.rehearsal.conftest import ROOT, WORKSPACE
 PYTHON = ROOT / ".venv-trainer" / "bin" / "python"
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not PYTHON.exists(), reason="the trainer's environment is not installed")
-def test_two_nodes_train_together_and_what_they_wrote_is_in_the_container(client, azure, results):
+def train_on_two_nodes(client, azure, results):
+    """Train to the end; the log of rank 0 and the result."""
     listed = subprocess.run(
         ["git", "ls-files", "trainer"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -37,6 +36,13 @@ def test_two_nodes_train_together_and_what_they_wrote_is_in_the_container(client
     log = client.log("training", "std_log_process_00.txt")
     assert ended["status"] == "Completed", log
     result = json.loads(results.download_blob("runs/digits/digits/result.json").readall())
+    return log, result
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PYTHON.exists(), reason="the trainer's environment is not installed")
+def test_two_nodes_train_together_and_what_they_wrote_is_in_the_container(client, azure, results):
+    log, result = train_on_two_nodes(client, azure, results)
     assert result, log
     events = azure.blobs.container("teststore", "azureml").list_blobs(
         name_starts_with="ExperimentRun/dcid.training/outputs/tb/"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -209,7 +210,10 @@ def test_no_value_of_a_variable_is_on_a_command_line(kind, machine, monkeypatch)
     monkeypatch.setenv("TOKEN", "secret-value")
     mounts = [Mount(Path("/code"), "/code"), Mount(Path("/out"), "/out", writable=True)]
     container = Container("image", ["python", "x.py"], "name", mounts, ["TOKEN"])
+    as_user = replace(container, user="1000:1000")
+    assert "--user=1000:1000" in kind().run_command(as_user)
     command = kind().run_command(container)
+    assert not [word for word in command if word.startswith("--user")]
     assert "--env=TOKEN" in command
     assert "secret-value" not in " ".join(command)
     assert {"--volume=/code:/code:ro", "--volume=/out:/out"} <= set(command)

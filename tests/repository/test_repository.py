@@ -81,6 +81,13 @@ def test_what_builds_images_knows_of_jobs_only_what_an_image_is_built_from():
         }, path
 
 
+def test_rehearsals_know_of_images_only_what_runs_them():
+    known = set()
+    for path in (ROOT / "rehearsal").rglob("*.py"):
+        known |= {name.split(".")[1] for name in modules(path) if name.startswith("environments.")}
+    assert known == {"containers", "errors"}
+
+
 def test_jobs_know_a_platform_only_by_its_outputs():
     for path in (ROOT / "jobs").glob("*.py"):
         known = {name.split(".")[1] for name in modules(path) if name.startswith("infra.")}
@@ -160,6 +167,19 @@ def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shel
     )  # fmt: skip
     last = " ".join(done.stdout.splitlines()[-1].split())
     assert last.endswith(program)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [([], ""), (["IMAGE=cpu", "KEEP=1"], " --image localhost/trainer-cpu:latest --keep")],
+)
+def test_a_rehearsal_runs_its_jobs_in_the_image_that_is_named(given, options):
+    done = subprocess.run(
+        ["make", "-n", "rehearse", *given], cwd=ROOT, env=makefile.environment(),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    last = " ".join(done.stdout.splitlines()[-1].split())
+    assert last.endswith(f"-m rehearsal cycle{options}")
 
 
 def test_the_readme_names_only_targets_and_files_that_exist():
