@@ -123,7 +123,7 @@ images: $(SBOM) ## Build the image for processors with Docker, Podman or Buildah
 	@$(PYTHON) -m environments build cpu $(if $(BASE),--base $(BASE)) $(ARGS)
 
 images-test: $(INFRA) $(TRAINER) images lint-images ## Train, stop, kill and freeze under mpirun in that image
-	$(INFRA_PYTHON) -m pytest -m images tests/images $(ARGS)
+	$(INFRA_PYTHON) -m pytest -m images tests/images
 
 images-gpu: $(INFRA) $(SBOM) ## Build the image for GPUs, compiled with CUDA of Debian's in place of NVIDIA's image, and look into it
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
@@ -139,7 +139,7 @@ diagram: $(INFRA) ## Draw the platform from what it declares: STACK=dev
 costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=dev
 	@$(INFRA_PYTHON) -m infra.costs $(STACK) $(ARGS)
 
-test: test-platform test-trainer ## Run all tests (about 20 minutes on 2 cores)
+test: test-platform test-trainer ## Run the tests (about 20 minutes on 2 cores)
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)

@@ -29,21 +29,24 @@ def declared(dockerfile: str) -> str:
     return found[1]
 
 
-def ensure(containers: Containers, wanted: str, tell: Callable[[str], None]) -> str:
+def ensure(
+    containers: Containers, wanted: str, tell: Callable[[str], None], *, fresh: bool = False
+) -> str:
     """The name of a base that is here: the wanted one, or one made on this machine.
 
     Args:
         containers: what makes images.
         wanted: name of the image in its registry.
         tell: shows a person what goes on.
+        fresh: whether the newest is wanted, whatever is here.
 
     Raises:
         ImageError: the registry cannot be reached, and no base can be made here either.
     """
-    if containers.has(wanted):
-        return wanted
-    if containers.has(LOCAL):
-        return LOCAL
+    if not fresh:
+        for name in (wanted, LOCAL):
+            if containers.has(name):
+                return name
     tell(f"pulling {wanted}")
     problem = containers.pull(wanted)
     if problem is None:

@@ -91,7 +91,9 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
     except SnapshotError as error:
         raise ImageError(str(error)) from error
     dockerfile = context.contents["Dockerfile"].decode()
-    begun = order.base or base.ensure(containers, base.declared(dockerfile), tell)
+    begun = order.base or base.ensure(
+        containers, base.declared(dockerfile), tell, fresh=order.fresh
+    )
     tell(f"building {order.name} on {begun} with {containers.program}")
     order.beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,6 +104,7 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         seconds, steps, cached = _follow(containers, recipe, order, tell)
         if not id_file.exists():
             raise ImageError(f"{order.name}: the build was interrupted; give the command again")
+        identifier = id_file.read_text(encoding="utf-8").strip()
     built = Built(
         name=order.name,
         version=context.version,
@@ -127,16 +130,18 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
             f"{order.name} has {built.bytes / 1e9:.2f} GB, more than its {limit / 1e9:.2f}: find"
             " what came in with `du` in it, or raise BUDGET in environments/build.py with a reason"
         )
-    if cached < steps or not (order.beside / "sbom.json").exists():
-        _describe(containers, order, tell)
+    described = order.beside / "described"
+    known = described.read_text(encoding="utf-8") if described.exists() else ""
+    if known != identifier and _describe(containers, order, tell):
+        described.write_text(identifier, encoding="utf-8")
     return built
 
 
-def _describe(containers: Containers, order: Order, tell: Callable[[str], None]) -> None:
-    """Write what is inside, and under which licences."""
+def _describe(containers: Containers, order: Order, tell: Callable[[str], None]) -> bool:
+    """Write what is inside, and under which licences; whether there is what it takes."""
     if not SBOM.exists():
         tell("no bill of materials is written: `make .tools/sbom/.ready` installs what it needs")
-        return
+        return False
     tell("reading what is inside")
     with containers.root(order.name) as root:
         command = [str(SBOM), "-m", "environments.sbom", str(root), "--to", str(order.beside)]
@@ -151,6 +156,7 @@ def _describe(containers: Containers, order: Order, tell: Callable[[str], None])
         raise ImageError(
             f"{order.name}: no bill of materials: {done.stderr.removeprefix('error: ').strip()}"
         )
+    return True
 
 
 def _follow(

@@ -117,40 +117,9 @@ class Containers(ABC):
         """Remove an image, if it is here."""
         self._ask("rmi", "--force", image)
 
-    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [self.program, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    def _says(self, *arguments: str) -> str | None:
-        done = self._ask(*arguments)
-        return done.stdout if done.returncode == 0 else None
-
-
-class Docker(Containers):
-    """Docker, with an engine that answers."""
-
-    program = "docker"
-    cached = re.compile(r"^#\d+ CACHED")
-    step = re.compile(r"^#\d+ \[([^\]]+\] .*)")
-
-    def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        return [
-            self.program,
-            "build",
-            "--progress=plain",
-            *_of_recipe(recipe),
-            *(["--no-cache"] if recipe.fresh else []),
-            *(f"--tag={image}", str(recipe.context)),
-        ]
-
-    def run_command(self, container: Container) -> list[str]:
-        return [self.program, *_of_container(container)]
-
-    def remove_container(self, name: str) -> None:
-        self._ask("rm", "--force", "--volumes", name)
-
     @contextmanager
-    def root(self, image: str) -> Iterator[Path]:
+    def _exported(self, image: str) -> Iterator[Path]:
+        """An image's files, in a folder of whoever asks."""
         created = self._says("create", image, "true")
         if created is None:
             raise ImageError(f"{image}: is no image of {self.program} here")
@@ -168,6 +137,42 @@ class Docker(Containers):
                 yield Path(folder)
         finally:
             self.remove_container(name)
+
+    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [self.program, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def _says(self, *arguments: str) -> str | None:
+        done = self._ask(*arguments)
+        return done.stdout if done.returncode == 0 else None
+
+
+class Docker(Containers):
+    """Docker, with an engine that answers."""
+
+    program = "docker"
+    cached = re.compile(r"^#\d+ CACHED| ---> Using cache")
+    step = re.compile(r"^(?:#\d+ \[(?!internal|auth)|Step )(\d+/\d+ : .*|[^\]]+\] .*)")
+
+    def build_command(self, recipe: Recipe, image: str) -> list[str]:
+        # By a variable, as a client without BuildKit does not know the option.
+        return [
+            *("env", "BUILDKIT_PROGRESS=plain", self.program, "build"),
+            *_of_recipe(recipe),
+            *(["--no-cache"] if recipe.fresh else []),
+            *(f"--tag={image}", str(recipe.context)),
+        ]
+
+    def run_command(self, container: Container) -> list[str]:
+        return [self.program, *_of_container(container)]
+
+    def remove_container(self, name: str) -> None:
+        self._ask("rm", "--force", "--volumes", name)
+
+    @contextmanager
+    def root(self, image: str) -> Iterator[Path]:
+        with self._exported(image) as folder:
+            yield folder
 
 
 class Podman(Containers):
@@ -194,12 +199,14 @@ class Podman(Containers):
 
     @contextmanager
     def root(self, image: str) -> Iterator[Path]:
+        if os.geteuid() != 0:
+            # It would have to be entered as if by root, and that for all that is done there.
+            with self._exported(image) as exported:
+                yield exported
+            return
         folder = self._says("image", "mount", image)
         if folder is None:
-            raise ImageError(
-                f"{image}: podman cannot mount it; build it first, and as root, or below `podman"
-                " unshare`"
-            )
+            raise ImageError(f"{image}: is no image of {self.program} here")
         try:
             yield Path(folder.strip())
         finally:
@@ -264,9 +271,7 @@ class Buildah(Containers):
         try:
             folder = self._says("mount", name)
             if folder is None:
-                raise ImageError(
-                    f"{image}: buildah cannot mount it; be root, or below `buildah unshare`"
-                )
+                raise ImageError(f"{image}: buildah cannot mount it")
             yield Path(folder.strip())
         finally:
             self.remove_container(name)
@@ -285,10 +290,13 @@ def find() -> Containers:
         if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
             return Docker()
         notes.append("docker is installed, but no engine answers it")
-    for kind in (Podman, Buildah):
-        if shutil.which(kind.program):
-            return kind()
-        notes.append(f"{kind.program} is not installed")
+    if shutil.which(Podman.program):
+        return Podman()
+    notes.append("podman is not installed")
+    if shutil.which(Buildah.program) and os.geteuid() == 0:
+        return Buildah()
+    there = shutil.which(Buildah.program) is not None
+    notes.append("buildah serves root alone here" if there else "buildah is not installed")
     raise ImageError(
         f"nothing here can build images: {'; '.join(notes)}. Start Docker's engine, or install"
         " Podman (on Debian and Ubuntu: sudo apt-get install podman)"

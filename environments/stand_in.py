@@ -35,7 +35,7 @@ def order(containers: Containers, wanted: Order, tell: Callable[[str], None]) ->
     if wanted.image != "gpu":
         raise ImageError(f"trainer-{wanted.image}: has nothing of CUDA that could be stood in for")
     declared = base.declared((FOLDER / "Dockerfile").read_text(encoding="utf-8"))
-    begun = wanted.base or base.ensure(containers, declared, tell)
+    begun = wanted.base or base.ensure(containers, declared, tell, fresh=wanted.fresh)
     _make(containers, begun, tell, fresh=wanted.fresh)
     arguments = {**wanted.arguments, "BUILD_IMAGE": COMPILER}
     return replace(wanted, base=begun, arguments=arguments, tag=TAG)

@@ -81,7 +81,12 @@ def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[
                 seen,
                 "InfiniBand is there on all nodes"
                 if seen
-                else "InfiniBand is not there on all nodes, so gradients take the Ethernet",
+                else "InfiniBand cannot be used on all nodes, so gradients take the Ethernet: "
+                + "; ".join(
+                    f"node {number}: {node['infiniband_fault']}"
+                    for number, node in enumerate(measured["nodes"])
+                    if node["infiniband_fault"]
+                ),
             )
         )
     wanted = FIGURES.get(cluster.size, {}).get(largest["bytes"])

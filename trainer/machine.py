@@ -64,8 +64,10 @@ def free_disk(folder: Path) -> int | None:
 
 def shared_memory(root: Path = Path("/")) -> int | None:
     """Bytes of /dev/shm, which is small in a container unless asked for; none if there is none."""
-    folder = root / "dev/shm"
-    return shutil.disk_usage(folder).total if folder.is_dir() else None
+    try:
+        return shutil.disk_usage(root / "dev/shm").total
+    except OSError:
+        return None
 
 
 def locked_memory() -> int | None:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RELAY_SECONDS = 2.0
+END_LINES = 30
+"""Of its log that a failed run shows."""
 """Between two looks for new warnings."""
 
 _LIBRARY = re.compile(r"/\S*/libnccl\.so[.\d]*$", re.MULTILINE)
@@ -171,7 +173,8 @@ class NcclLog:
         """Make NCCL, which must not have begun yet, write a file; nothing if a person has asked it
         to write elsewhere, or for more than warnings, or if there is no place for a file.
         """
-        if "NCCL_DEBUG_FILE" in env or env.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE"):
+        own = {"NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"} & env.keys()
+        if own or env.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE"):
             return None
         try:
             handle, name = tempfile.mkstemp(prefix="trainer-nccl-", suffix=".log")
@@ -180,7 +183,7 @@ class NcclLog:
         os.close(handle)
         # NCCL replaces %h and %p by the names of host and process.
         env.update(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=name.replace("%", "%%"))
-        env.setdefault("NCCL_DEBUG_SUBSYS", "INIT,NET")
+        env["NCCL_DEBUG_SUBSYS"] = "INIT,NET"
         log = cls(Path(name))
         log._thread.start()
         return log
@@ -206,16 +209,27 @@ class NcclLog:
                 if self._inside:
                     print(line, file=sys.stderr, flush=True)
 
-    def end(self, *, keep: bool = False) -> None:
-        """Pass on what is left; keep the file, and say where it is, if something is in it."""
+    def end(self, *, failed: bool = False) -> None:
+        """Pass on what is left; a run that failed also shows the end of all that NCCL has said."""
         self._ended.set()
         self._thread.join()
+        if failed:
+            self.last_words()
+        else:
+            self.relay()
+        with suppress(OSError):
+            self._path.unlink()
+
+    def last_words(self) -> None:
+        """Pass on what is left, and show the end of the log: a job's temporary files go with its
+        container.
+        """
         self.relay()
         with suppress(OSError):
-            if keep and self._path.stat().st_size:
-                print(f"NCCL's log of rank 0 is in {self._path}", file=sys.stderr, flush=True)
-            else:
-                self._path.unlink()
+            lines = self._path.read_text(errors="replace").splitlines()[-END_LINES:]
+            if lines:
+                head = f"the last {len(lines)} lines of NCCL's log of rank 0:"
+                print("\n".join([head, *lines]), file=sys.stderr, flush=True)
 
     def _watch(self) -> None:
         while not self._ended.wait(RELAY_SECONDS):

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-LAUNCHERS = frozenset({"mpirun", "mpirun.openmpi", "mpiexec", "mpiexec.openmp", "orterun", "orted"})
-"""Programs of Open MPI that end ranks, by the 15 characters that Linux keeps of a name."""
+LAUNCHERS = frozenset(
+    {"mpirun", "mpirun.openmpi", "mpiexec", "mpiexec.openmpi", "orterun", "orted"}
+)
+"""Programs of Open MPI that end ranks, by the names that Linux keeps, of 15 characters at most."""
 
-_TICK_SECONDS = 1.0
+_TICK_SECONDS = 0.2
 
 
 def expects(env: Mapping[str, str]) -> bool:
@@ -38,23 +40,44 @@ def listen() -> None:
 
 
 def _listen() -> None:
+    launcher = _launcher()
     before = time.monotonic()
-    awake_since = before - _TICK_SECONDS
+    awake_since = before - 2 * _TICK_SECONDS
     while True:
         came = signal.sigtimedwait({signal.SIGCONT}, _TICK_SECONDS)
         now = time.monotonic()
-        if now - before > 2 * _TICK_SECONDS:
+        # Somebody's Ctrl-Z and `fg`, or SIGSTOP and SIGCONT, of this rank or of mpirun, which
+        # passes SIGCONT on: that is no end. Who stood still for another reason has SIGTERM to come.
+        if (came is None and _stopped(launcher)) or now - before > 2 * _TICK_SECONDS:
             awake_since = now
         before = now
-        # Somebody's Ctrl-Z and `fg`: mpirun passes both on, and that is no end.
-        woken = now - awake_since < _TICK_SECONDS
-        if came is not None and not woken and _name(came.si_pid) in LAUNCHERS:
+        woken = now - awake_since < 2 * _TICK_SECONDS
+        if came is not None and not woken and _status(came.si_pid)[0] in LAUNCHERS:
             os.kill(os.getpid(), signal.SIGTERM)
             return
 
 
-def _name(pid: int) -> str:
-    """Of a process; empty if it is gone, or of another container."""
+def _launcher() -> int:
+    """The nearest process above this one that may end it; 0 if none is seen."""
+    pid = os.getppid()
+    while pid:
+        name, _, parent = _status(pid)
+        if name in LAUNCHERS:
+            return pid
+        pid = parent
+    return 0
+
+
+def _stopped(pid: int) -> bool:
+    return _status(pid)[1] == "T"
+
+
+def _status(pid: int) -> tuple[str, str, int]:
+    """Name, state and parent of a process; nothing if it is gone, or of another container."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-    return ""
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The name is in parentheses, and may have some itself.
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        state, parent = rest.split()[:2]
+        return name, state, int(parent)
+    return "", "", 0

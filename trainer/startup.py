@@ -21,11 +21,11 @@ from trainer.nccl import Transport, loaded_version
 GB = 10**9
 _RULE = "=" * 90
 _TO_DO = (
-    "It trains all the same, but 1.8 to 2.4 times slower by Azure's own measurements",
-    "(Azure/largescale-deep-learning). To mend it:",
+    "It trains all the same, but slower: 1.8 to 2.4 times in Azure's measurements of other models",
+    "(Azure/azureml-examples, best-practices/largescale-deep-learning). To mend it:",
     "  - cluster: a size with InfiniBand (the r of Standard_ND40rs_v2), all nodes of one cluster",
-    "  - container: --device /dev/infiniband --ulimit memlock=-1, and in the image libibverbs1 and",
-    "    ibverbs-providers",
+    "  - image: libibverbs1 and ibverbs-providers; a container that you start yourself needs",
+    "    --device /dev/infiniband --ulimit memlock=-1",
     "  - environment: neither NCCL_IB_DISABLE=1 nor NCCL_NET=Socket; NCCL_IB_HCA, if it is set,",
     "    names an adapter of InfiniBand",
     "  - to measure it before the next run: python -m jobs submit --kind check",

@@ -35,6 +35,8 @@ def train(config: TrainConfig) -> int:
     end_with_launcher()
     place = launched_as(os.environ)
     with Watchdog(config.watchdog, place) as watchdog, nccl_log(place) as nccl:
+        if nccl is not None:
+            watchdog.last_words = nccl.last_words
         try:
             return _train(config, watchdog, nccl)
         except Exception as error:
@@ -44,14 +46,14 @@ def train(config: TrainConfig) -> int:
 
 @contextmanager
 def nccl_log(place: Place | None) -> Iterator[NcclLog | None]:
-    """Where rank 0's NCCL writes, if it may have something to say; kept if the run fails."""
+    """Where rank 0's NCCL writes, if it may have something to say."""
     chief_of_many = place is not None and place.rank == 0 and place.size > 1
     log = NcclLog.begin(os.environ) if chief_of_many and has_gpus() else None
     try:
         yield log
     except BaseException:
         if log is not None:
-            log.end(keep=True)
+            log.end(failed=True)
         raise
     if log is not None:
         log.end()

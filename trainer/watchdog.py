@@ -23,7 +23,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,8 @@ class Watchdog:
         self._signs = 0
         self._heartbeats: Heartbeats | None = None
         self._ended = threading.Event()
+        self.last_words: Callable[[], None] | None = None
+        """Tells what else is known when this rank is ended."""
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     @property
@@ -159,3 +161,5 @@ class Watchdog:
             flush=True,
         )
         faulthandler.dump_traceback(all_threads=True)
+        if self.last_words is not None:
+            self.last_words()

@@ -64,7 +64,9 @@ def test_a_training_whose_nodes_are_taken_twice_ends_with_the_weights_of_one_tha
     taken_at = []
 
     def lose_nodes(job, step):
-        wait_for(lambda: saved(live, "taken") >= step, 120)
+        # An attempt that has saved has said where it began; the one before may have come far.
+        begun = saved(live, "taken")
+        wait_for(lambda: saved(live, "taken") >= max(step, begun + 20), 120)
         taken_at.append(saved(live, "taken"))
         live.azure.admin.preempt(job=job)
 

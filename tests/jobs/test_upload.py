@@ -380,7 +380,8 @@ def test_a_blob_server_that_is_killed_half_way_and_comes_back_costs_only_time(
 
     def counting(progress):
         before(progress)
-        if progress.total_files == MANY // 2:
+        # Several threads count, so none need see the very number.
+        if progress.total_files >= MANY // 2:
             half.set()
 
     def outage():

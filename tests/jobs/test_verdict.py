@@ -10,6 +10,7 @@ from tests.jobs.platform import platform
 
 NDV2 = platform().clusters.gpu
 MIB = 1 << 20
+SOUND = {"infiniband_fault": ""}
 
 
 def measured(ranks=16, bandwidth=15.9e9, **changes):
@@ -17,6 +18,7 @@ def measured(ranks=16, bandwidth=15.9e9, **changes):
         "ranks": ranks,
         "ranks_per_node": 8,
         "infiniband": True,
+        "nodes": [SOUND, SOUND],
         "sums": [
             {"bytes": 256 * MIB, "seconds": 0.03, "bus_bytes_per_second": bandwidth},
             {"bytes": 32 * MIB, "seconds": 0.01, "bus_bytes_per_second": 1.0},
@@ -42,7 +44,10 @@ def test_a_cluster_as_it_should_be_is_good():
     ("changes", "told"),
     [
         ({"bandwidth": 12.7e9}, "79% of the 16.0"),
-        ({"infiniband": False}, "take the Ethernet"),
+        (
+            {"infiniband": False, "nodes": [SOUND, {"infiniband_fault": "no adapter"}]},
+            "take the Ethernet: node 1: no adapter",
+        ),
         ({"ranks_per_node": 4}, "where 8 were wanted"),
         ({"environment": {"gpus": ["V100"] * 15}}, "15 see a GPU"),
         ({"environment": {}}, "0 see a GPU"),

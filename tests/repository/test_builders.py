@@ -40,7 +40,7 @@ case "$1 $2" in
         [ -z "$CACHED" ] || echo "--> Using cache 456"
         [ -z "$BROKEN" ] || { echo "gcc: out of luck"; exit 7; }
         [ -z "$STOPPED" ] || exit 0
-        for one; do case $one in --iidfile=*) echo abc > "${one#--iidfile=}" ;; esac; done ;;
+        for one; do case $one in --iidfile=*) echo "${ID:-1}" > "${one#--iidfile=}" ;; esac; done ;;
     "run "*)
         [ -n "$CONTAINERS_CONF" ] || { echo "cannot set limits" >&2; exit 126; }
         [ -z "$BROKEN" ] || { echo "cannot at all" >&2; exit 126; } ;;
@@ -168,14 +168,66 @@ def test_what_is_inside_is_written_beside_what_was_built_anew(machine, tmp_path,
     (line,) = read()
     assert f"/root of {given.name} --to {given.beside} --name trainer-cpu:latest" in line
     assert f"podman image unmount {given.name}" in said(tmp_path)
-    (given.beside / "sbom.json").touch()
-    monkeypatch.setenv("CACHED", "1")
     build.build(Podman(), given, str)
     assert len(read()) == 1
-    monkeypatch.delenv("CACHED")
+    monkeypatch.setenv("ID", "another")
     monkeypatch.setenv("BAD", "1")
     with pytest.raises(ImageError, match="no bill of materials: bad"):
         build.build(Podman(), given, str)
+    monkeypatch.delenv("BAD")
+    build.build(Podman(), given, str)
+    assert len(read()) == 3, "what failed is done again"
+
+
+@pytest.mark.parametrize("kind", [Podman, Docker])
+def test_who_is_not_root_reads_an_image_that_was_exported(kind, machine, tmp_path, monkeypatch):
+    (tmp_path / "files" / "etc").mkdir(parents=True)
+    (tmp_path / "files" / "etc" / "os-release").write_text("Debian")
+    monkeypatch.setenv("FILES", str(tmp_path / "files"))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    machine(
+        kind.program,
+        'echo "$*" >> "$SAID"; case $1 in'
+        ' create) echo one ;; export) tar -c -C "$FILES" . ;; image) exit 125 ;; esac',
+    )
+    with kind().root("an-image") as root:
+        assert (root / "etc" / "os-release").read_text() == "Debian"
+    assert not root.exists()
+    assert said(tmp_path)[0] == "create an-image true"
+    assert said(tmp_path)[-1].startswith("rm --force")
+    assert said(tmp_path)[-1].endswith(" one")
+
+
+def test_buildah_is_for_root_alone(machine, monkeypatch):
+    machine("buildah", "exit 0")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(ImageError, match="buildah serves root alone"):
+        find()
+
+
+def test_a_fresh_build_asks_for_the_newest_base(machine, tmp_path):
+    machine("podman", PODMAN)
+    machine("mmdebstrap", MMDEBSTRAP)
+    for fresh in (False, False, True):
+        build.build(Podman(), order(tmp_path, fresh=fresh), str)
+    asked = [line for line in said(tmp_path) if "pull" in line]
+    made = [line for line in said(tmp_path) if line.startswith("mmdebstrap")]
+    assert (len(asked), len(made)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("#7 [base 2/2] RUN apt-get update", "base 2/2] RUN apt-get update"),
+        ("#1 [internal] load build definition", None),
+        ("#2 [auth] library/debian:pull token", None),
+        ("Step 3/9 : RUN apt-get update", "3/9 : RUN apt-get update"),
+        ("#7 12.3 Get:1 bookworm", None),
+    ],
+)
+def test_steps_of_docker_are_known_with_buildkit_and_without(line, step):
+    found = Docker.step.match(line)
+    assert (found and found[1]) == step
 
 
 def test_a_failed_build_shows_its_end_and_where_the_rest_is(machine, tmp_path, monkeypatch):

@@ -195,25 +195,34 @@ def test_the_watching_thread_passes_warnings_on_while_nobody_asks(env, tmp_path,
         log.end()
 
 
-def test_a_run_that_fails_keeps_the_log_and_says_where_it_is(env, tmp_path, capfd):
+def test_a_run_that_fails_shows_the_end_of_the_log(env, tmp_path, capfd):
     log = NcclLog.begin(env)
     (path,) = tmp_path.iterdir()
     path.write_text(INFINIBAND + "\nnode0:310:399 [0] NCCL WARN NET/IB : Got async event\n")
-    log.end(keep=True)
-    warning, place = capfd.readouterr().err.splitlines()
+    path_text = path.read_text().splitlines()
+    log.end(failed=True)
+    warning, head, *lines = capfd.readouterr().err.splitlines()
     assert "Got async event" in warning
-    assert str(path) in place
-    assert path.exists()
+    assert "lines of NCCL's log of rank 0" in head
+    assert lines == path_text[-len(lines) :]
+    assert lines[-1] == warning
+    assert not path.exists()
 
 
-def test_a_log_in_which_nothing_was_written_is_not_kept(env, tmp_path, capfd):
-    NcclLog.begin(env).end(keep=True)
+def test_of_a_log_in_which_nothing_was_written_nothing_is_shown(env, tmp_path, capfd):
+    NcclLog.begin(env).end(failed=True)
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    "asked", [{"NCCL_DEBUG": "INFO"}, {"NCCL_DEBUG": "trace"}, {"NCCL_DEBUG_FILE": "/x/%h.%p"}]
+    "asked",
+    [
+        {"NCCL_DEBUG": "INFO"},
+        {"NCCL_DEBUG": "trace"},
+        {"NCCL_DEBUG_FILE": "/x/%h.%p"},
+        {"NCCL_DEBUG_SUBSYS": "COLL"},
+    ],
 )
 def test_a_person_who_asked_for_a_log_gets_it(env, tmp_path, asked):
     given = dict(asked)

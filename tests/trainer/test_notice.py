@@ -1,5 +1,6 @@
 """mpirun's SIGCONT is the first word of an end, and other SIGCONTs are none."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from tests.trainer.world import ROOT
+from trainer.notice import LAUNCHERS
 
 RANK = """
 import signal, sys, threading
@@ -76,8 +78,9 @@ def launcher(tmp_path):
             subprocess.run(["kill", "-9", str(one.rank)], capture_output=True, check=False)
 
 
-def test_the_sigcont_of_mpirun_asks_to_stop(launcher):
-    mpirun = launcher("mpirun")
+@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+def test_the_sigcont_of_mpirun_asks_to_stop(launcher, name):
+    mpirun = launcher(name)
     # On a busy machine a rank may seem to have stood still when the first comes.
     for _ in range(3):
         mpirun.send("SIGCONT")
@@ -93,11 +96,23 @@ def test_the_sigcont_of_anybody_else_does_not(launcher):
     assert shell.end() == (-signal.SIGKILL, "")
 
 
-def test_a_rank_that_stood_still_goes_on_when_mpirun_wakes_it(launcher):
+@pytest.mark.parametrize("seconds", [0.7, 3])
+def test_a_rank_that_stood_still_goes_on_when_mpirun_wakes_it(launcher, seconds):
     mpirun = launcher("mpirun")
     mpirun.send("SIGSTOP")
-    time.sleep(3)
+    time.sleep(seconds)
     mpirun.send("SIGCONT")
-    time.sleep(1.5)
+    time.sleep(1)
+    mpirun.send("SIGKILL")
+    assert mpirun.end() == (-signal.SIGKILL, "")
+
+
+def test_a_rank_goes_on_when_mpirun_itself_was_stopped_and_passes_its_sigcont_on(launcher):
+    mpirun = launcher("mpirun")
+    os.kill(mpirun.process.pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(mpirun.process.pid, signal.SIGCONT)
+    mpirun.send("SIGCONT")
+    time.sleep(1)
     mpirun.send("SIGKILL")
     assert mpirun.end() == (-signal.SIGKILL, "")
