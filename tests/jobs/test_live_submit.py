@@ -16,6 +16,7 @@ QUICK = ["--poll-seconds", "0.1"]
 GOOD = {
     "ranks": 16, "ranks_per_node": 8, "infiniband": True, "read_bytes_per_second": [],
     "environment": {"gpus": ["V100"] * 16},
+    "nodes": [{"infiniband_fault": ""}, {"infiniband_fault": "no adapter"}],
     "sums": [{"bytes": 1 << 20, "bus_bytes_per_second": 1e9}],
 }  # fmt: skip
 
