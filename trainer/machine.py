@@ -5,6 +5,7 @@ only.
 import re
 import resource
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,14 @@ def free_disk(folder: Path) -> int | None:
     try:
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         return shutil.disk_usage(there).free
+    except OSError:
+        return None
+
+
+def free_scratch() -> int | None:
+    """Bytes that this user may still write of temporary files; none without a place for any."""
+    try:
+        return free_disk(Path(tempfile.gettempdir()))
     except OSError:
         return None
 

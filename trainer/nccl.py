@@ -135,7 +135,7 @@ def in_warning(line: str, *, before: bool) -> bool:
 def loaded_version(maps: Path = Path("/proc/self/maps")) -> str | None:
     """Version of the NCCL in this process, all of them if there are several; none without."""
     try:
-        libraries = sorted(set(_LIBRARY.findall(maps.read_text())))
+        libraries = sorted(set(_LIBRARY.findall(maps.read_text(errors="replace"))))
     except OSError:
         return None
     return ", ".join(dict.fromkeys(filter(None, map(_version, libraries)))) or None

@@ -6,7 +6,6 @@ lines, and the same facts are recorded beside the run's figures.
 """
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ def look(
         "shared_memory": machine.shared_memory(root),
         "locked_memory": machine.locked_memory(),
         "free_disk": machine.free_disk(run),
-        "free_scratch": machine.free_disk(Path(tempfile.gettempdir())),
+        "free_scratch": machine.free_scratch(),
         "adapters": bool(fabric.ports),
         "infiniband": str(fabric),
         "infiniband_fault": fabric.fault,

@@ -153,3 +153,14 @@ def test_an_adapter_that_tells_little_is_no_error(tmp_path):
     (tmp_path / "sys/class/infiniband/mlx5_0/ports/1/rate").unlink()
     add_devices(tmp_path)
     assert str(look({}, tmp_path)) == "mlx5_0 (InfiniBand)"
+
+
+def test_a_machine_on_which_nothing_temporary_can_be_written_has_no_such_disk(monkeypatch):
+    monkeypatch.setattr(machine.tempfile, "gettempdir", Mock(side_effect=FileNotFoundError))
+    assert machine.free_scratch() is None
+    monkeypatch.undo()
+    assert machine.free_scratch() > 0
+
+
+def test_shared_memory_that_cannot_be_asked_is_unknown(tmp_path):
+    assert machine.shared_memory(tmp_path) is None

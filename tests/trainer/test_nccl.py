@@ -268,3 +268,9 @@ def library(folder):
     source.write_text("int ncclGetVersion(int* version) { *version = 22105; return 0; }\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", built, source], check=True)
     return built
+
+
+def test_a_library_whose_name_is_no_text_does_not_end_a_run(tmp_path):
+    maps = tmp_path / "maps"
+    maps.write_bytes(b"7f00-7f01 r-xp 00000000 00:00 0 /opt/\xff\xfe/libother.so\n")
+    assert loaded_version(maps) is None
