@@ -26,9 +26,9 @@ from typing import Any, Literal, get_args
 
 from benchmarks.victim import RANKS, Victim, wait_until
 from trainer.benchmark.measure import columns, write_json
-from trainer.checkpoints.content import STATE
-from trainer.environment import environment
-from trainer.stop import STOP_SIGNALS
+from trainer.checkpoints.checkpoint import STATE
+from trainer.diagnostics.environment import environment
+from trainer.distributed.signals import STOP_SIGNALS
 
 Phase = Literal["start-up", "step", "save", "evaluation"]
 SIGNALS = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGSTOP)

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from trainer.environment import environment
+from trainer.diagnostics.environment import environment
 
 
 def main() -> None:
@@ -71,8 +71,7 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
 
 def write_tuning_data(folder: Path) -> Path:
     """Split the training part of the digits once more, and never touch the held-out part."""
-    # TensorFlow is slow to import.
-    from trainer.data import dataset, digits  # noqa: PLC0415
+    from trainer.data.builtin import dataset, digits  # noqa: PLC0415 TensorFlow is slow to import
 
     known, _ = digits.split(digits.load_records(), digits.HELD_OUT_PER_CLASS, "digits")
     train_part, tune_part = digits.split(known, digits.HELD_OUT_PER_CLASS, "tune")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trainer.benchmark.measure import columns, spread, write_json
 from trainer.config import DataConfig
-from trainer.environment import environment
+from trainer.diagnostics.environment import environment
 
 LENGTHS = (8000, 32_000)
 STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224
@@ -30,11 +30,11 @@ DIFFERENT = 64
 def be_measured(examples: int) -> dict[str, float]:
     """Write a data set, read an epoch of it, and say what that held."""
     from trainer.benchmark.input import PeakMemory  # noqa: PLC0415 TensorFlow, where it is measured
+    from trainer.data.builtin.noise import noise_records  # noqa: PLC0415
     from trainer.data.memory import input_memory  # noqa: PLC0415
-    from trainer.data.noise import noise_records  # noqa: PLC0415
     from trainer.data.pipeline import training_batches  # noqa: PLC0415
-    from trainer.data.records import write_split  # noqa: PLC0415
     from trainer.data.source import Source  # noqa: PLC0415
+    from trainer.data.tfrecord import write_split  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         records = list(islice(cycle(noise_records(DIFFERENT, 0)), DIFFERENT))

@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks.photos import crops, write_photos
 from trainer.benchmark.measure import Sample, Samples, columns, ratio, spread, table, write_json
-from trainer.environment import environment
+from trainer.diagnostics.environment import environment
 
 PHOTOS = 1000
 TIMES = (10, 20)

@@ -22,9 +22,9 @@ from trainer.benchmark.measure import columns, spread, write_json
 from trainer.config import DataConfig
 from trainer.data.manifest import Shard, Split
 from trainer.data.order import Order
-from trainer.data.records import Record, ShardWriter, shard_name, to_example
 from trainer.data.source import Source
-from trainer.environment import environment
+from trainer.data.tfrecord import Record, ShardWriter, shard_name, to_example
+from trainer.diagnostics.environment import environment
 
 EXAMPLES, SHARDS = 1_281_167, 1024
 POSITIONS = {"begin": 0.0, "99.9 %": 0.999}

@@ -11,8 +11,8 @@ from pathlib import Path
 from signal import Signals
 from typing import IO, Any
 
-from trainer.checkpoints.content import DONE
-from trainer.heartbeat import Heartbeats
+from trainer.checkpoints.checkpoint import DONE
+from trainer.distributed.heartbeat import Heartbeats
 
 ROOT = Path(__file__).resolve().parents[1]
 RANKS = 2

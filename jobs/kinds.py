@@ -136,7 +136,7 @@ def check(
         draft.read(outputs.datastores.prepared)
         words += ["--data", DATA]
     draft.variables |= variables.of_check()
-    command = program.line("python", "-m", "trainer.cluster_check", *words)
+    command = program.line("python", "-m", "trainer.diagnostics.cluster_check", *words)
     return draft.spec(command, draft.processes)
 
 

@@ -28,7 +28,7 @@ from jobs.runkey import attempt_of, key_problems
 from jobs.spec import datastore_uri
 from trainer import fields
 from trainer.errors import ConfigError
-from trainer.exported import FACTS, FOLDER, SAVED_MODEL
+from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 
 VERSION_LENGTH: Final = 16
 EXPORT: Final = "export"

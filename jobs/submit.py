@@ -21,7 +21,7 @@ from jobs.supervisor import Supervisor
 from jobs.verdict import verdict
 from trainer.config import TrainConfig
 from trainer.data.manifest import Manifest
-from trainer.plan import Plan
+from trainer.training.plan import Plan
 
 POOR: int = 23
 """Exit status of a check that found something poor."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from jobs.spec import JobSpec
 from trainer.data.manifest import Manifest
-from trainer.plan import Plan
+from trainer.training.plan import Plan
 
 
 def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: str | None) -> str:

@@ -14,6 +14,7 @@ from infra.outputs import Cluster
 from jobs.errors import RequestError
 from jobs.options import ResubmitOptions
 from jobs.spec import LIFETIME_HOURS
+from trainer.distributed.signals import STOP_SIGNALS
 from trainer.errors import (
     WATCHDOG_EXIT_CODE,
     CheckpointError,
@@ -23,7 +24,6 @@ from trainer.errors import (
     PeerError,
     TrainerError,
 )
-from trainer.stop import STOP_SIGNALS
 
 Status = Literal["Completed", "Failed", "Canceled"]
 """In which a job of Azure ML has ended. NotResponding is none of them, although the SDK counts it

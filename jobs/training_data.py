@@ -14,7 +14,7 @@ from jobs.results import read
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, read_manifest
 from trainer.errors import DataError
-from trainer.plan import Plan, make_plan
+from trainer.training.plan import Plan, make_plan
 
 DIGITS_IMAGES: Final = 1437
 """To train on, of scikit-learn's digits, which a job writes by itself."""

@@ -33,7 +33,7 @@ class Verdict:
 
 
 def verdict(measured: Mapping[str, Any], cluster: Cluster) -> Verdict:
-    """Judge what `trainer.cluster_check` wrote.
+    """Judge what `trainer.diagnostics.cluster_check` wrote.
 
     Args:
         measured: the object in its file.

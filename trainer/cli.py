@@ -76,18 +76,18 @@ def _run(args: list[str]) -> int:
             return _train(rest)
         case ["evaluate", *rest]:
             options = parse(EvaluateOptions(), "evaluate", rest)
-            from trainer.evaluate_run import evaluate_run
+            from trainer.training.evaluate_run import evaluate_run
 
             evaluate_run(options.run, options.checkpoint, options.data_dir)
         case ["export", *rest]:
             wanted = parse(ExportOptions(), "export", rest)
-            from trainer.export_run import export_run
+            from trainer.export.export_run import export_run
 
             export_run(wanted.run, wanted.checkpoint, wanted.output, wanted.top, onnx=wanted.onnx)
         case ["predict", *rest]:
             images, others = split_positional(rest)
             asked = parse(PredictOptions(), "predict", others)
-            from trainer.predict import predict
+            from trainer.export.predict import predict
 
             predict(images, asked.run, asked.model, asked.top, as_json=asked.json)
         case ["report", *rest]:
@@ -139,12 +139,12 @@ def _prepare(what: str, args: list[str]) -> None:
 
             prepare_tfrecords(parse(PrepareTfrecordsOptions(), command, args), line)
         case "digits":
-            from trainer.data.digits import prepare_digits
+            from trainer.data.builtin.digits import prepare_digits
 
             prepare_digits(parse(PrepareDigitsOptions(), command, args).output)
         case "synthetic":
             noise = parse(PrepareSyntheticOptions(), command, args)
-            from trainer.data.noise import prepare_noise
+            from trainer.data.builtin.noise import prepare_noise
 
             prepare_noise(noise.output, noise.images)
 
@@ -158,7 +158,7 @@ def _look(what: str, args: list[str]) -> None:
         verify(_one_folder(what, named), check)
     else:
         shown = parse(InspectOptions(), what, others)
-        from trainer.report.inspect import write_inspection
+        from trainer.report.data_set_page import write_inspection
 
         print(write_inspection(_one_folder(what, named), shown))
 
@@ -189,23 +189,23 @@ def _train(args: list[str]) -> int:
     dry_run = "--dry-run" in args
     config = parse_train([arg for arg in args if arg != "--dry-run"])
     if dry_run:
-        from trainer.dry_run import print_dry_run
+        from trainer.training.dry_run import print_dry_run
 
         print_dry_run(config)
         return 0
-    from trainer.launch import is_rank
+    from trainer.distributed.launcher import is_rank
 
     # A job of Azure ML is started again by its service.
     restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts
     if (config.ranks > 1 or restarts) and not is_rank(os.environ):
-        from trainer.preflight import check
-        from trainer.run import RunFolder
-        from trainer.supervise import supervise
+        from trainer.distributed.restarts import supervise
+        from trainer.run_folder import RunFolder
+        from trainer.training.setup import check
 
         name = check(config)
         run = RunFolder(Path(config.runs_dir) / name)
         return supervise(["train", *args, "--name", name], config.ranks, run, restarts)
-    from trainer.train import train
+    from trainer.training.train import train
 
     return train(config)
 

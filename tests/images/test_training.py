@@ -101,7 +101,7 @@ def test_a_frozen_rank_is_named_by_the_watchdog_of_the_other(disturbed):
     said = told["SIGSTOP to a rank"]["said"]
     assert re.search(r"rank 0: no progress for \d s after step \d+, in the phase 'train'", said)
     assert "rank 0: late is rank 1: no sign of life" in said
-    assert re.search(r'File ".*/trainer/loop.py", line \d+', said)
+    assert re.search(r'File ".*/trainer/training/loop.py", line \d+', said)
 
 
 def test_a_disturbed_run_ends_with_the_bits_of_an_undisturbed_one(whole, disturbed):

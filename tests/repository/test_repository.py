@@ -13,10 +13,12 @@ from tests import makefile
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
-PURE = ["config", "fields", "presets", "plan", "schedule", "place", "errors", "contradictions"]
-PURE += ["data.order", "data.manifest", "data.tally", "environment", "metrics"]
-PURE += ["report.data", "report.outcome", "report.panels", "data.meaning", "exported", "options"]
-PURE += ["benchmark.options", "data.prepare.entries", "infiniband", "machine", "nccl", "host_name"]
+PURE = ["config", "fields", "presets", "errors", "contradictions", "options"]
+PURE += ["data.order", "data.manifest", "data.split_counts", "data.meaning", "data.prepare.entries"]
+PURE += ["training.plan", "training.schedule", "training.metrics", "distributed.rank"]
+PURE += ["distributed.host_name", "diagnostics.environment", "diagnostics.infiniband"]
+PURE += ["diagnostics.machine", "diagnostics.nccl", "export.layout", "benchmark.options"]
+PURE += ["report.data", "report.outcome", "report.panels"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 
 
@@ -33,12 +35,12 @@ def imports(path):
 
 def test_only_distributed_imports_horovod():
     importers = [path.name for path in TRAINER if "horovod" in imports(path)]
-    assert importers == ["distributed.py"]
+    assert importers == ["horovod.py"]
 
 
 def test_only_tracking_imports_mlflow():
     importers = [path.name for path in TRAINER if "mlflow" in imports(path)]
-    assert importers == ["tracking.py"]
+    assert importers == ["mlflow.py"]
 
 
 def test_the_trainer_imports_neither_cloud_nor_the_other_worlds():

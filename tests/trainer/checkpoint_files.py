@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 
-from trainer.checkpoints.files import Chunk, Files
+from trainer.checkpoints.filesystem import Chunk, Files
 
 CHANGES = ("make_folder", "write", "rename", "remove", "remove_tree")
 

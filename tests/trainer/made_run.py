@@ -4,12 +4,12 @@ from pathlib import Path
 
 import tf_keras as keras
 
-from trainer.checkpoints.variables import snapshot
+from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
 from trainer.model.resnet import build_resnet
-from trainer.preflight import Prepared, prepare
-from trainer.run import RunFolder
-from trainer.trained import variables_by_name
+from trainer.model.trained import variables_by_name
+from trainer.run_folder import RunFolder
+from trainer.training.setup import Prepared, prepare
 
 STEP = 7
 

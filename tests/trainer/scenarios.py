@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer import loop as loop_module
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -20,17 +19,18 @@ from trainer.config import (
     OptimizerConfig,
     TrainConfig,
 )
-from trainer.data.feed import Feed
+from trainer.data.rank_data import Feed
 from trainer.data.source import Source
-from trainer.device import set_up_device
-from trainer.distributed import Alone, Communicator, connect
-from trainer.evaluate import Evaluator
-from trainer.gradients import Statistics
-from trainer.loop import Loop
+from trainer.diagnostics.device import set_up_device
+from trainer.distributed.horovod import Alone, Communicator, connect
 from trainer.model.resnet import build_resnet
-from trainer.optimizer import Momentum
-from trainer.predictions import Predictions, gather
-from trainer.preflight import prepare
+from trainer.training import loop as loop_module
+from trainer.training.evaluator import Evaluator
+from trainer.training.gradients import Statistics
+from trainer.training.loop import Loop
+from trainer.training.optimizer import Momentum
+from trainer.training.predictions import Predictions, gather
+from trainer.training.setup import prepare
 
 
 def tiny_config(folder: str, **changes: Any) -> TrainConfig:
@@ -49,7 +49,7 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 
 
 def start(config: TrainConfig) -> Communicator:
-    """Join the world as `trainer.train.train` does."""
+    """Join the world as `trainer.training.train.train` does."""
     world = connect(config.exchange)
     set_up_device(config, world)
     return world
@@ -319,11 +319,11 @@ def pretend_mpi(folder: str) -> str:
 
 def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
     """Bytes that rank 0 reads from files for its part of one epoch, a buffer's length at once."""
-    from trainer.data import reading
+    from trainer.data import reader
     from trainer.data.pipeline import make_order
-    from trainer.data.reading import training_records
+    from trainer.data.reader import training_records
 
-    reading.READ_BUFFER = buffer
+    reader.READ_BUFFER = buffer
     order = make_order(source, ranks)
     share = source.split.examples // ranks
 
@@ -343,7 +343,7 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
 def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
     """Flip a byte of a shard, read, ask what was wrong; with the digits preset's own windows."""
     from trainer.data import retry
-    from trainer.data.digits import prepare_digits
+    from trainer.data.builtin.digits import prepare_digits
     from trainer.errors import DataError
     from trainer.presets import PRESETS
 
@@ -409,7 +409,7 @@ def roll_back(
         The labels of each batch in the order in which they were used, and how it ended.
     """
     from trainer.errors import NonFiniteError
-    from trainer.train import train
+    from trainer.training.train import train
 
     used: list[list[int]] = []
     original = Feed.next_batch
@@ -442,11 +442,11 @@ def roll_back(
 
 def train_without_batch_norm(runs: str, name: str, steps: int, batch_size: int) -> dict[str, Any]:
     """Train digits up to a step, continuing what is there; the state at the end."""
-    from trainer import training
     from trainer.checkpoints.folder import CheckpointFolder
-    from trainer.train import train
+    from trainer.training import run
+    from trainer.training.train import train
 
-    vars(training)["build_resnet"] = lambda *_: plain_model()
+    vars(run)["build_resnet"] = lambda *_: plain_model()
     config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(
         config, max_steps=steps, export=False, evaluation=replace(config.evaluation, every_epochs=0)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.trainer.command import TINY, metrics, result, run_trainer
 from trainer.data.manifest import Manifest, Origin
-from trainer.data.records import Record, write_split
+from trainer.data.tfrecord import Record, write_split
 
 ONE_RANK = [*TINY, "--ranks", "1", "--name", "run"]
 

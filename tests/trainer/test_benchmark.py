@@ -8,7 +8,7 @@ import pytest
 from tests.trainer.command import run_trainer
 from trainer.benchmark import measure
 from trainer.benchmark.measure import Sample
-from trainer.distributed import Alone
+from trainer.distributed.horovod import Alone
 
 WHAT = {
     "ours": [Sample(2.0, 4.0), Sample(3.0, 6.0), Sample(9.0, 9.0)],

@@ -10,8 +10,8 @@ import pytest
 import safetensors.numpy
 
 from tests.trainer.checkpoint_files import FaultyFiles, Killed, MemoryFiles, crashes
-from trainer.checkpoints.content import DONE, META, STATE, read_checkpoint
-from trainer.checkpoints.files import LocalFiles
+from trainer.checkpoints.checkpoint import DONE, META, STATE, read_checkpoint
+from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.errors import CheckpointError, SupersededError
 

@@ -8,11 +8,11 @@ import time
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints.content import META, STATE, read_checkpoint
-from trainer.checkpoints.files import LocalFiles
+from trainer.checkpoints.checkpoint import META, STATE, read_checkpoint
+from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.names import key_of
-from trainer.checkpoints.variables import refill, snapshot
+from trainer.checkpoints.snapshot import refill, snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy
 from trainer.errors import CheckpointError, SupersededError
 

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from trainer.cluster_check import bus_bandwidth, read_rate
-from trainer.distributed import rendezvous
+from trainer.diagnostics.cluster_check import bus_bandwidth, read_rate
+from trainer.distributed.horovod import rendezvous
+from trainer.distributed.launcher import rank_environment
 from trainer.errors import DataError
-from trainer.launch import rank_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--sizes-mib", "1", "2", "--rounds", "1", "--read-seconds", "0.1"]
@@ -24,7 +24,7 @@ def check(ranks, *args):
     with rendezvous() as port:
         processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "trainer.cluster_check", *SHORT, *args],
+                [sys.executable, "-m", "trainer.diagnostics.cluster_check", *SHORT, *args],
                 env=rank_environment(os.environ, rank, ranks, port), cwd=ROOT,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )

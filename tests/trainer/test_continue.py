@@ -6,7 +6,7 @@ import pytest
 from tests.trainer import scenarios
 from tests.trainer.command import TINY, metrics, result, run_trainer
 from tests.trainer.world import run_world
-from trainer.data.digits import prepare_digits
+from trainer.data.builtin.digits import prepare_digits
 
 pytestmark = pytest.mark.slow
 

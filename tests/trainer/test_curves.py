@@ -3,7 +3,7 @@
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trainer.curves import Curves, rewind_curves
+from trainer.loggers.tensorboard import Curves, rewind_curves
 
 
 def test_tensorboard_finds_each_curve_with_its_steps(tmp_path):

@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from trainer import environment as module
-from trainer.environment import environment
+from trainer.diagnostics import environment as module
+from trainer.diagnostics.environment import environment
 
 
 @pytest.mark.parametrize("name", ["tensorflow", "tensorflow-cpu"])

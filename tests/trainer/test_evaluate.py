@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.distributed import Alone
-from trainer.evaluate import Evaluator
-from trainer.gradients import Statistics
+from trainer.distributed.horovod import Alone
+from trainer.training.evaluator import Evaluator
+from trainer.training.gradients import Statistics
 
 STATISTICS = Statistics((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))
 

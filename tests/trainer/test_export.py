@@ -19,18 +19,19 @@ from PIL import Image
 from tests.trainer.command import TINY, run_trainer
 from tests.trainer.made_run import STEP, make_run
 from tests.trainer.scenarios import tiny_config
-from trainer import cli, export, to_onnx
+from trainer import cli
 from trainer.data.images import central_image, normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.errors import CheckpointError, DataError, TrainerError
-from trainer.evaluate import Evaluation
-from trainer.export import export_model, exported_step
-from trainer.export_run import export_run
+from trainer.export import onnx, saved_model
+from trainer.export.export_run import export_run
+from trainer.export.saved_model import export_model, exported_step
+from trainer.model.trained import find_checkpoint, load_model
 from trainer.presets import PRESETS
-from trainer.run import RunFolder
-from trainer.trained import find_checkpoint, load_model
+from trainer.run_folder import RunFolder
+from trainer.training.evaluator import Evaluation
 
 TOLERANCE = 1e-5
 
@@ -370,7 +371,7 @@ def test_an_export_that_is_interrupted_leaves_the_one_before_and_nothing_else(
         (run.path / ".export.partial" / "saved_model").mkdir()
         raise error
 
-    monkeypatch.setattr(export.tf.saved_model, "save", save)
+    monkeypatch.setattr(saved_model.tf.saved_model, "save", save)
     with pytest.raises((KeyboardInterrupt, TrainerError)):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
@@ -394,7 +395,7 @@ def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monke
     def fail(module, place, signatures):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(export.tf.saved_model, "save", fail)
+    monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
     with pytest.raises(TrainerError, match="the disk is full"):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
@@ -410,14 +411,14 @@ def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
 
 def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):
     export_run(str(run.path), "last", None, 2, onnx=False)
-    rename = export.Path.rename
+    rename = saved_model.Path.rename
 
     def refuse(path, target):
         if path.name == ".export.partial":
             raise OSError("no")
         return rename(path, target)
 
-    monkeypatch.setattr(export.Path, "rename", refuse)
+    monkeypatch.setattr(saved_model.Path, "rename", refuse)
     with pytest.raises(TrainerError, match="the export cannot be written: no"):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
@@ -426,7 +427,7 @@ def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeyp
 
 @pytest.mark.slow
 def test_an_onnx_model_that_differs_is_an_error_and_nothing_is_exported(run, monkeypatch):
-    monkeypatch.setattr(to_onnx, "TOLERANCE", -1.0)
+    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
     with pytest.raises(TrainerError, match=r"model.onnx: differs by .* in a probability"):
         export_run(str(run.path), "last", None, 5, onnx=True)
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints"}

@@ -15,8 +15,8 @@ from tests.trainer.world import run_world
 from trainer.config import DataConfig
 from trainer.data.manifest import Manifest, Origin
 from trainer.data.pipeline import evaluation_batches, training_batches
-from trainer.data.records import Record, write_split
 from trainer.data.source import Source
+from trainer.data.tfrecord import Record, write_split
 
 CONFIG = DataConfig(
     source="tfrecords",

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from tests.trainer.command import ROOT, TINY
-from trainer.distributed import uses_gloo
+from trainer.distributed.horovod import uses_gloo
+from trainer.distributed.host_name import check_own_name
 from trainer.errors import TrainerError
-from trainer.host_name import check_own_name
 
 
 def answer(monkeypatch, *addresses):

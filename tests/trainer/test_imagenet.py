@@ -19,7 +19,7 @@ from trainer.data.manifest import load_manifest
 from trainer.data.prepare import archive
 from trainer.data.prepare.entries import HIDDEN, Entry, Refusal
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
-from trainer.data.records import from_example, read_shard
+from trainer.data.tfrecord import from_example, read_shard
 from trainer.errors import ConfigError, DataError
 from trainer.options import PrepareImagenetOptions
 

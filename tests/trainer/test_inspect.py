@@ -18,10 +18,10 @@ from tests.trainer.written_run import HOSTILE
 from tests.trainer.written_set import colour, picture, write_set
 from trainer.cli import main
 from trainer.data.manifest import Origin, Sides, load_manifest
-from trainer.data.records import from_example, read_shard
+from trainer.data.tfrecord import from_example, read_shard
 from trainer.errors import ConfigError, DataError
 from trainer.options import InspectOptions
-from trainer.report.inspect import write_inspection
+from trainer.report.data_set_page import write_inspection
 from trainer.report.samples import take_samples
 
 

@@ -6,7 +6,7 @@ from tests.trainer.browser import SCHEMES, look, needs_chromium
 from tests.trainer.written_run import HOSTILE
 from tests.trainer.written_set import write_set
 from trainer.options import InspectOptions
-from trainer.report.inspect import write_inspection
+from trainer.report.data_set_page import write_inspection
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 

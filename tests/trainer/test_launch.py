@@ -19,7 +19,7 @@ from tests.trainer.command import (
     run_trainer,
 )
 from tests.trainer.launched import ranks_of, wait_for_line, wait_until_gone
-from trainer.launch import _status
+from trainer.distributed.launcher import _status
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path, start):
     os.kill(ranks_of(process)[1], signal.SIGUSR1)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGUSR1, err
-    assert re.search(r"\[rank 1\] .*trainer/loop.py", err)
+    assert re.search(r"\[rank 1\] .*trainer/training/loop.py", err)
     assert "the state is saved" in out
     assert "ended with status" not in err
     run = tmp_path / "runs" / "run"
@@ -139,7 +139,7 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(tmp_path):
 
 
 def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path):
-    from trainer.data.digits import prepare_digits
+    from trainer.data.builtin.digits import prepare_digits
 
     prepare_digits(str(tmp_path / "data" / "digits"))
     shard = next((tmp_path / "data" / "digits").glob("train-00003*"))

@@ -6,8 +6,8 @@ from unittest.mock import Mock
 import pytest
 
 from tests.trainer.fake_node import DRIVER, add_devices, add_port, make_node, ndv2, write
-from trainer import machine
-from trainer.infiniband import look
+from trainer.diagnostics import machine
+from trainer.diagnostics.infiniband import look
 
 KB = 1024
 UNLIMITED = "9223372036854771712"

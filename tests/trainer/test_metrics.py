@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from trainer.loop import LoopReport
-from trainer.metrics import Chrono, Interval, MetricsFile, Phase
+from trainer.training.loop import LoopReport
+from trainer.training.metrics import Chrono, Interval, MetricsFile, Phase
 
 
 class Clock:

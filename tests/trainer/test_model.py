@@ -8,7 +8,7 @@ import tf_keras as keras
 
 from trainer.config import ModelConfig
 from trainer.model.resnet import build_resnet, training_flops_per_image
-from trainer.optimizer import is_kernel
+from trainer.training.optimizer import is_kernel
 
 TINY = ModelConfig(depth=18, width=4, stem="3x3", image_size=16)
 

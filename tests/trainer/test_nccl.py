@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from trainer.nccl import NcclLog, in_warning, loaded_version, read_log, version_name
+from trainer.diagnostics.nccl import NcclLog, in_warning, loaded_version, read_log, version_name
 
 INFINIBAND = """\
 node0:310:310 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.4<0>
@@ -184,7 +184,7 @@ def test_a_log_is_begun_for_nccl_and_its_warnings_go_to_stderr_once(env, tmp_pat
 
 
 def test_the_watching_thread_passes_warnings_on_while_nobody_asks(env, tmp_path, monkeypatch):
-    monkeypatch.setattr("trainer.nccl.RELAY_SECONDS", 0.01)
+    monkeypatch.setattr("trainer.diagnostics.nccl.RELAY_SECONDS", 0.01)
     read, write = os.pipe()
     with os.fdopen(write, "w") as stderr, os.fdopen(read) as printed:
         monkeypatch.setattr("sys.stderr", stderr)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.trainer.world import ROOT
-from trainer.notice import LAUNCHERS
+from trainer.distributed.mpirun_signals import LAUNCHERS
 
 RANK = """
 import signal, sys, threading

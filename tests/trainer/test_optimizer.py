@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.gradients import LocalGradients, Statistics, cross_entropy, unscale
-from trainer.optimizer import Momentum
 from trainer.presets import PRESETS
+from trainer.training.gradients import LocalGradients, Statistics, cross_entropy, unscale
+from trainer.training.optimizer import Momentum
 
 STATISTICS = Statistics((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]

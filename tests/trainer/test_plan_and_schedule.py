@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from trainer.errors import ConfigError
-from trainer.plan import make_plan
 from trainer.presets import PRESETS
-from trainer.schedule import Schedule, learning_rate
+from trainer.training.plan import make_plan
+from trainer.training.schedule import Schedule, learning_rate
 
 COSINE = Schedule(peak=1.6, warmup_steps=5.0, total_steps=100, kind="cosine")
 STEPS = Schedule(

@@ -13,8 +13,8 @@ from PIL import Image
 from tests.trainer.made_run import make_run
 from tests.trainer.scenarios import tiny_config
 from trainer import cli
-from trainer.export_run import export_run
-from trainer.predict import BATCH, as_text
+from trainer.export.export_run import export_run
+from trainer.export.predict import BATCH, as_text
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from PIL import Image
 
 from tests.trainer import scenarios
 from tests.trainer.world import run_world
-from trainer.data.feed import Feed
-from trainer.distributed import Alone
+from trainer.data.rank_data import Feed
+from trainer.distributed.horovod import Alone
 from trainer.errors import DataError
-from trainer.predictions import Predictions, thumbnail, write_predictions
-from trainer.preflight import prepare
+from trainer.training.predictions import Predictions, thumbnail, write_predictions
+from trainer.training.setup import prepare
 
 CLASSES = ('a "quoted", name', "b\nb", "<c>")
 
@@ -121,7 +121,7 @@ def test_an_image_of_the_validation_split_is_the_one_that_was_evaluated(digits_f
 
 
 def test_an_image_of_a_damaged_shard_is_refused_with_its_place(tmp_path):
-    from trainer.data.digits import prepare_digits
+    from trainer.data.builtin.digits import prepare_digits
 
     prepare_digits(str(tmp_path))
     config = scenarios.tiny_config(str(tmp_path))

@@ -38,7 +38,7 @@ from trainer.data.prepare.listing import Listing, Part
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.rules import allowed_rejections, make_rules
 from trainer.data.prepare.write import Common
-from trainer.data.records import from_example, read_shard
+from trainer.data.tfrecord import from_example, read_shard
 from trainer.errors import ConfigError, DataError, TrainerError
 from trainer.options import WriteOptions
 

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.operations import by_type, read_rows
 from benchmarks.timeline import phases, read_events
 from tests.trainer.command import TINY, final_state, run_trainer
+from trainer.diagnostics.profiler import Profiler
 from trainer.errors import ConfigError
 from trainer.presets import PRESETS
-from trainer.profiling import Profiler
 
 
 @pytest.mark.parametrize("text", ["5", "5:5", "7:5", "0:5", "a:b", ":", "1:", "-1:5", "1:5:9", ""])

@@ -15,11 +15,11 @@ from sklearn.datasets import load_digits
 
 from trainer.config import DataConfig
 from trainer.data import images
-from trainer.data.digits import prepare_digits
+from trainer.data.builtin.digits import prepare_digits
 from trainer.data.manifest import Split, load_manifest
-from trainer.data.records import Record, write_shard, write_split
 from trainer.data.source import Source
-from trainer.data.tally import Tally
+from trainer.data.split_counts import Tally
+from trainer.data.tfrecord import Record, write_shard, write_split
 from trainer.errors import DataError
 
 FEATURES = {

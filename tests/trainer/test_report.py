@@ -17,11 +17,11 @@ from tests.trainer.reader import Reader, loaded, without_library
 from tests.trainer.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.cli import main
 from trainer.errors import CheckpointError
-from trainer.metrics import MetricsFile
 from trainer.presets import PRESETS
 from trainer.report.data import POINTS, Curve, read_run
 from trainer.report.outcome import read_outcome
 from trainer.report.write import write_report
+from trainer.training.metrics import MetricsFile
 
 
 @pytest.fixture
@@ -412,10 +412,10 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
 def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
     run, monkeypatch, capsys
 ):
-    from trainer.plan import make_plan
+    from trainer.loggers.reporter import Reporter
     from trainer.report import write
-    from trainer.reporter import Reporter
-    from trainer.run import RunFolder
+    from trainer.run_folder import RunFolder
+    from trainer.training.plan import make_plan
 
     def fail(_):
         raise RuntimeError("out of ink")

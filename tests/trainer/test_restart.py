@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from trainer import supervise as supervise_module
+from trainer.distributed import restarts as supervise_module
+from trainer.distributed.failures import PIPE, Failure, read_failures, tell_failure
+from trainer.distributed.launcher import Ended
+from trainer.distributed.restart_policy import LONGEST_DELAY, Ending, decide, describe
+from trainer.distributed.restarts import newest_step, supervise
 from trainer.errors import DataError, PeerError, TrainerError
-from trainer.failures import PIPE, Failure, read_failures, tell_failure
-from trainer.launch import Ended
-from trainer.restart import LONGEST_DELAY, Ending, decide, describe
-from trainer.run import RunFolder
-from trainer.supervise import newest_step, supervise
+from trainer.run_folder import RunFolder
 
 KILLED = Ending((-9, 6))
 CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")
@@ -278,7 +278,8 @@ def test_handlers_are_as_before_when_the_launcher_is_done(attempts, tmp_path):
 
 
 def test_the_launcher_starts_its_ranks_without_loading_tensorflow_itself():
-    code = "import sys, trainer.preflight, trainer.supervise; sys.exit('tensorflow' in sys.modules)"
+    modules = "trainer.training.setup, trainer.distributed.restarts"
+    code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

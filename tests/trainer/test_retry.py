@@ -14,11 +14,11 @@ import tensorflow as tf
 from tests.trainer.command import TINY, final_state, run_trainer, start_trainer
 from trainer.config import DataConfig
 from trainer.data import retry
-from trainer.data.damage import find_damage
+from trainer.data.corruption import find_damage
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order
-from trainer.data.reading import read_segments, training_records
+from trainer.data.reader import read_segments, training_records
 from trainer.data.retry import unreadable
 from trainer.data.source import Source
 

@@ -8,7 +8,7 @@ from tests.trainer import scenarios
 from tests.trainer.command import final_state, metrics, result
 from tests.trainer.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
-from trainer.data.digits import prepare_digits
+from trainer.data.builtin.digits import prepare_digits
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
-from trainer.run import RunFolder, check_continues, config_hash, new_name, without
+from trainer.run_folder import RunFolder, check_continues, config_hash, new_name, without
 
 DIGITS = PRESETS["digits"]
 FACTS = {"ranks": 2, "global_batch": 64, "data_version": "abc"}

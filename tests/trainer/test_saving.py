@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints.content import STATE
-from trainer.checkpoints.files import LocalFiles
+from trainer.checkpoints.checkpoint import STATE
+from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import CheckpointConfig
-from trainer.distributed import Alone
+from trainer.distributed.horovod import Alone
 from trainer.errors import CheckpointError
-from trainer.saving import Saver
+from trainer.training.checkpointing import Saver
 
 
 class Clock:

@@ -13,17 +13,17 @@ from tests.trainer.fake_node import add_port, make_node, ndv2
 from tests.trainer.scenarios import tiny_config
 from tests.trainer.test_nccl import INFINIBAND, NO_DRIVER, ROCE, SOCKET
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
-from trainer.distributed import Alone, Means
+from trainer.diagnostics.nccl import NcclLog, Transport, read_log
+from trainer.diagnostics.startup import Startup, look
+from trainer.distributed.horovod import Alone, Means
+from trainer.distributed.rank import Place
+from trainer.distributed.signals import StopRequest
+from trainer.distributed.watchdog import Watchdog
 from trainer.errors import TrainerError
-from trainer.nccl import NcclLog, Transport, read_log
-from trainer.place import Place
 from trainer.presets import PRESETS
-from trainer.run import decisive
-from trainer.startup import Startup, look
-from trainer.stop import StopRequest
-from trainer.train import nccl_log
-from trainer.training import Training
-from trainer.watchdog import Watchdog
+from trainer.run_folder import decisive
+from trainer.training.run import Training
+from trainer.training.train import nccl_log
 
 V100 = "Tesla V100-SXM2-32GB"
 BY_NCCL = Means(("MPI", "Gloo", "NCCL"), "MPI", "NCCL")
@@ -242,7 +242,7 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
 def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
     monkeypatch, tmp_path, place, gpus, begun
 ):
-    monkeypatch.setattr("trainer.train.has_gpus", lambda: gpus)
+    monkeypatch.setattr("trainer.training.train.has_gpus", lambda: gpus)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
         # Set and then taken away, so that whatever is set here is undone.
@@ -254,7 +254,7 @@ def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
 
 
 def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr("trainer.train.has_gpus", lambda: True)
+    monkeypatch.setattr("trainer.training.train.has_gpus", lambda: True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "environ", {})
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from trainer.stop import STOP_SIGNALS, StopRequest
+from trainer.distributed.signals import STOP_SIGNALS, StopRequest
 
 
 class DeadTerminal(io.StringIO):

@@ -15,8 +15,8 @@ from trainer.data.examine import open_image
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.statistics import PixelSums
 from trainer.data.prepare.tfrecords import prepare_tfrecords
-from trainer.data.records import Record, ShardWriter, from_example, read_shard, to_example
 from trainer.data.source import Source
+from trainer.data.tfrecord import Record, ShardWriter, from_example, read_shard, to_example
 from trainer.data.verify import verify
 from trainer.errors import ConfigError, DataError
 from trainer.options import PrepareTfrecordsOptions, VerifyOptions

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from tests.trainer.command import ROOT, TINY, metrics, run_trainer
-from trainer.tracking import CAPACITY, LARGEST_BATCH, Tracking, tracking
+from trainer.loggers.mlflow import CAPACITY, LARGEST_BATCH, Tracking, tracking
 
 TIMEOUT = 30
 
@@ -186,7 +186,7 @@ def test_elsewhere_nothing_is_loaded_or_started(lacks, mlflow, monkeypatch):
     if lacks == "server":
         monkeypatch.delenv("MLFLOW_TRACKING_URI")
     if lacks == "package":
-        monkeypatch.setattr("trainer.tracking.find_spec", lambda name: None)
+        monkeypatch.setattr("trainer.loggers.mlflow.find_spec", lambda name: None)
     before = threading.active_count()
     with tracking("first", chief=lacks != "rank 0") as sent:
         sent.begin({}, {})

@@ -16,7 +16,7 @@ from PIL import Image
 
 from tests.trainer.command import ROOT, run_trainer
 from trainer.data.manifest import Manifest, Origin, Sides, read_manifest
-from trainer.data.records import (
+from trainer.data.tfrecord import (
     Record,
     ShardWriter,
     from_example,

@@ -10,9 +10,9 @@ import pytest
 
 from tests.trainer import scenarios
 from tests.trainer.world import run_world
-from trainer import heartbeat
+from trainer.distributed import heartbeat
+from trainer.distributed.heartbeat import Heartbeats, Pulse, late_ranks
 from trainer.errors import WATCHDOG_EXIT_CODE
-from trainer.heartbeat import Heartbeats, Pulse, late_ranks
 
 PRELUDE = """
 import ctypes, faulthandler, os, sys, threading, time

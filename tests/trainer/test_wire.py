@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.data.example import Example
-from trainer.data.records import (
+from trainer.data.tfrecord import (
     Record,
     ShardWriter,
     example_parts,

@@ -15,8 +15,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from trainer import launch
-from trainer.distributed import rendezvous
+from trainer.distributed import launcher
+from trainer.distributed.horovod import rendezvous
 
 TIMEOUT = 120
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def run_world(
         (Path(scratch) / "args").write_bytes(pickle.dumps(args))
         processes = []
         for rank in range(ranks):
-            env = launch.rank_environment({}, rank, ranks, port) if ranks > 1 else {}
+            env = launcher.rank_environment({}, rank, ranks, port) if ranks > 1 else {}
             env |= overrides[rank] if overrides else {}
             prefix = prefixes[rank] if prefixes else ()
             given = (scenario.__name__, scratch, str(rank))
@@ -79,8 +79,8 @@ def _wait(processes: Sequence[BaseProcess]) -> None:
 def _begin(env: Mapping[str, str], prefix: Sequence[str], given: tuple[str, str, str]) -> None:
     """Become one rank, in a process that has loaded everything and has not used it."""
     os.environ.update(env)
-    if launch.PARENT in env:
-        os.environ[launch.PARENT] = str(os.getppid())
+    if launcher.PARENT in env:
+        os.environ[launcher.PARENT] = str(os.getppid())
     _, scratch, rank = given
     log = os.open(Path(scratch) / f"log{rank}", os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from PIL import Image
 
 from trainer.data.manifest import Manifest, Origin
-from trainer.data.records import Record, write_split
+from trainer.data.tfrecord import Record, write_split
 
 SIZES = ((64, 48), (48, 64), (200, 150), (8, 8))
 """Width and height of the pictures, in turn."""

@@ -17,15 +17,15 @@ import tensorflow as tf
 
 from trainer.benchmark.tables import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
 from trainer.checkpoints.folder import CheckpointFolder
-from trainer.checkpoints.variables import snapshot
+from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy
 from trainer.config import DataConfig, ModelConfig, TrainConfig
-from trainer.data.synthetic import synthetic_batch
-from trainer.distributed import Alone
-from trainer.gradients import Statistics
-from trainer.loop import Loop
+from trainer.data.builtin.synthetic import synthetic_batch
+from trainer.distributed.horovod import Alone
 from trainer.model.resnet import build_resnet
-from trainer.optimizer import Momentum
+from trainer.training.gradients import Statistics
+from trainer.training.loop import Loop
+from trainer.training.optimizer import Momentum
 
 CLASSES, PIXELS, BATCH = 1000, 32, 8
 RATE = 1e-3

@@ -22,10 +22,10 @@ from trainer.benchmark.options import (
     TrainBenchmark,
 )
 from trainer.config import ExchangeConfig
-from trainer.distributed import Communicator, Horovod, connect
-from trainer.environment import cores, environment
+from trainer.diagnostics.environment import cores, environment
+from trainer.distributed.horovod import Communicator, Horovod, connect
+from trainer.distributed.launcher import is_rank, launch
 from trainer.errors import TrainerError
-from trainer.launch import is_rank, launch
 from trainer.presets import PRESETS
 
 _RESULT = "TRAINER_BENCHMARK_RESULT"
@@ -138,7 +138,7 @@ def input_(options: InputBenchmark) -> None:
     if options.data is not None:
         _input(options, options.data)
         return
-    from trainer.data.noise import prepare_noise
+    from trainer.data.builtin.noise import prepare_noise
 
     with tempfile.TemporaryDirectory() as folder:
         prepare_noise(f"{folder}/noise", 1000)
@@ -147,7 +147,7 @@ def input_(options: InputBenchmark) -> None:
 
 def _input(options: InputBenchmark, folder: str) -> None:
     from trainer.benchmark.input import Contenders, PeakMemory
-    from trainer.distributed import Alone
+    from trainer.distributed.horovod import Alone
 
     started_on = environment()
     data = PRESETS["imagenet-1gpu"].data
@@ -177,7 +177,7 @@ def _input(options: InputBenchmark, folder: str) -> None:
 
 
 def _join() -> Communicator:
-    from trainer.device import set_up_device
+    from trainer.diagnostics.device import set_up_device
 
     world = connect(ExchangeConfig())
     set_up_device(PRESETS["synthetic"], world)

@@ -16,11 +16,11 @@ import tensorflow as tf
 
 from trainer.benchmark.tables import BARE, TAPE, UNSCALE
 from trainer.config import ExchangeConfig, ModelConfig
-from trainer.distributed import Horovod
+from trainer.distributed.horovod import Horovod
 from trainer.errors import TrainerError
-from trainer.exchange import SUMS, Exchange
-from trainer.gradients import unscale
 from trainer.model.resnet import build_resnet
+from trainer.training.allreduce import SUMS, Exchange
+from trainer.training.gradients import unscale
 
 GROUPS = (1, 2, 4)
 CLASSES = 1000

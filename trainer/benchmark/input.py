@@ -17,7 +17,7 @@ from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
-from trainer.data.reading import READ_BUFFER, parse
+from trainer.data.reader import READ_BUFFER, parse
 from trainer.data.source import Source
 
 _IN_MEMORY = 2560

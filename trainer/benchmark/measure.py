@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from trainer.console import Console
-from trainer.distributed import Communicator
+from trainer.distributed.horovod import Communicator
+from trainer.loggers.console import Console
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from trainer.checkpoints import content, index
-from trainer.checkpoints.content import Checkpoint
-from trainer.checkpoints.files import Files, LocalFiles, warn
+from trainer.checkpoints import checkpoint as content
+from trainer.checkpoints import index
+from trainer.checkpoints.checkpoint import Checkpoint
+from trainer.checkpoints.filesystem import Files, LocalFiles, warn
 from trainer.checkpoints.names import (
     Key,
     checkpoint_name,

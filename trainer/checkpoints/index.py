@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trainer.checkpoints.files import Files
+from trainer.checkpoints.filesystem import Files
 from trainer.checkpoints.names import checkpoint_name
 from trainer.checkpoints.retention import Entry, best
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.checkpoints.files import CHUNK, Chunk
+from trainer.checkpoints.filesystem import CHUNK, Chunk
 
 Array = np.ndarray[Any, Any]
 Tensors = dict[str, Array]

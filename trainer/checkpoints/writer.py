@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from trainer.checkpoints.files import warn
+from trainer.checkpoints.filesystem import warn
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.snapshot import refill, snapshot
 from trainer.checkpoints.tensors import Tensors, nbytes
-from trainer.checkpoints.variables import refill, snapshot
 from trainer.errors import CheckpointError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -7,7 +7,7 @@ from warnings import catch_warnings, simplefilter
 
 from PIL import Image
 
-from trainer.data.records import Record
+from trainer.data.tfrecord import Record
 
 FORMATS = ("JPEG", "PNG")
 """What the reader decodes."""

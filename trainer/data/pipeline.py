@@ -15,9 +15,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.data import images
-from trainer.data.damage import find_damage
+from trainer.data.corruption import find_damage
 from trainer.data.order import Order
-from trainer.data.reading import parse, read_segments, training_records
+from trainer.data.reader import parse, read_segments, training_records
 from trainer.data.source import Source
 
 Batch = dict[str, Any]

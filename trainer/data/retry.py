@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Segment, Window
-from trainer.data.records import BrokenRecordError
 from trainer.data.source import Source
+from trainer.data.tfrecord import BrokenRecordError
 
 PAUSES = (1.0, 5.0)
 """Seconds before the second and the third attempt. A server that is busy or moved answers again

@@ -9,7 +9,7 @@ from trainer.config import DataConfig
 from trainer.data.cache import ShardCache
 from trainer.data.manifest import INDEX_EVERY, Split
 from trainer.data.order import Segment, consecutive
-from trainer.data.records import read_shard
+from trainer.data.tfrecord import read_shard
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from trainer.data.examine import (
 )
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Sides, Split, read_manifest
 from trainer.data.prepare.pool import Advance, work_through
-from trainer.data.records import UNFIT, BrokenRecordError, from_example, read_frames
-from trainer.data.tally import Tally
+from trainer.data.split_counts import Tally
+from trainer.data.tfrecord import UNFIT, BrokenRecordError, from_example, read_frames
 from trainer.errors import DataError
 from trainer.options import VerifyOptions
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from trainer import fields
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError, ConfigError
-from trainer.metrics import MetricsFile
+from trainer.training.metrics import MetricsFile
 
 POINTS = 1000
 """Most points of a curve; a longer one is averaged."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from PIL import Image
 
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
-from trainer.data.records import BrokenRecordError, Record, from_example, read_shard
+from trainer.data.tfrecord import BrokenRecordError, Record, from_example, read_shard
+from trainer.data.thumbnail import UNDECODABLE, shrink
 from trainer.errors import DataError
-from trainer.thumbnail import UNDECODABLE, shrink
 
 LARGEST, TINY = 96, 48
 """Longest side of a thumbnail, and that up to which an image is enlarged, in pixels."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.report.compare import comparison_page
+from trainer.report.comparison import comparison_page
 from trainer.report.data import read_run
-from trainer.report.page import run_page
+from trainer.report.run_page import run_page
 from trainer.report.save import save_page
 
 

@@ -51,8 +51,8 @@ from trainer.data.prepare.write import (
     survey,
     write_shard,
 )
-from trainer.data.records import FRAME, shard_name
-from trainer.data.tally import Tally
+from trainer.data.split_counts import Tally
+from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 

@@ -17,8 +17,8 @@ from trainer.data.examine import (
 )
 from trainer.data.manifest import INDEX_EVERY, Shard
 from trainer.data.prepare.pool import Advance
-from trainer.data.records import BrokenRecordError, Record, from_example, read_frames
-from trainer.data.tally import Tally
+from trainer.data.split_counts import Tally
+from trainer.data.tfrecord import BrokenRecordError, Record, from_example, read_frames
 from trainer.errors import DataError
 
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from trainer.environment import cores
+from trainer.diagnostics.environment import cores
 from trainer.errors import TrainerError
 
 Task = TypeVar("Task")

@@ -31,8 +31,8 @@ from trainer.data.prepare.foreign import (
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.statistics import Channels, PixelSums
 from trainer.data.prepare.survey import IMAGES
-from trainer.data.records import FRAME, BrokenRecordError, from_example, read_frames, read_shard
-from trainer.data.tally import Tally
+from trainer.data.split_counts import Tally
+from trainer.data.tfrecord import FRAME, BrokenRecordError, from_example, read_frames, read_shard
 from trainer.errors import ConfigError, DataError
 from trainer.options import PrepareTfrecordsOptions
 

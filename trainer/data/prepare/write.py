@@ -13,8 +13,8 @@ from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.survey import Survey, look_at
-from trainer.data.records import Record, ShardWriter, example_parts
-from trainer.data.tally import Tally
+from trainer.data.split_counts import Tally
+from trainer.data.tfrecord import Record, ShardWriter, example_parts
 from trainer.errors import TrainerError
 
 PARTS = ".parts"

@@ -1,0 +1,1 @@
+"""Data sets that need no files of the user's."""

@@ -1,0 +1,78 @@
+"""Which record is damaged, asked when something could not be read."""
+
+from collections.abc import Callable, Iterable
+
+import tensorflow as tf
+
+from trainer.data import images
+from trainer.data.order import Segment
+from trainer.data.reader import parse
+from trainer.data.source import Source
+from trainer.data.tfrecord import BrokenRecordError
+from trainer.errors import DataError
+
+
+def read_image(source: Source, example: int) -> bytes:
+    """The encoded image of one example, counted through the split.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    shard, index = source.locate(example)
+    try:
+        encoded, _ = parse(_record(source, shard, index))
+    except (BrokenRecordError, tf.errors.OpError) as error:
+        reason = first_line(error) if isinstance(error, tf.errors.OpError) else error
+        file = source.origin(shard)
+        raise DataError(f"{file}, record {index}: cannot be read ({reason})") from error
+    return bytes(encoded.numpy())
+
+
+def find_damage(
+    source: Source, locate: Callable[[int], tuple[int, int]], places: Iterable[int]
+) -> str | None:
+    """Name the first example that cannot be used: its shard, index and fault.
+
+    Called when a step failed, with the places that its batch and those decoded ahead may have read.
+    """
+    for place in places:
+        shard, index = locate(place)
+        fault = _fault(source, shard, index)
+        if fault:
+            return f"{source.split.shards[shard].file}, record {index}: {fault}"
+    return None
+
+
+def first_line(error: tf.errors.OpError) -> str:
+    """The part of TensorFlow's message that says what happened."""
+    return str(error.message).splitlines()[0]
+
+
+def _fault(source: Source, shard: int, index: int) -> str | None:
+    try:
+        encoded, label = parse(_record(source, shard, index))
+        first = source.first_label
+        if not first <= int(label) < first + source.classes:
+            return f"label {int(label)} is not a class, {first} to {first + source.classes - 1}"
+        images.evaluation_image(encoded, source)
+    except tf.errors.OpError as error:
+        return f"cannot be read as an image ({first_line(error)})"
+    except BrokenRecordError as error:
+        return f"cannot be read ({error})"
+    return None
+
+
+def _record(source: Source, shard: int, index: int) -> bytes:
+    """A serialised record, read once: what is asked for here is wrong, or has been read before.
+
+    Raises:
+        BrokenRecordError: it cannot be read.
+    """
+    segment = Segment(shard, index, 1)
+    try:
+        record = next(source.records(segment, source.path(shard)), None)
+    except OSError as error:
+        raise BrokenRecordError(error.strerror) from error
+    if record is None:
+        raise BrokenRecordError("the shard ends before it")
+    return record

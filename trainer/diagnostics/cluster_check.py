@@ -1,0 +1,189 @@
+"""A look at a cluster before it trains, from every rank.
+
+    python -m trainer.diagnostics.cluster_check
+
+Sums buffers of several sizes over all ranks, as training sums its gradients, looks for InfiniBand,
+and reads the data set for a while. Rank 0 writes what was found as JSON.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import tensorflow as tf
+
+from trainer.arguments import parse
+from trainer.config import ExchangeConfig, Positive
+from trainer.diagnostics import infiniband
+from trainer.diagnostics.device import device_name, set_up_device
+from trainer.diagnostics.environment import environment
+from trainer.distributed.horovod import Communicator, connect
+from trainer.errors import DataError, TrainerError
+from trainer.fields import Bounds
+from trainer.presets import PRESETS
+
+MIB = 1 << 20
+READ_BYTES = 8 * MIB
+"""Asked for at once; several of the blocks of 2 MB in which a mount reads ahead."""
+
+
+@dataclass(frozen=True)
+class ClusterCheck:
+    """Measure the sum over all ranks, look for InfiniBand, and read a data set, if one is named."""
+
+    output: str | None = None
+    """File for what was found, which is printed in any case."""
+
+    data: str | None = None
+    """Folder of a data set to read."""
+
+    sizes_mib: Annotated[tuple[int, ...], Positive] = (32, 64, 128, 256)
+    """Buffers to sum, in MiB of float32."""
+
+    rounds: Annotated[int, Positive] = 20
+    """Sums of each size that are timed, after two that are not."""
+
+    read_seconds: Annotated[float, Bounds(above=0)] = 30.0
+    """How long every node reads."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Check the cluster and return an exit status, as those of `python -m trainer`."""
+    try:
+        run(parse(ClusterCheck(), "cluster_check", sys.argv[1:] if argv is None else argv))
+    except TrainerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def run(options: ClusterCheck) -> None:
+    """Measure on all ranks, and let rank 0 tell.
+
+    Raises:
+        DataError: the folder of the data holds nothing to read.
+    """
+    communicator = connect(ExchangeConfig())
+    try:
+        set_up_device(PRESETS["synthetic"], communicator)
+        fabric = infiniband.look(os.environ)
+        here = {"adapters": fabric.adapters, "infiniband_fault": fabric.fault}
+        everywhere = communicator.gather(here)
+        gpus = communicator.gather(device_name())
+        sums = [_sum(communicator, size * MIB, options.rounds) for size in options.sizes_mib]
+        read = _read_everywhere(communicator, options)
+        if communicator.rank == 0:
+            found = {
+                "ranks": communicator.size,
+                "ranks_per_node": communicator.local_size,
+                "infiniband": not any(one["infiniband_fault"] for one in everywhere),
+                "nodes": everywhere[:: communicator.local_size],
+                "sums": sums,
+                "read_bytes_per_second": read,
+                "environment": environment(gpus),
+            }
+            _tell(found, options.output)
+        communicator.barrier()
+    finally:
+        communicator.shutdown()
+
+
+def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:
+    """Bytes a second over the slowest link of a ring: 2 (n - 1) / n times the buffer, by its time.
+
+    NVIDIA's nccl-tests report the same figure, so that worlds of different sizes compare.
+    """
+    return 2 * (ranks - 1) / ranks * size / seconds
+
+
+def read_rate(folder: Path, seconds: float, rank: int = 0, ranks: int = 1) -> float:
+    """Bytes a second that files give which nobody has read yet, one after the other.
+
+    Args:
+        folder: of a data set.
+        seconds: when to end.
+        rank: of this reader; each reads other files first.
+        ranks: readers that read at once.
+
+    Raises:
+        DataError: there is no file with content.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+    if not files:
+        raise DataError(f"{folder}: holds nothing to read")
+    first = rank * len(files) // ranks
+    begin, total = time.perf_counter(), 0
+    for size in _chunks([*files[first:], *files[:first]]):
+        total += size
+        if time.perf_counter() - begin >= seconds:
+            break
+    return total / (time.perf_counter() - begin)
+
+
+def _chunks(files: Sequence[Path]) -> Iterator[int]:
+    for path in files:
+        with path.open("rb") as file:
+            while chunk := file.read(READ_BYTES):
+                yield len(chunk)
+
+
+def _sum(communicator: Communicator, size: int, rounds: int) -> dict[str, Any]:
+    """Time of one sum: the median of the rounds, on the rank where it took longest."""
+    buffer, extra = tf.ones([size // 4]), tf.zeros([1])
+
+    def graph() -> Any:
+        (summed,), _ = communicator.exchange([buffer], extra)
+        # One number, so that the end is the end of the sum and not of a copy to the host.
+        return summed[0]
+
+    exchange = tf.function(graph, autograph=False)
+    times = []
+    for number in range(rounds + 2):
+        communicator.barrier()
+        begin = time.perf_counter()
+        value = float(exchange())
+        if number >= 2:
+            times.append(time.perf_counter() - begin)
+        if value != communicator.size:
+            raise TrainerError(f"a sum of {communicator.size} ones over as many ranks was {value}")
+    seconds = max(communicator.gather(median(times)))
+    bandwidth = bus_bandwidth(size, seconds, communicator.size)
+    return {"bytes": size, "seconds": seconds, "bus_bytes_per_second": bandwidth}
+
+
+def _read_everywhere(communicator: Communicator, options: ClusterCheck) -> list[float]:
+    """Bytes a second of each node, all nodes reading at once; empty without data."""
+    if options.data is None:
+        return []
+    rate, problem = 0.0, ""
+    nodes = communicator.size // communicator.local_size
+    if communicator.local_rank == 0:
+        node = communicator.rank // communicator.local_size
+        try:
+            rate = read_rate(Path(options.data), options.read_seconds, node, nodes)
+        except (DataError, OSError) as error:
+            # All ranks learn of it, so that none waits for this one.
+            problem = str(error)
+    told = communicator.gather([rate, problem])
+    wrong = [text for _, text in told if text]
+    if wrong:
+        raise DataError(wrong[0])
+    return [rate for rate, _ in told[:: communicator.local_size]]
+
+
+def _tell(found: dict[str, Any], output: str | None) -> None:
+    text = json.dumps(found, indent=1)
+    print(text, flush=True)
+    if output is not None:
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        Path(output).write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

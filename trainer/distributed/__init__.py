@@ -1,0 +1,1 @@
+"""The ranks of a training: started, connected, watched and ended together."""

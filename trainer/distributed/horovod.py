@@ -1,0 +1,302 @@
+"""The ranks of a training and what they exchange. The only file that imports Horovod.
+
+A world of one needs no Horovod at all: `connect` gives `Alone`, whose exchanges are identities. In
+a larger world it gives `Horovod`, after it has made sure that this is the world that the launcher
+meant.
+"""
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from trainer.config import ExchangeConfig
+from trainer.distributed.host_name import check_own_name
+from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
+from trainer.errors import PeerError, TrainerError
+
+
+@contextmanager
+def rendezvous(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """Serve the table in which Gloo's ranks find each other; yields the port. No TensorFlow
+    needed.
+    """
+    server = _serve(address, port)
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _serve(address: str, port: int) -> Any:
+    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+    server = RendezvousHTTPServer((address, port), RendezvousHandler, 0)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+    return server
+
+
+@dataclass(frozen=True)
+class Means:
+    """By what a world exchanges."""
+
+    built: tuple[str, ...]
+    """What Horovod was built with, of MPI, Gloo and NCCL."""
+    controller: str
+    """By what ranks agree on what to sum: MPI or Gloo."""
+    operations: str
+    """By what gradients are summed."""
+
+
+class Communicator(Protocol):
+    """What a training needs of its world."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+    @property
+    def means(self) -> Means | None:
+        """By what it exchanges; none for a world of one."""
+
+    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+        """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
+
+    def broadcast_variables(self, variables: Sequence[Any]) -> None:
+        """Give every rank the values of rank 0."""
+
+    def broadcast(self, value: Any) -> Any:
+        """Give every rank the plain data of rank 0."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """The plain data of every rank, in the order of ranks."""
+
+    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """The float64 array summed over ranks."""
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+
+    def shutdown(self) -> None:
+        """Leave the world."""
+
+
+class Alone:
+    """A world of one process."""
+
+    rank, size, local_rank, local_size = 0, 1, 0, 1
+    means = None
+
+    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+        return list(gradients), extras
+
+    def broadcast_variables(self, variables: Sequence[Any]) -> None:
+        """Nobody to tell."""
+
+    def broadcast(self, value: Any) -> Any:
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]
+
+    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        return values
+
+    def barrier(self) -> None:
+        """Nobody to wait for."""
+
+    def shutdown(self) -> None:
+        """Nothing to leave."""
+
+
+class Horovod:
+    """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
+
+    def __init__(self, horovod: Any, config: ExchangeConfig) -> None:
+        self.module = horovod
+        """For measurements that compare with Horovod's own ways."""
+        self._config = config
+        self.rank, self.size = horovod.rank(), horovod.size()
+        self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
+
+    @property
+    def means(self) -> Means:
+        import tensorflow as tf
+
+        names = {"MPI": "mpi_built", "Gloo": "gloo_built", "NCCL": "nccl_built"}
+        built = tuple(name for name, asked in names.items() if getattr(self.module, asked)())
+        controller = "MPI" if self.module.mpi_enabled() else "Gloo"
+        if "NCCL" in built and tf.config.get_visible_devices("GPU"):
+            operations = "NCCL"
+        else:
+            # Without a word of anyone's the processor's sums go the way of the controller.
+            asked = os.environ.get("HOROVOD_CPU_OPERATIONS", controller).lower()
+            operations = {"mpi": "MPI", "gloo": "Gloo"}.get(asked, asked)
+        return Means(built, controller, operations)
+
+    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+        """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
+
+        fp16 sends and adds the gradients in float16; the extras hold counts and are never
+        compressed.
+        """
+        groups = split_by_size([int(np.prod(g.shape)) for g in gradients], self._config.groups)
+        reduced: list[Any] = []
+        for number, group in enumerate(groups):
+            tensors = [gradients[index] for index in group]
+            if self._config.compression == "fp16":
+                import tensorflow as tf
+
+                halves = [tf.cast(tensor, tf.float16) for tensor in tensors]
+                sums = self._sum(halves, f"gradients{number}")
+                reduced += [tf.cast(value, tf.float32) for value in sums]
+                if number == len(groups) - 1:
+                    extras = self._sum([extras], "extras")[0]
+            elif number == len(groups) - 1:
+                *sums, extras = self._sum([*tensors, extras], f"gradients{number}")
+                reduced += sums
+            else:
+                reduced += self._sum(tensors, f"gradients{number}")
+        return reduced, extras
+
+    def _sum(self, tensors: list[Any], name: str) -> list[Any]:
+        result = self.module.grouped_allreduce(tensors, op=self.module.Sum, name=name)
+        return list(result)
+
+    def broadcast_variables(self, variables: Sequence[Any]) -> None:
+        import tensorflow as tf
+
+        def graph() -> None:
+            for number, variable in enumerate(variables):
+                value = self.module.broadcast(variable.read_value(), 0, name=f"variable{number}")
+                variable.assign(value)
+
+        # All at once: one after the other, each would wait for a cycle of its own.
+        tf.function(graph, autograph=False)()
+
+    def broadcast(self, value: Any) -> Any:
+        return json.loads(self._gather_bytes(json.dumps(value).encode())[0])
+
+    def gather(self, value: Any) -> list[Any]:
+        return [json.loads(part) for part in self._gather_bytes(json.dumps(value).encode())]
+
+    def _gather_bytes(self, data: bytes) -> list[bytes]:
+        import tensorflow as tf
+
+        lengths = self.module.allgather(tf.constant([len(data)], tf.int64), name="lengths").numpy()
+        joined = self.module.allgather(
+            tf.constant(np.frombuffer(data, np.uint8)), name="bytes"
+        ).numpy()
+        ends = np.cumsum(lengths)
+        return [
+            joined[end - length : end].tobytes() for length, end in zip(lengths, ends, strict=True)
+        ]
+
+    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        import tensorflow as tf
+
+        mine = tf.constant(values, tf.float64)
+        return np.asarray(self.module.allreduce(mine, op=self.module.Sum, name="sum").numpy())
+
+    def barrier(self) -> None:
+        self.gather(None)
+
+    def shutdown(self) -> None:
+        self.module.shutdown()
+
+
+def connect(config: ExchangeConfig) -> Communicator:
+    """Join the world that the launcher made, or be alone if there is none.
+
+    Raises:
+        TrainerError: Horovod's world is not the launcher's: several trainings must never pass for
+            one.
+    """
+    place = launched_as(os.environ)
+    if place is None or place.size == 1:
+        if config.timeline is not None:
+            print(
+                "warning: --exchange.timeline: a single rank exchanges nothing; no file is written",
+                file=sys.stderr,
+            )
+        return Alone()
+    # Horovod reads these when it starts; what a person has set already stays, but for the option
+    # that names a file.
+    for name, value in {
+        "HOROVOD_CYCLE_TIME": f"{config.cycle_time_ms:g}",
+        "HOROVOD_FUSION_THRESHOLD": str(config.fusion_threshold_mb << 20),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(config.timeout_seconds),
+    }.items():
+        os.environ.setdefault(name, value)
+    if config.timeline is not None:
+        Path(config.timeline).absolute().parent.mkdir(parents=True, exist_ok=True)
+        os.environ["HOROVOD_TIMELINE"] = config.timeline
+
+    import horovod.tensorflow as hvd
+
+    if place.launcher != "Horovod" and not hvd.mpi_built():
+        os.environ.update(gloo_under_mpi(os.environ, place))
+        _meet(place, config.timeout_seconds)
+    if uses_gloo(hvd, os.environ):
+        check_own_name()
+    hvd.init()
+    if hvd.size() != place.size:
+        raise TrainerError(
+            f"{place.launcher} started {place.size} processes, but Horovod sees {hvd.size()}: they"
+            " would train apart. Use a Horovod built for this launcher, or horovodrun"
+        )
+    return Horovod(hvd, config)
+
+
+def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:
+    """Whether Horovod will start Gloo: it is asked to, or has no MPI."""
+    asked = (env.get(f"HOROVOD_{name}", "").lower() for name in ("CONTROLLER", "CPU_OPERATIONS"))
+    return not hvd.mpi_built() or "gloo" in asked
+
+
+def _meet(place: Place, timeout: float) -> None:
+    """Let rank 0 serve the rendezvous and the others wait for it."""
+    address = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
+    port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+    if place.rank == 0:
+        try:
+            # Open until the process ends: a slower rank may still be reading from it.
+            _serve("", port)
+        except OSError as error:
+            raise TrainerError(
+                f"rank 0 cannot listen on port {port} ({error}); set"
+                " HOROVOD_GLOO_RENDEZVOUS_PORT to a free one"
+            ) from error
+        return
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise PeerError(f"rank 0 does not answer at {address}:{port} ({error})") from error
+            time.sleep(0.1)
+        else:
+            return
+
+
+def split_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
+    """Cut a list into consecutive groups of about equal size; indices of each, none empty."""
+    total, done = sum(sizes), 0
+    parts: list[list[int]] = [[] for _ in range(groups)]
+    for index, size in enumerate(sizes):
+        parts[min(done * groups // max(total, 1), groups - 1)].append(index)
+        done += size
+    return [part for part in parts if part]

@@ -1,0 +1,233 @@
+"""Start the ranks of a training on this machine, and see them through to their end.
+
+Each rank is the same command in a session of its own, so that only this process gets the terminal's
+Ctrl-C. The first one asks the ranks to finish their step and save; the second ends them at once.
+SIGUSR2 makes all of them print where they are. Rank 0 writes to the terminal directly; the lines of
+the others carry their rank.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import IO, Any, Self, TextIO
+
+from trainer.distributed.failures import PIPE, Failure, read_failures
+from trainer.distributed.horovod import rendezvous
+from trainer.distributed.rank import launched_as
+from trainer.distributed.restart_policy import describe
+from trainer.distributed.signals import STOP_SIGNALS
+from trainer.errors import PeerError
+
+PARENT = "TRAINER_LAUNCHER_PID"
+GRACE_SECONDS = 15.0
+"""Time that the other ranks get to end by themselves once one has failed."""
+
+
+def is_rank(env: Mapping[str, str]) -> bool:
+    """Whether a launcher, ours or another, has started this process."""
+    return launched_as(env) is not None
+
+
+def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
+    """The environment in which Horovod's Gloo forms a world on this machine."""
+    return {
+        **env,
+        PARENT: str(os.getpid()),
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(ranks),
+        "HOROVOD_LOCAL_RANK": str(rank),
+        "HOROVOD_LOCAL_SIZE": str(ranks),
+        "HOROVOD_CROSS_RANK": "0",
+        "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_HOSTNAME": "localhost",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_IFACE": "lo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+    }
+
+
+def end_with_launcher() -> None:
+    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
+    dies.
+    """
+    parent = os.environ.get(PARENT)
+    if parent is None:
+        return
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Signals:
+    """Passes what a person sends to the launcher on to its ranks, as long as it is entered."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        """Requests to stop."""
+        self.processes: list[subprocess.Popen[str]] = []
+        self._previous: dict[int, Any] = {}
+
+    @property
+    def at_once(self) -> bool:
+        """Whether Ctrl-C came twice."""
+        return self.received.count(signal.SIGINT) > 1
+
+    def __enter__(self) -> Self:
+        for number in (*STOP_SIGNALS, signal.SIGUSR2):
+            self._previous[number] = signal.signal(number, self._forward)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def add(self, process: "subprocess.Popen[str]") -> None:
+        """Let a rank have the signals, and the request to stop that came before it started."""
+        self.processes.append(process)
+        if self.received:
+            process.send_signal(self.received[-1])
+
+    def send(self, number: int) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    def _forward(self, number: int, _: FrameType | None) -> None:
+        if number != signal.SIGUSR2:
+            self.received.append(number)
+        self.send(signal.SIGKILL if self.at_once else number)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the ranks of an attempt ended."""
+
+    status: int
+    """0 if all succeeded; else the exit status of the rank that failed first."""
+    statuses: tuple[int, ...]
+    """As `subprocess` has them, in the order of ending; without ranks that the launcher killed."""
+    failures: tuple[Failure, ...]
+    """What ranks have told."""
+
+
+def launch(args: Sequence[str], ranks: int) -> int:
+    """Run `python -m trainer ARGS` as several ranks, once.
+
+    Returns:
+        0 if all succeeded; else the status of the rank that failed first.
+    """
+    with Signals() as signals:
+        return attempt(args, ranks, signals).status
+
+
+def attempt(args: Sequence[str], ranks: int, signals: Signals) -> Ended:
+    """Start the ranks and wait for all of them; when it returns or raises, none is left."""
+    world = "1 rank" if ranks == 1 else f"{ranks} ranks"
+    say(f"starting {world}; loading TensorFlow takes some seconds", sys.stdout)
+    signals.processes = []
+    pipe, pipe_of_ranks = os.pipe()
+    try:
+        # A world of one needs no Horovod.
+        with rendezvous() if ranks > 1 else nullcontext(0) as port:
+            for rank in range(ranks):
+                signals.add(_start(args, rank, ranks, port, pipe_of_ranks))
+            processes = signals.processes
+            relays = [_start_relay(process.stdout, rank) for rank, process in enumerate(processes)]
+            statuses = _wait(processes, signals.received)
+            for relay in relays:
+                relay.join(timeout=2)
+        failures = read_failures(pipe)
+    finally:
+        signals.send(signal.SIGKILL)
+        for process in signals.processes:
+            process.wait()
+        os.close(pipe)
+        os.close(pipe_of_ranks)
+    if signals.at_once:
+        say("stopped at once; steps since the last checkpoint are lost")
+        return Ended(128 + signal.SIGINT, tuple(statuses), failures)
+    return Ended(_status(statuses), tuple(statuses), failures)
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Tell a person; the ranks go on, and save, when the terminal has gone."""
+    with suppress(OSError):
+        print(text, file=file or sys.stderr, flush=True)
+
+
+def _start(
+    args: Sequence[str], rank: int, ranks: int, port: int, pipe: int
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "trainer", *args],
+        env={**rank_environment(os.environ, rank, ranks, port), PIPE: str(pipe)},
+        pass_fds=[pipe],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if rank else None,
+        stderr=subprocess.STDOUT if rank else None,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _start_relay(lines: IO[str] | None, rank: int) -> threading.Thread:
+    relay = threading.Thread(target=_relay, args=(lines or (), rank), daemon=True)
+    relay.start()
+    return relay
+
+
+def _relay(lines: Iterable[str], rank: int) -> None:
+    for line in lines:
+        print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
+
+
+def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:
+    """Wait for all; once one has failed, not for long. Statuses in the order of ending, without
+    those of ranks that had to be killed.
+    """
+    deadline = None
+    ended: dict[int, int] = {}
+    while len(ended) < len(processes):
+        time.sleep(0.05)
+        for rank, process in enumerate(processes):
+            status = process.poll()
+            if status is None or rank in ended:
+                continue
+            ended[rank] = status
+            asked = -status in received or status - 128 in STOP_SIGNALS
+            # The error of a single rank stands right above.
+            if not asked and (status < 0 or (status and len(processes) > 1)):
+                say(describe(rank, status))
+            if status and deadline is None:
+                deadline = time.monotonic() + GRACE_SECONDS
+        if deadline and time.monotonic() > deadline:
+            for rank, process in enumerate(processes):
+                if rank not in ended:
+                    say(f"rank {rank} did not end after the failure: killed")
+                    process.kill()
+            break
+    return list(ended.values())
+
+
+def _status(statuses: Sequence[int]) -> int:
+    """The cause among the statuses: not that of ranks that only lost their peer."""
+    failed = [128 - status if status < 0 else status for status in statuses if status]
+    causes = [status for status in failed if status != PeerError.exit_code]
+    return (causes or failed or [0])[0]

@@ -1,0 +1,1 @@
+"""The model that is handed over, and predictions with it."""

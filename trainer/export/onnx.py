@@ -1,0 +1,87 @@
+"""The signature `pixels` of an exported model as ONNX, compared before it is kept.
+
+ONNX has no portable way to decode an image, so the model takes pixels that are cropped already, and
+returns the probabilities of all classes.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tensorflow as tf
+import tf2onnx
+
+from trainer.errors import TrainerError
+from trainer.export.saved_model import only_errors
+
+OPSET = 17
+TOLERANCE = 1e-5
+"""Largest difference from the SavedModel in a probability."""
+_BATCHES = (1, 4)
+"""Random images that it is compared on, in batches of these sizes."""
+
+
+def write_onnx(saved_model: Path, target: Path) -> float:
+    """Convert a SavedModel's signature `pixels` and compare both.
+
+    Args:
+        saved_model: folder of the SavedModel.
+        target: file to write.
+
+    Returns:
+        The largest difference in a probability that was seen.
+
+    Raises:
+        TrainerError: they differ by more than `TOLERANCE`.
+    """
+    # The signature alone would not keep the weights alive.
+    exported = tf.saved_model.load(str(saved_model))
+    signature = exported.signatures["pixels"]
+    spec = signature.structured_input_signature[1]["pixels"]
+
+    function = tf.function(lambda pixels: signature(pixels=pixels), [spec], autograph=False)
+    with only_errors("tensorflow", "tf2onnx"), _silent_stderr():
+        tf2onnx.convert.from_function(function, [spec], opset=OPSET, output_path=str(target))
+    return _compare(target, signature, spec.shape[1:])
+
+
+def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    noise, largest = np.random.default_rng(0), 0.0
+    for size in _BATCHES:
+        pixels = noise.integers(0, 256, (size, *shape), np.uint8)
+        wanted = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
+        (found,) = session.run(["probabilities"], {"pixels": pixels})
+        difference = float(np.abs(found - wanted).max())
+        # Written so that what is not a number fails as well.
+        if not difference <= TOLERANCE:
+            raise TrainerError(
+                f"{file.name}: differs by {difference:.2g} in a probability from the SavedModel it"
+                f" was made from, more than {TOLERANCE:g}; nothing is exported. Leave out --onnx"
+            )
+        largest = max(largest, difference)
+    return largest
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Keep what C++ code writes to stderr to ourselves, and show it only if something fails."""
+    sys.stderr.flush()
+    real = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(real, kept.read())
+            raise
+        finally:
+            os.dup2(real, 2)
+            os.close(real)

@@ -1,0 +1,183 @@
+"""`python -m trainer predict`: the classes of images, by an exported model."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trainer.errors import CheckpointError, ConfigError, DataError
+from trainer.export.layout import FOLDER, STRANGE, find_saved_model
+
+OUTPUTS = {"class_ids", "class_names", "probabilities"}
+SUFFIXES = (".jpg", ".jpeg", ".png")
+"""Of the images in a folder, in any case; a file that is named itself may have any."""
+BATCH = 32
+MANY = 2 * BATCH
+"""Images from which on a progress bar is worth its line."""
+
+Prediction = list[dict[str, Any]]
+"""class_id, class_name and probability of an image's classes, the most probable first."""
+
+
+def predict(
+    images: Sequence[str], run: str, model: str | None, top: int | None, *, as_json: bool
+) -> None:
+    """Print the most probable classes of each image.
+
+    Args:
+        images: files, and folders that are searched for images.
+        run: folder of the run whose export is used.
+        model: folder of an export that is used instead.
+        top: classes to print; none is all that the model gives.
+        as_json: whether to print a JSON object a line instead of text.
+
+    Raises:
+        ConfigError: no image is named, or the model gives fewer classes than asked for.
+        CheckpointError: there is no export.
+        DataError: a folder has no images, or images could not be read; the others are printed.
+    """
+    if not images:
+        raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
+    paths = find_images(images)
+    # Its signature alone would not keep the weights alive.
+    exported = _load(run, model)
+    signature = exported.signatures["serving_default"]
+    given = signature.structured_outputs["probabilities"].shape[1]
+    if top is not None and top > given:
+        raise ConfigError(
+            [
+                f"--top: {top}, but this model gives {given} classes an image; if it knows more,"
+                f" export it again with --top {top}"
+            ]
+        )
+    unreadable = 0
+    with _progress(len(paths)) as progress:
+        task = progress.add_task("predicting", total=len(paths))
+        for path, outcome in _predict(signature, paths):
+            progress.advance(task)
+            if isinstance(outcome, str):
+                unreadable += 1
+                print(f"error: {path}: {outcome}", file=sys.stderr, flush=True)
+                continue
+            shown = outcome[:top]
+            if as_json:
+                line = {"image": str(path), "classes": shown}
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+            else:
+                print(as_text(path, shown), flush=True)
+    if unreadable:
+        count = "1 image" if unreadable == 1 else f"{unreadable} images"
+        raise DataError(f"{count} of {len(paths)} could not be read, see above")
+
+
+def find_images(names: Iterable[str]) -> list[Path]:
+    """The files that are named, and all images below the folders that are, sorted in each.
+
+    Raises:
+        DataError: a folder has no images.
+    """
+    found: list[Path] = []
+    for path in map(Path, names):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(
+            file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()
+        )
+        if not inside:
+            raise DataError(f"{path}: has no {', '.join(SUFFIXES)} in it or below")
+        found += inside
+    return found
+
+
+def as_text(path: Path, classes: Prediction) -> str:
+    """An image's name and a line for each of its classes."""
+    lines = [f"{entry['probability']:>9.2%}  {entry['class_name']}" for entry in classes]
+    return "\n".join([str(path), *lines])
+
+
+def _load(run: str, model: str | None) -> Any:
+    folder = Path(model) if model else Path(run) / FOLDER
+    place = find_saved_model(folder)
+    if place is None:
+        remedy = (
+            "name the folder of an export, which has a saved_model in it"
+            if model
+            else f"make it: python -m trainer export --run {run}"
+        )
+        raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
+    try:
+        exported = tf.saved_model.load(str(place))
+    except (OSError, tf.errors.OpError) as error:
+        raise CheckpointError(f"{place}: cannot be loaded: {error}") from error
+    signature = exported.signatures.get("serving_default")
+    if signature is None or not signature.structured_outputs.keys() >= OUTPUTS:
+        raise CheckpointError(f"{place}: is not a model that `python -m trainer export` wrote")
+    return exported
+
+
+def _predict(signature: Any, paths: Sequence[Path]) -> Iterator[tuple[Path, Prediction | str]]:
+    """Each image's classes, or what is wrong with it."""
+    remaining = iter(paths)
+    while batch := list(islice(remaining, BATCH)):
+        encoded = [_read(path) for path in batch]
+        outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
+        for path, content in zip(batch, encoded, strict=True):
+            yield path, content if isinstance(content, str) else next(outcomes)
+
+
+def _read(path: Path) -> bytes | str:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str]:
+    """Classes of encoded images at once; one by one, if there is one that cannot be decoded."""
+    try:
+        output = signature(images=tf.constant(encoded, tf.string))
+    except tf.errors.InvalidArgumentError as error:
+        if len(encoded) == 1:
+            return [f"cannot be read as an image ({_reason(error)})"]
+        return [outcome for one in encoded for outcome in _classify(signature, [one])]
+    columns = (output[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
+    return [
+        [
+            {"class_id": int(number), "class_name": name.decode(), "probability": float(part)}
+            for number, name, part in zip(*row, strict=True)
+        ]
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """The part of TensorFlow's message that says what happened; the rest is about its graph."""
+    if STRANGE in error.message:
+        return f"it is {STRANGE}"
+    lines = str(error.message).splitlines()
+    telling = [
+        line for line in lines if line and not line.startswith(("Graph", "Detected", "<", "\t"))
+    ]
+    return telling[0] if telling else lines[0]
+
+
+def _progress(images: int) -> Progress:
+    """A bar on stderr, so that stdout holds the results alone."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        # Else rich would take what is printed to a file or pipe and show it on stderr.
+        redirect_stdout=sys.stdout.isatty(),
+        disable=images < MANY or not sys.stderr.isatty(),
+    )

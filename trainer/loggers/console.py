@@ -1,0 +1,90 @@
+"""What a person sees while a run goes on: a progress bar on a terminal, plain lines elsewhere."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trainer.distributed.rank import launched_as
+
+_UNITS = {
+    "loss": ("loss", "{:.4f}"),
+    "train_top1": ("train top-1", "{:.1%}"),
+    "learning_rate": ("lr", "{:.4g}"),
+    "images_per_second": ("images/s", "{:.1f}"),
+    "images_per_second_per_rank": ("per rank", "{:.1f}"),
+    "data_wait_percent": ("data wait", "{:.1f} %"),
+    "gradient_norm": ("grad norm", "{:.3g}"),
+    "loss_scale": ("loss scale", "{:g}"),
+    "mfu_percent": ("MFU", "{:.1f} %"),
+    "skipped_steps": ("skipped steps", "{:.0f}"),
+    "images_left_out": ("images left out", "{:.0f}"),
+}
+
+
+class Console:
+    """Rank 0's voice; the other ranks have one that is silent."""
+
+    def __init__(self, steps: int, *, silent: bool) -> None:
+        self._silent = silent
+        self._rich = RichConsole(highlight=False, soft_wrap=True)
+        self._bar = Progress(
+            TextColumn("[progress.description]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("steps"),
+            TimeRemainingColumn(),
+            console=self._rich,
+            transient=True,
+            disable=silent or not _watched(),
+        )
+        self._task = self._bar.add_task("compiling", total=steps)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(OSError):
+            self._bar.stop()
+
+    def progress(self, step: int) -> None:
+        """Move the bar; called from the heartbeat, so it moves within a call as well."""
+        self._bar.update(
+            self._task, completed=step, description="training" if step else "compiling"
+        )
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if self._silent:
+            return
+        # A run goes on, and saves, when its terminal has gone.
+        with suppress(OSError):
+            self._rich.print(text, markup=False)
+            sys.stdout.flush()
+
+    def metrics(self, step: int, epoch: float, values: Mapping[str, float]) -> None:
+        """Print a line of metrics."""
+        shown = [
+            f"{label} {form.format(values[key])}"
+            for key, (label, form) in _UNITS.items()
+            if key in values
+        ]
+        self.say(f"step {step:>6}  epoch {epoch:6.2f}  " + "  ".join(shown))
+
+
+def _watched() -> bool:
+    """Whether somebody looks at a terminal."""
+    # Open MPI gives every rank a terminal of its own, and writes what comes there to a log.
+    place = launched_as(os.environ)
+    return sys.stdout.isatty() and not (place and place.launcher == "Open MPI")

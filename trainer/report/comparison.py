@@ -1,0 +1,122 @@
+"""The page that compares several runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainer.report.data import Run
+from trainer.report.markup import ABSENT, document, duration, figures, percent, section, table, text
+from trainer.report.plots import plot_comparison, run_colour
+from trainer.report.run_page import OWN, options, show
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One column of the results."""
+
+    title: str
+    get: Callable[[Run], float | None]
+    show: Callable[[float], str]
+    better: Callable[[Sequence[float]], float] | None = None
+    """Which of some values is the best; none if neither large nor small is good."""
+
+
+_FIGURES = (
+    Figure("held-out top-1", lambda run: run.summary.top1, percent, max),
+    Figure("held-out top-5", lambda run: run.summary.top5, percent, max),
+    Figure("held-out loss", lambda run: run.summary.loss, "{:.4f}".format, min),
+    Figure("images/s", lambda run: run.summary.images_per_second, "{:,.1f}".format, max),
+    Figure("time", lambda run: run.summary.seconds, duration, min),
+    Figure("steps", lambda run: run.summary.step, "{:,.0f}".format),
+    Figure("ranks", lambda run: run.attempts[-1].ranks if run.attempts else None, "{:.0f}".format),
+    Figure("attempts", lambda run: len(run.attempts), "{:,.0f}".format),
+)
+
+
+def comparison_page(runs: Sequence[Run]) -> str:
+    """Several runs side by side, as HTML."""
+    labels = distinct_labels(runs)
+    plots = plot_comparison(runs, labels)
+    hint = (
+        '<p class="hint">One colour a run; of two curves, the one with markers is of held-out'
+        " images. Drag with a mouse to zoom, double-click to go back; click a name to hide its"
+        " curves.</p>\n"
+    )
+    sections = {
+        "results": ("Results", _results(runs, labels)),
+        "options": ("Options that differ", _options(runs, labels)),
+        "curves": ("Curves", hint + figures(plots)),
+    }
+    body = (
+        f'<header><h1>{len(runs)} runs</h1>\n<p class="lead">{text(" · ".join(labels))}</p>'
+        "</header>\n<main>\n"
+        + "".join(section(identity, *parts) for identity, parts in sections.items())
+        + "</main>\n<footer>Made from the files of the runs by"
+        " <code>python -m trainer report RUN RUN...</code>. This page loads nothing.</footer>\n"
+    )
+    return document(f"{', '.join(labels)} · comparison of runs", body, plots)
+
+
+def distinct_labels(runs: Sequence[Run]) -> list[str]:
+    """A name for each run; the folder where names are equal."""
+    names = [run.name for run in runs]
+    return [run.name if names.count(run.name) == 1 else str(run.path.resolve()) for run in runs]
+
+
+def _results(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    # A run that is not finished has neither a result nor its whole time.
+    best = {
+        figure.title: figure.better(values)
+        for figure in _FIGURES
+        if figure.better
+        and len(
+            values := [
+                v for run in runs if run.summary.final and (v := figure.get(run)) is not None
+            ]
+        )
+        > 1
+    }
+    rows: list[list[str]] = []
+    for run, label in zip(runs, labels, strict=True):
+        cells = [_cell(figure, run, best) for figure in _FIGURES]
+        state = "" if run.summary.final else f" ({run.state}: so far)"
+        key = f'<span class="key" style="--colour: {run_colour(len(rows))}"></span>'
+        rows.append([key + text(label + state), *cells])
+    caption = (
+        "Bold is the best of the finished runs: the highest accuracy and images/s, the lowest loss"
+        " and time. A single run a setting says little about small differences."
+    )
+    return table(caption, ["run", *(figure.title for figure in _FIGURES)], rows, "figures")
+
+
+def _cell(figure: Figure, run: Run, best: Mapping[str, float]) -> str:
+    value = figure.get(run)
+    if value is None:
+        return ABSENT
+    shown = figure.show(value)
+    is_best = run.summary.final and best.get(figure.title) == value
+    return f"<strong>{shown}</strong>" if is_best else shown
+
+
+def _options(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    known = [
+        (label, options(run.config)) for run, label in zip(runs, labels, strict=True) if run.config
+    ]
+    missing = [label for run, label in zip(runs, labels, strict=True) if run.config is None]
+    note = ""
+    if missing:
+        note = f"<p>The configuration of {text(', '.join(missing))} cannot be read.</p>\n"
+    if len(known) < 2:
+        return note
+    first = known[0][1]
+    keys = [
+        key
+        for key in first
+        if key not in OWN and any(values[key] != first[key] for _, values in known)
+    ]
+    if not keys:
+        return f"{note}<p>None: the runs were started alike.</p>\n"
+    rows = [
+        [f"<code>{text(k)}</code>", *(text(show(values[k])) for _, values in known)] for k in keys
+    ]
+    heads = ["option", *(text(label) for label, _ in known)]
+    return note + table("As each run was first started", heads, rows, "facts")

@@ -1,0 +1,269 @@
+"""The training loop.
+
+    Python asks for up to `steps_per_loop` steps; then, inside the graph, for each of them:
+        take a batch                        (time spent waiting is added up)
+        normalise, forward, backward        compiled as one function; XLA if asked for
+        one grouped all-reduce              of gradients, batch-norm statistics, sums, stop flag
+        check that it is finite             with the same answer on every rank
+        update the weights                  or, on every rank, skip and halve the loss scale
+        count the step                      the heartbeat
+        leave if any rank asked for it      so every rank leaves after the same step
+
+The state that Python watches while the graph runs (step, requests to leave) lives in variables that
+every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDone
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.config import TrainConfig
+from trainer.distributed.horovod import Communicator
+from trainer.training.allreduce import SUMS, Exchange
+from trainer.training.gradients import LocalGradients, Statistics
+from trainer.training.optimizer import Momentum
+
+INITIAL_LOSS_SCALE = 2.0**15
+SCALE_GROWTH_STEPS = 2000
+"""Finite steps after which the loss scale doubles (Micikevicius et al. 2018, section 3.2)."""
+
+_TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss")
+"""What is added up over the steps of a call; only the sums are of all ranks."""
+
+
+@dataclass(frozen=True)
+class LoopReport:
+    """What one call from Python did, over all ranks."""
+
+    steps: int
+    loss: float
+    """Mean over the images that count."""
+    accuracy: float
+    """Top-1 on the training batches, 0 to 1."""
+    images: int
+    """Images that counted."""
+    gradient_norm: float
+    """Of the last step, after unscaling."""
+    wait_seconds: float
+    """Time that this rank waited for data."""
+    skipped_steps: int
+    """Steps left out because gradients overflowed float16."""
+    stopped: bool
+    """Whether the ranks agreed to stop."""
+    paused: bool
+    """Whether they agreed to let Python do something."""
+    bad_step: int | None
+    """The step, from 0, whose loss or gradient was not finite, if that ended the loop; it counts
+    as done."""
+
+
+class Loop:
+    """The compiled loop and the state of a training that is not in the model or the optimizer."""
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: Momentum,
+        communicator: Communicator,
+        statistics: Statistics,
+        config: TrainConfig,
+        next_batch: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._optimizer, self._communicator = optimizer, communicator
+        self._config, self._next_batch = config, next_batch
+        self._moving = model.non_trainable_variables
+        self._scaled = config.compute.precision == "mixed_float16"
+        late = config.exchange.compression == "fp16"
+        self._exchange = Exchange(communicator, self._moving, late=late)
+        with tf.device("CPU:0"):
+            self.step = tf.Variable(0, dtype=tf.int64, name="step")
+            self.loss_scale = tf.Variable(
+                INITIAL_LOSS_SCALE if self._scaled else 1.0, name="loss_scale"
+            )
+            self.finite_steps = tf.Variable(0, dtype=tf.int32, name="finite_steps")
+            self._stop = tf.Variable(0.0, name="stop")
+            self._pause = tf.Variable(0.0, name="pause")
+            self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
+        local = LocalGradients(model, statistics, config, self.global_batch)
+        self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        rates = tf.TensorSpec([None], tf.float32)
+        self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
+        self._local_bad = False
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="loop")
+
+    @property
+    def state(self) -> dict[str, tf.Variable]:
+        """What a checkpoint keeps of the loop, by name."""
+        return {
+            "step": self.step,
+            "loss_scale": self.loss_scale,
+            "finite_steps": self.finite_steps,
+        }
+
+    @property
+    def global_batch(self) -> int:
+        return self._config.batch_size * self._communicator.size
+
+    @property
+    def arrived(self) -> bool:
+        """Whether this rank's gradients of the running step are computed, and it waits for the
+        others'.
+        """
+        return int(self._computed.numpy()) > int(self.step.numpy())
+
+    def request_stop(self) -> None:
+        """Ask all ranks to leave after the step that is running; safe in a signal handler."""
+        # A handler may run while Python traces a graph, which must not record the assignment.
+        with tf.init_scope():
+            self._stop.assign(1.0)
+
+    def request_pause(self) -> None:
+        """Have the running call end on all ranks after the step that is running."""
+        with tf.init_scope():
+            self._pause.assign(1.0)
+
+    def rewind(self, step: int) -> None:
+        """Count from another step on, whose variables have been restored."""
+        self._computed.assign(step)
+
+    def run(
+        self, learning_rates: Sequence[float], tick: Callable[[int], None], first_step: int = 0
+    ) -> LoopReport:
+        """Take one step for each learning rate.
+
+        The graph runs in a thread of its own, so that Python handles signals meanwhile.
+
+        Args:
+            learning_rates: of each step.
+            tick: called about ten times a second with the steps done since the start of training.
+            first_step: what a profile calls the first of them.
+
+        Raises:
+            tensorflow.errors.OpError: a rank is gone, or the data cannot be read.
+        """
+        rates = tf.constant(learning_rates, tf.float32)
+        future: Future[Any] = self._worker.submit(self._call, rates, first_step)
+        while True:
+            try:
+                totals, norm, steps = future.result(timeout=0.1)
+                break
+            except NotDone:
+                tick(int(self.step.numpy()))
+        self._pause.assign(0.0)
+        values = dict(zip(_TOTALS, totals.numpy().tolist(), strict=True))
+        weight = values["weight"]
+        self._local_bad = not isfinite(values["local_loss"])
+        return LoopReport(
+            steps=int(steps.numpy()),
+            loss=values["loss"] * self.global_batch / weight if weight else 0.0,
+            accuracy=values["correct"] / weight if weight else 0.0,
+            images=round(weight),
+            gradient_norm=float(norm.numpy()),
+            wait_seconds=values["wait"],
+            skipped_steps=int(values["skipped"]),
+            stopped=values["stop"] > 0,
+            paused=values["pause"] > 0,
+            bad_step=int(self.step.numpy()) - 1 if values["bad"] else None,
+        )
+
+    def bad_ranks(self) -> list[int]:
+        """Ranks whose own part of the bad step was not finite. Every rank must call it."""
+        flags = self._communicator.gather(self._local_bad)
+        return [rank for rank, flag in enumerate(flags) if flag]
+
+    def close(self) -> None:
+        """End the worker thread."""
+        self._worker.shutdown()
+
+    def _call(self, rates: tf.Tensor, first_step: int) -> tuple[tf.Tensor, ...]:
+        with tf.profiler.experimental.Trace("train", step_num=first_step, _r=1):
+            result: tuple[tf.Tensor, ...] = self._graph(rates)
+        return result
+
+    def _steps(self, learning_rates: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Steps inside the graph: totals over them, the last one's gradient norm, their number."""
+        wanted = tf.shape(learning_rates)[0]
+
+        def more(number: tf.Tensor, go: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+            return (number < wanted) & go
+
+        def body(
+            number: tf.Tensor, _: tf.Tensor, totals: tf.Tensor, __: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            last = tf.equal(number + 1, wanted)
+            step, norm, go = self._one_step(learning_rates[number], last)
+            return number + 1, go, totals + step, norm
+
+        start = (
+            tf.constant(0),
+            tf.constant(value=True),
+            tf.zeros([len(_TOTALS)], tf.float64),
+            tf.constant(0.0),
+        )
+        # Two steps at once would put two all-reduces of one name in flight.
+        steps, _, totals, norm = tf.while_loop(more, body, start, parallel_iterations=1)
+        return totals, norm, steps
+
+    def _one_step(
+        self, learning_rate: tf.Tensor, last: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        batch, wait = self._timed_batch()
+        before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
+        scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
+        gradients, local = self._local(batch, scale)
+        with tf.control_dependencies(gradients):
+            self._computed.assign(self.step + 1)
+        mine = [*local, self._stop.read_value(), self._pause.read_value()]
+        reduced = self._exchange.reduce(gradients, mine, scale, last)
+        bad = ~tf.math.is_finite(reduced.sums["loss"] + reduced.norm)
+        skipped = tf.constant(0.0)
+        if self._scaled:
+            tf.cond(
+                reduced.finite,
+                lambda: self._update(reduced.gradients, reduced.moving, learning_rate),
+                lambda: self._skip(before),
+            )
+            # A scale of one is no scale: then the gradient itself is too large.
+            too_large = ~tf.math.is_finite(reduced.sums["loss"]) | (scale <= 1.0)
+            bad = tf.where(reduced.finite, bad, too_large)
+            skipped = 1.0 - tf.cast(reduced.finite, tf.float32)
+        else:
+            self._update(reduced.gradients, reduced.moving, learning_rate)
+        # Nothing else would keep a rank that waits for the others from counting the step before.
+        with tf.control_dependencies([reduced.norm]):
+            self.step.assign_add(1)
+        row = [*reduced.sums.values(), wait, skipped, tf.cast(bad, tf.float32), local[0]]
+        # float32 would lose count of the images of a long call.
+        totals = tf.cast(tf.stack(row), tf.float64)
+        return totals, reduced.norm, ~(bad | reduced.leave)
+
+    def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
+        """The next batch, and the seconds that it took to come."""
+        start = tf.timestamp()
+        with tf.control_dependencies([start]):
+            batch = self._next_batch()
+        with tf.control_dependencies([batch["label"]]):
+            return batch, tf.cast(tf.timestamp() - start, tf.float32)
+
+    def _update(
+        self, gradients: list[tf.Tensor], moving: list[tf.Tensor], learning_rate: tf.Tensor
+    ) -> tf.Tensor:
+        self._optimizer.apply(gradients, learning_rate)
+        self._exchange.keep(moving)
+        if self._scaled:
+            grown = self.finite_steps + 1 >= SCALE_GROWTH_STEPS
+            self.loss_scale.assign(tf.where(grown, self.loss_scale * 2.0, self.loss_scale))
+            self.finite_steps.assign(tf.where(grown, 0, self.finite_steps + 1))
+        return tf.constant(0)
+
+    def _skip(self, before: list[tf.Tensor]) -> tf.Tensor:
+        self._exchange.keep(before)
+        self.loss_scale.assign(tf.maximum(self.loss_scale / 2.0, 1.0))
+        self.finite_steps.assign(0)
+        return tf.constant(0)
