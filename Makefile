@@ -86,10 +86,10 @@ inspect: $(TRAINER) ## Write a page that shows a data set: DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
 
 benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, train, input, checkpoint
-	@$(TRAINER_PYTHON) -m trainer benchmark $(WHAT) $(ARGS)
+	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a training again and again: SEED=0 KILLS=20
-	@$(TRAINER_PYTHON) -m benchmarks.chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
+	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
 
 profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile

@@ -1,21 +1,23 @@
 """Fill the tables of the documents from the raw rounds in benchmarks/results/.
 
-    .venv-trainer/bin/python -m benchmarks.documents
+    .venv-trainer/bin/python -m benchmarks documents
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`. NAME.json is what
-`python -m trainer benchmark NAME --json benchmarks/results/NAME.json`, or `python -m
+`python -m benchmarks NAME --json benchmarks/results/NAME.json`, or `python -m
 benchmarks.NAME` with the same option, wrote; the table `summary` is made of several.
 """
 
+import argparse
 import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chaos, input_memory, prepare, resume, slow_storage
-from trainer.benchmark import tables
-from trainer.benchmark.measure import columns, ratio, spread
+from benchmarks import tables
+from benchmarks.data import memory, prepare, resume, slow_storage
+from benchmarks.faults import chaos
+from benchmarks.measure import columns, ratio, spread
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
@@ -31,7 +33,7 @@ RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
         {int(delay): found for delay, found in data["rounds"].items()}
     ),
     "resume": lambda data: resume.table(data["rounds"]),
-    "input_memory": lambda data: input_memory.table(
+    "input_memory": lambda data: memory.table(
         {int(images): found for images, found in data["rounds"].items()}
     ),
     "chaos": chaos.show,
@@ -124,6 +126,12 @@ def _scaling(size: str) -> str:
     return spread([rates[name] / rates[tables.APART] for rates in rounds]).text()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the documents again."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None).parse_args()
     for document in DOCUMENTS:
         document.write_text(filled(document.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -39,8 +39,6 @@ usage: python -m trainer COMMAND [options]
              prepare {imagenet, folder, tfrecords, digits, synthetic}
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    a page that shows a data set: python -m trainer inspect DIR
-  benchmark  what the trainer costs, beside others:
-             benchmark {loop, exchange, train, input, checkpoint}
 
 python -m trainer COMMAND --help lists the options of a command.
 
@@ -97,12 +95,6 @@ def _run(args: list[str]) -> int:
 
             folders = [Path(run) for run in runs or ["runs/latest"]]
             print(write_report(folders, Path(page.output) if page.output else None))
-        case [
-            "benchmark",
-            "loop" | "exchange" | "train" | "input" | "checkpoint" as what,
-            *rest,
-        ]:
-            _benchmark(what, rest)
         case [
             "prepare",
             "imagenet" | "folder" | "tfrecords" | "digits" | "synthetic" as what,
@@ -167,22 +159,6 @@ def _one_folder(command: str, given: list[str]) -> Path:
     if len(given) != 1:
         raise ConfigError([f"{command}: name one folder of a data set, not {len(given)}"])
     return Path(given[0])
-
-
-def _benchmark(what: str, args: list[str]) -> None:
-    from trainer.benchmark import command, options
-
-    match what:
-        case "loop":
-            command.loop(parse(options.LoopBenchmark(), "benchmark loop", args), args)
-        case "exchange":
-            command.exchange(parse(options.ExchangeBenchmark(), "benchmark exchange", args), args)
-        case "train":
-            command.train(parse(options.TrainBenchmark(), "benchmark train", args))
-        case "input":
-            command.input_(parse(options.InputBenchmark(), "benchmark input", args))
-        case "checkpoint":
-            command.checkpoint(parse(options.CheckpointBenchmark(), "benchmark checkpoint", args))
 
 
 def _train(args: list[str]) -> int:

@@ -109,7 +109,7 @@ PRESETS: dict[str, TrainConfig] = {
 EXPECTATIONS: dict[str, Expectation] = {
     "digits": Expectation(
         "at least 99 % of 360 held-out images in under 120 s on 2 CPU cores, 2 ranks",
-        "measured by benchmarks/digits.py",
+        "measured by benchmarks/training/digits.py",
     ),
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"

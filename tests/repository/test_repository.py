@@ -17,7 +17,7 @@ PURE = ["config", "fields", "presets", "errors", "contradictions", "options"]
 PURE += ["data.order", "data.manifest", "data.split_counts", "data.meaning", "data.prepare.entries"]
 PURE += ["training.plan", "training.schedule", "training.metrics", "distributed.rank"]
 PURE += ["distributed.host_name", "diagnostics.environment", "diagnostics.infiniband"]
-PURE += ["diagnostics.machine", "diagnostics.nccl", "export.layout", "benchmark.options"]
+PURE += ["diagnostics.machine", "diagnostics.nccl", "export.layout"]
 PURE += ["report.data", "report.outcome", "report.panels"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 

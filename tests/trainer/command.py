@@ -24,12 +24,12 @@ TINY = [
 
 
 def start_trainer(
-    *args: str, cwd: Path, env: Mapping[str, str] | None = None
+    *args: str, cwd: Path, env: Mapping[str, str] | None = None, module: str = "trainer"
 ) -> "subprocess.Popen[str]":
     # tf2onnx silences TensorFlow in whatever process imports it, such as that of another test.
     inherited = {name: os.environ[name] for name in os.environ if name != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.Popen(
-        [sys.executable, "-m", "trainer", *args],
+        [sys.executable, "-m", module, *args],
         cwd=cwd,
         env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})},
         stdout=subprocess.PIPE,
@@ -39,9 +39,9 @@ def start_trainer(
 
 
 def run_trainer(
-    *args: str, cwd: Path, env: Mapping[str, str] | None = None
+    *args: str, cwd: Path, env: Mapping[str, str] | None = None, module: str = "trainer"
 ) -> "subprocess.CompletedProcess[str]":
-    process = start_trainer(*args, cwd=cwd, env=env)
+    process = start_trainer(*args, cwd=cwd, env=env, module=module)
     try:
         out, err = process.communicate(timeout=TIMEOUT)
     finally:

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from benchmarks import measure
+from benchmarks.measure import Sample
 from tests.trainer.command import run_trainer
-from trainer.benchmark import measure
-from trainer.benchmark.measure import Sample
 from trainer.distributed.horovod import Alone
 
 WHAT = {
@@ -75,7 +75,7 @@ def test_no_file_is_written_unless_asked_for(tmp_path, monkeypatch):
 @pytest.mark.long
 def test_the_loop_benchmark_measures_four_contenders_in_worlds_of_one_and_two(tmp_path):
     options = ["--rounds", "2", "--steps", "20", "--json", "loop.json"]
-    done = run_trainer("benchmark", "loop", *options, cwd=tmp_path)
+    done = run_trainer("loop", *options, cwd=tmp_path, module="benchmarks")
     assert done.returncode == 0, done.stderr
     assert "1 rank: our loop / bare in-graph loop" in done.stdout
     assert "2 ranks: our loop / tf.function a step" in done.stdout
@@ -96,7 +96,7 @@ def test_the_loop_benchmark_measures_four_contenders_in_worlds_of_one_and_two(tm
 @pytest.mark.long
 def test_an_exchange_sends_the_bytes_of_a_ring(tmp_path):
     options = ["--rounds", "1", "--exchanges", "2", "--json", "exchange.json"]
-    done = run_trainer("benchmark", "exchange", *options, cwd=tmp_path)
+    done = run_trainer("exchange", *options, cwd=tmp_path, module="benchmarks")
     assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "exchange.json").read_text())
     assert {"ours, 1 group", "ours, 2 groups", "ours, 4 groups"} <= data["sent"].keys()
@@ -124,7 +124,7 @@ def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
         "--batch-size",
         "16",
     ]
-    done = run_trainer("benchmark", "input", *options, "--json", "input.json", cwd=tmp_path)
+    done = run_trainer("input", *options, "--json", "input.json", cwd=tmp_path, module="benchmarks")
     assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "input.json").read_text())
     # Pixels, label, weight and flip.
@@ -139,7 +139,9 @@ def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
 @pytest.mark.long
 def test_the_checkpoint_benchmark_saves_resnet50_while_it_trains(tmp_path):
     options = ["--rounds", "2", "--steps", "2", "--folder", str(tmp_path)]
-    done = run_trainer("benchmark", "checkpoint", *options, "--json", "saves.json", cwd=tmp_path)
+    done = run_trainer(
+        "checkpoint", *options, "--json", "saves.json", cwd=tmp_path, module="benchmarks"
+    )
     assert done.returncode == 0, done.stderr
     assert "in the background / synchronous" in done.stdout
     data = json.loads((tmp_path / "saves.json").read_text())
@@ -161,8 +163,8 @@ def test_the_checkpoint_benchmark_saves_resnet50_while_it_trains(tmp_path):
 @pytest.mark.slow
 @pytest.mark.long
 def test_scaling_compares_two_ranks_with_two_trainings_at_once(tmp_path):
-    from trainer.benchmark.scaling import Contenders
-    from trainer.benchmark.tables import ALONE, APART, together
+    from benchmarks.tables import ALONE, APART, together
+    from benchmarks.training.scaling import Contenders
 
     small = ["--model.depth", "18", "--model.width", "4", "--model.image-size", "32"]
     rates = Contenders(tmp_path, [*small, "--max-steps", "6"]).rates()
@@ -173,14 +175,14 @@ def test_scaling_compares_two_ranks_with_two_trainings_at_once(tmp_path):
 
 
 def test_mistaken_options_are_named(tmp_path):
-    done = run_trainer("benchmark", "exchange", "--ranks", "1", cwd=tmp_path)
+    done = run_trainer("exchange", "--ranks", "1", cwd=tmp_path, module="benchmarks")
     assert done.returncode == 2
     assert "--ranks: 1 must be at least 2" in done.stderr
-    done = run_trainer("benchmark", "train", "--steps", "6", cwd=tmp_path)
+    done = run_trainer("train", "--steps", "6", cwd=tmp_path, module="benchmarks")
     assert "--steps: give one number for each of --image-sizes" in done.stderr
 
 
 def test_an_unknown_benchmark_shows_which_there_are(tmp_path):
-    done = run_trainer("benchmark", "everything", cwd=tmp_path)
+    done = run_trainer("everything", cwd=tmp_path, module="benchmarks")
     assert done.returncode == 2
-    assert "benchmark {loop, exchange, train, input, checkpoint}" in done.stderr
+    assert "usage: python -m benchmarks WHAT" in done.stderr

@@ -4,7 +4,17 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.chaos import PHASES, SIGNALS, TARGETS, Blow, Struck, chaos, finish, plan, table
+from benchmarks.faults.chaos import (
+    PHASES,
+    SIGNALS,
+    TARGETS,
+    Blow,
+    Struck,
+    chaos,
+    finish,
+    plan,
+    table,
+)
 from tests.trainer.command import TINY, metrics
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.operations import by_type, read_rows
-from benchmarks.timeline import phases, read_events
+from benchmarks.profiles.operations import by_type, read_rows
+from benchmarks.profiles.timeline import phases, read_events
 from tests.trainer.command import TINY, final_state, run_trainer
 from trainer.diagnostics.profiler import Profiler
 from trainer.errors import ConfigError

@@ -13,7 +13,7 @@ from tests.trainer.command import ROOT
 def test_a_resume_near_the_end_of_an_epoch_reads_two_windows_of_each_stream_and_soon(tmp_path):
     path = tmp_path / "out"
     options = ["--worlds", "8", "--rounds", "1", "--json", str(path)]
-    command = [sys.executable, "-m", "benchmarks.resume", *options]
+    command = [sys.executable, "-m", "benchmarks.data.resume", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert b"| 8, 99.9 %" in done.stdout

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks.slow_storage import ratios, table
+from benchmarks.data.slow_storage import ratios, table
 from tests.trainer.command import ROOT
 
 ROUNDS = {
@@ -27,7 +27,13 @@ def test_speeds_are_compared_inside_each_round():
 @pytest.mark.slow
 @pytest.mark.long
 def test_reads_that_take_20_ms_longer_hardly_slow_the_input_down(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.slow_storage", "--json", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.data.slow_storage",
+        "--json",
+        str(tmp_path / "out"),
+    ]
     small = {"images": 400, "batches": 16, "streams": 8, "window": 32, "rounds": 2}
     options = [text for key, value in small.items() for text in (f"--{key}", str(value))]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, check=False)

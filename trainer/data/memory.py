@@ -9,7 +9,7 @@ the next one's records in the order of the shard until they are shuffled."""
 
 KEPT = 256 << 20
 """Bytes for read buffers, threads and what the allocator does not give back; measured by
-benchmarks/input_memory.py."""
+benchmarks/data/memory.py."""
 
 IN_FLIGHT = 2
 """Batches beside those kept ready: the one that is being filled and the one that is used."""

@@ -126,17 +126,17 @@ class Ended:
     """What ranks have told."""
 
 
-def launch(args: Sequence[str], ranks: int) -> int:
-    """Run `python -m trainer ARGS` as several ranks, once.
+def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
+    """Run `python -m MODULE ARGS` as several ranks, once.
 
     Returns:
         0 if all succeeded; else the status of the rank that failed first.
     """
     with Signals() as signals:
-        return attempt(args, ranks, signals).status
+        return attempt(args, ranks, signals, module).status
 
 
-def attempt(args: Sequence[str], ranks: int, signals: Signals) -> Ended:
+def attempt(args: Sequence[str], ranks: int, signals: Signals, module: str = "trainer") -> Ended:
     """Start the ranks and wait for all of them; when it returns or raises, none is left."""
     world = "1 rank" if ranks == 1 else f"{ranks} ranks"
     say(f"starting {world}; loading TensorFlow takes some seconds", sys.stdout)
@@ -146,7 +146,7 @@ def attempt(args: Sequence[str], ranks: int, signals: Signals) -> Ended:
         # A world of one needs no Horovod.
         with rendezvous() if ranks > 1 else nullcontext(0) as port:
             for rank in range(ranks):
-                signals.add(_start(args, rank, ranks, port, pipe_of_ranks))
+                signals.add(_start([module, *args], rank, ranks, port, pipe_of_ranks))
             processes = signals.processes
             relays = [_start_relay(process.stdout, rank) for rank, process in enumerate(processes)]
             statuses = _wait(processes, signals.received)
@@ -175,7 +175,7 @@ def _start(
     args: Sequence[str], rank: int, ranks: int, port: int, pipe: int
 ) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "trainer", *args],
+        [sys.executable, "-m", *args],
         env={**rank_environment(os.environ, rank, ranks, port), PIPE: str(pipe)},
         pass_fds=[pipe],
         stdin=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """What slow storage costs: images a second of the input when every read takes longer.
 
-    .venv-trainer/bin/python -m benchmarks.slow_storage --json build/slow_storage.json
+    .venv-trainer/bin/python -m benchmarks slow-storage --json build/slow_storage.json
 
 A library that is loaded before all others lets each read of a shard sleep first. No sleep and some
 take turns, each in a process of its own that reads, decodes and crops more than an epoch. The time
@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainer.benchmark.measure import columns, spread, write_json
+from benchmarks.measure import columns, spread, write_json
 from trainer.diagnostics.environment import cores, environment
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LIBRARY_CODE = ROOT / "tests" / "trainer" / "slow_reads.c"
 GOAL = 0.9
 """Part of the speed that should be left."""
@@ -40,7 +40,7 @@ def measure(args: argparse.Namespace, library: Path, milliseconds: int) -> dict[
     command = [
         sys.executable,
         "-m",
-        "benchmarks.slow_storage",
+        "benchmarks.data.slow_storage",
         "--data",
         args.data,
         "--be-measured",

@@ -14,7 +14,7 @@ from typing import IO, Any
 from trainer.checkpoints.checkpoint import DONE
 from trainer.distributed.heartbeat import Heartbeats
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RANKS = 2
 
 

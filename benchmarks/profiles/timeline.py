@@ -1,6 +1,6 @@
 """What the exchange of a step waits for and does, from a file that `--exchange.timeline` wrote.
 
-    .venv-trainer/bin/python -m benchmarks.timeline timeline.json
+    .venv-trainer/bin/python -m benchmarks timeline timeline.json
 
 Horovod notes the phases of every tensor. The tensors of a group go through all but the first phase
 together, so those of the group's first tensor stand for them.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.benchmark.measure import columns, spread
+from benchmarks.measure import columns, spread
 
 TENSOR = "gradients0_1of"
 """Part of the name of the first tensor of the first group."""

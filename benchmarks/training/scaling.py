@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainer.benchmark.tables import ALONE, APART, SHIPPED_CYCLE_MS, together
+from benchmarks.tables import ALONE, APART, SHIPPED_CYCLE_MS, together
 from trainer.config import ExchangeConfig
 from trainer.errors import TrainerError
 

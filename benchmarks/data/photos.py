@@ -1,6 +1,6 @@
 """A folder of photographs like ImageNet's, from those that scikit-image and scikit-learn ship.
 
-    .venv-trainer/bin/python -m benchmarks.photos data/photos --count 1000
+    .venv-trainer/bin/python -m benchmarks photos data/photos --count 1000
 
 Each image is a random crop of one photograph, at a random scale, mirrored or not; around 500 x 375
 pixels and 100 KB, as a JPEG of quality 91 to 95. Its folder is the name of the photograph. The same
@@ -78,7 +78,8 @@ def write_photos(folder: Path, count: int, seed: int = 0) -> int:
     return total
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Read the command line and write the folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="folder to write")
     parser.add_argument("--count", type=int, default=1000, help="images to make (1000)")
@@ -88,3 +89,7 @@ if __name__ == "__main__":
     print(
         f"{given.folder}: {given.count:,} images of {size / given.count / 1000:.0f} KB on average"
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """Which operations a profiled step spends its time in, as xprof counts them.
 
     make profile RUN=runs/NAME &
-    .venv-trainer/bin/python -m benchmarks.operations
+    .venv-trainer/bin/python -m benchmarks operations
 
 Asks the page that `make profile` serves for its table of operations and adds up their self time by
 type, over all threads of the host or on the device. The profiler leaves out some of the shortest.
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainer.benchmark.measure import columns
+from benchmarks.measure import columns
 
 DATA = "data/plugin/profile"
 SHOWN = 8

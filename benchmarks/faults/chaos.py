@@ -24,8 +24,8 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, Literal, get_args
 
-from benchmarks.victim import RANKS, Victim, wait_until
-from trainer.benchmark.measure import columns, write_json
+from benchmarks.faults.victim import RANKS, Victim, wait_until
+from benchmarks.measure import columns, write_json
 from trainer.checkpoints.checkpoint import STATE
 from trainer.diagnostics.environment import environment
 from trainer.distributed.signals import STOP_SIGNALS

@@ -1,6 +1,6 @@
 """The first run's promise: held-out accuracy and time of the digits preset over several seeds.
 
-    .venv-trainer/bin/python -m benchmarks.digits --json build/digits.json
+    .venv-trainer/bin/python -m benchmarks digits --json build/digits.json
 
 Trains the preset as `make train` does, once a seed, and reports the final weights on the 360
 held-out images. `--tune` instead holds out 360 of the training images, so that hyper-parameters can
@@ -76,7 +76,7 @@ def write_tuning_data(folder: Path) -> Path:
     known, _ = digits.split(digits.load_records(), digits.HELD_OUT_PER_CLASS, "digits")
     train_part, tune_part = digits.split(known, digits.HELD_OUT_PER_CLASS, "tune")
     statistics = digits.statistics(train_part)
-    command = "benchmarks/digits.py --tune"
+    command = "benchmarks/training/digits.py --tune"
     dataset.write_dataset(folder, train_part, tune_part, digits.CLASSES, statistics, command)
     return folder
 

@@ -7,7 +7,7 @@ benchmarks/results/*.json (a test holds them together).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer.benchmark.measure import Sample, Samples, Spread, columns, ratio, spread, table
+from benchmarks.measure import Sample, Samples, Spread, columns, ratio, spread, table
 from trainer.presets import PRESETS
 
 OURS, BARE_LOOP, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"

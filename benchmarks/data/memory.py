@@ -1,6 +1,6 @@
 """What the input of a rank holds in memory, beside the stated bound, by the length of the data set.
 
-    .venv-trainer/bin/python -m benchmarks.input_memory --json build/input_memory.json
+    .venv-trainer/bin/python -m benchmarks memory --json build/input_memory.json
 
 Reads a whole epoch of noise at 224 pixels, each length in a process of its own, and compares the
 growth of its resident memory with `trainer.data.memory.input_memory`.
@@ -15,7 +15,7 @@ import tempfile
 from itertools import cycle, islice
 from pathlib import Path
 
-from trainer.benchmark.measure import columns, spread, write_json
+from benchmarks.measure import columns, spread, write_json
 from trainer.config import DataConfig
 from trainer.diagnostics.environment import environment
 
@@ -29,7 +29,7 @@ DIFFERENT = 64
 
 def be_measured(examples: int) -> dict[str, float]:
     """Write a data set, read an epoch of it, and say what that held."""
-    from trainer.benchmark.input import PeakMemory  # noqa: PLC0415 TensorFlow, where it is measured
+    from benchmarks.data.pipeline import PeakMemory  # noqa: PLC0415 TensorFlow, where it is measured
     from trainer.data.builtin.noise import noise_records  # noqa: PLC0415
     from trainer.data.memory import input_memory  # noqa: PLC0415
     from trainer.data.pipeline import training_batches  # noqa: PLC0415
@@ -79,7 +79,7 @@ def main() -> None:
     started_on = environment()
     rounds: dict[int, list[dict[str, float]]] = {examples: [] for examples in LENGTHS}
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1"}
-    command = [sys.executable, "-m", "benchmarks.input_memory", "--be-measured"]
+    command = [sys.executable, "-m", "benchmarks.data.memory", "--be-measured"]
     for number in range(args.rounds):
         for examples, found in rounds.items():
             done = subprocess.run(

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.benchmark.tables import BARE_LOOP, CALLS, FIT, OURS
+from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.builtin.synthetic import synthetic_batch
 from trainer.distributed.horovod import Communicator, Horovod

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from trainer.benchmark.tables import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
+from benchmarks.tables import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy

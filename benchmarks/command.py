@@ -1,4 +1,4 @@
-"""`python -m trainer benchmark`: contenders take turns, a table says how they did.
+"""`python -m benchmarks WHAT`: contenders take turns, a table says how they did.
 
 `loop` and `exchange` measure in worlds of ranks: the command starts itself again as the ranks, of
 which rank 0 writes what all have measured into a file that the command reads.
@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trainer.benchmark import tables
-from trainer.benchmark.measure import Samples, ratio, take_turns, to_json, write_json
-from trainer.benchmark.options import (
+from benchmarks import tables
+from benchmarks.measure import Samples, ratio, take_turns, to_json, write_json
+from benchmarks.options import (
     CheckpointBenchmark,
     ExchangeBenchmark,
     InputBenchmark,
@@ -50,7 +50,7 @@ def loop(options: LoopBenchmark, args: Sequence[str]) -> None:
 
 
 def _measure_loop(options: LoopBenchmark) -> None:
-    from trainer.benchmark.loop import contenders
+    from benchmarks.training.loop import contenders
 
     world = _join()
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def exchange(options: ExchangeBenchmark, args: Sequence[str]) -> None:
 
 
 def _measure_exchange(options: ExchangeBenchmark) -> None:
-    from trainer.benchmark.exchange import Contenders
+    from benchmarks.training.exchange import Contenders
 
     world = _join()
     assert isinstance(world, Horovod)
@@ -85,7 +85,7 @@ def train(options: TrainBenchmark) -> None:
     """Measure whole trainings of synthetic images."""
     if len(options.steps) != len(options.image_sizes):
         raise TrainerError("--steps: give one number for each of --image-sizes")
-    from trainer.benchmark.scaling import Contenders
+    from benchmarks.training.scaling import Contenders
 
     started_on = environment()
     sizes: dict[int, list[dict[str, float]]] = {}
@@ -104,7 +104,7 @@ def train(options: TrainBenchmark) -> None:
 
 def checkpoint(options: CheckpointBenchmark) -> None:
     """Measure what saving costs a training."""
-    from trainer.benchmark.checkpoint import Contenders
+    from benchmarks.training.checkpoint import Contenders
 
     started_on = environment()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -146,7 +146,7 @@ def input_(options: InputBenchmark) -> None:
 
 
 def _input(options: InputBenchmark, folder: str) -> None:
-    from trainer.benchmark.input import Contenders, PeakMemory
+    from benchmarks.data.pipeline import Contenders, PeakMemory
     from trainer.distributed.horovod import Alone
 
     started_on = environment()
@@ -185,11 +185,11 @@ def _join() -> Communicator:
 
 
 def _in_world(args: Sequence[str], ranks: int) -> dict[str, Any]:
-    """Run `benchmark ARGS` as some ranks; what rank 0 told."""
+    """Run `python -m benchmarks ARGS` as some ranks; what rank 0 told."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         os.environ[_RESULT] = str(file)
-        status = launch(["benchmark", *args], ranks)
+        status = launch(args, ranks, "benchmarks")
         if status:
             raise TrainerError(f"the ranks of the benchmark ended with status {status}")
         result: dict[str, Any] = json.loads(file.read_text())

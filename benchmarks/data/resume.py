@@ -1,6 +1,6 @@
 """How soon a run reads its first record after a resume, in a data set of ImageNet's length.
 
-    .venv-trainer/bin/python -m benchmarks.resume --json build/resume.json
+    .venv-trainer/bin/python -m benchmarks resume --json build/resume.json
 
 The data set has 1,281,167 records in 1,024 shards, which are links to two files. Each measurement
 is a process of its own: from the call that makes the input to its first record, and the bytes read
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from trainer.benchmark.measure import columns, spread, write_json
+from benchmarks.measure import columns, spread, write_json
 from trainer.config import DataConfig
 from trainer.data.manifest import Shard, Split
 from trainer.data.order import Order
@@ -128,7 +128,14 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def measure(args: argparse.Namespace, ranks: int, position: float) -> dict[str, float]:
     """Resume once, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.resume", "--be-measured", "--ranks", str(ranks)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.data.resume",
+        "--be-measured",
+        "--ranks",
+        str(ranks),
+    ]
     command += ["--position", str(position), "--payload", str(args.payload)]
     command += ["--scratch", args.scratch] if args.scratch else []
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1"}

@@ -1,11 +1,11 @@
 """What `python -m trainer prepare folder` costs an image, beside a copy of the bytes and beside the
 usual converter, and the memory that it needs.
 
-    .venv-trainer/bin/python -m benchmarks.prepare --scratch /dev/shm --json build/prepare.json
+    .venv-trainer/bin/python -m benchmarks prepare --scratch /dev/shm --json build/prepare.json
 
-Makes 1,000 photographs (benchmarks/photos.py) and gives each 10 and 20 names by hard links. The
-difference between both is the cost of an image; what is left is fixed: the start, and the look at
-512 images. Processor time is that of a whole command with all its processes, but that of the
+Makes 1,000 photographs (benchmarks/data/photos.py) and gives each 10 and 20 names by hard links.
+The difference between both is the cost of an image; what is left is fixed: the start, and the look
+at 512 images. Processor time is that of a whole command with all its processes, but that of the
 converter leaves out TensorFlow's import, and so needs the 1,000 alone. Scratch files in memory keep
 the disk out of it, which is still busy with one turn while the next is measured.
 
@@ -27,8 +27,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.photos import crops, write_photos
-from trainer.benchmark.measure import Sample, Samples, columns, ratio, spread, table, write_json
+from benchmarks.data.photos import crops, write_photos
+from benchmarks.measure import Sample, Samples, columns, ratio, spread, table, write_json
 from trainer.diagnostics.environment import environment
 
 PHOTOS = 1000
@@ -261,7 +261,9 @@ def main() -> None:
     layout = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--photos", type=Path, help="folder that benchmarks.photos has written")
+    parser.add_argument(
+        "--photos", type=Path, help="folder that benchmarks.data.photos has written"
+    )
     parser.add_argument("--scratch", type=Path, help="folder for 3 GB, on the disk of --photos")
     parser.add_argument("--json")
     given = parser.parse_args()

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from trainer.benchmark.tables import BARE, TAPE, UNSCALE
+from benchmarks.tables import BARE, TAPE, UNSCALE
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
 from trainer.errors import TrainerError

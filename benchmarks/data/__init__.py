@@ -1,0 +1,1 @@
+"""What preparing and reading data cost."""

@@ -1,0 +1,1 @@
+"""What profiles and timelines of a run say."""

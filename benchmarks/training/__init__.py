@@ -1,0 +1,1 @@
+"""What a step, the exchange of gradients and a save cost."""

@@ -1,1 +1,0 @@
-"""Measurements of the shipped code, each beside what it is compared with."""
