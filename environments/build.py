@@ -12,8 +12,8 @@ from typing import Final
 from environments import base
 from environments.containers import Containers, Recipe
 from environments.errors import ImageError
-from jobs.environment import Image, build_context
 from jobs.errors import SnapshotError
+from jobs.spec.build_context import Image, build_context
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000, "gpu": 5_800_000_000}

@@ -14,8 +14,8 @@ from typing import Any, Final, get_origin
 
 from jobs.console import PLATFORM
 from jobs.errors import JobsError, NotDeployedError
-from jobs.planned import REPOSITORY
-from jobs.stack import read_outputs
+from jobs.pulumi.stack_outputs import read_outputs
+from jobs.spec.from_options import REPOSITORY
 from trainer import fields
 from trainer.arguments import parse, split_positional
 from trainer.errors import ConfigError, TrainerError
@@ -85,22 +85,22 @@ UNREAD: Final = 141
 """As a shell tells of a program that a closed pipe has ended."""
 
 VERBS: Final = {
-    "preview": Verb("jobs.deploy", "PreviewOptions", deploys=True),
-    "up": Verb("jobs.deploy", "UpOptions", deploys=True),
-    "preflight": Verb("jobs.preflight", "PreflightOptions", program=True),
-    "submit": Verb("jobs.submit", "SubmitOptions", program=True),
-    "prepare": Verb("jobs.prepare", "PrepareOptions", "what", program=True),
-    "spec": Verb("jobs.show_spec", "SpecOptions", program=True),
-    "follow": Verb("jobs.follow", "FollowOptions", "name"),
-    "status": Verb("jobs.status", "StatusOptions"),
-    "list": Verb("jobs.listing", "ListOptions"),
-    "logs": Verb("jobs.logs", "LogsOptions", "name"),
-    "cancel": Verb("jobs.cancel", "CancelOptions", "name"),
-    "tensorboard": Verb("jobs.tensorboard", "TensorboardOptions", "name"),
-    "upload": Verb("jobs.upload", "UploadOptions", "folder"),
-    "download": Verb("jobs.download", "DownloadOptions", "name"),
-    "register": Verb("jobs.register", "RegisterOptions", "name"),
-    "teardown": Verb("jobs.teardown", "TeardownOptions", half_gone=True),
+    "preview": Verb("jobs.commands.deploy", "PreviewOptions", deploys=True),
+    "up": Verb("jobs.commands.deploy", "UpOptions", deploys=True),
+    "preflight": Verb("jobs.commands.preflight", "PreflightOptions", program=True),
+    "submit": Verb("jobs.commands.submit", "SubmitOptions", program=True),
+    "prepare": Verb("jobs.commands.prepare", "PrepareOptions", "what", program=True),
+    "spec": Verb("jobs.commands.spec", "SpecOptions", program=True),
+    "follow": Verb("jobs.commands.follow", "FollowOptions", "name"),
+    "status": Verb("jobs.commands.status", "StatusOptions"),
+    "list": Verb("jobs.commands.list", "ListOptions"),
+    "logs": Verb("jobs.commands.logs", "LogsOptions", "name"),
+    "cancel": Verb("jobs.commands.cancel", "CancelOptions", "name"),
+    "tensorboard": Verb("jobs.commands.tensorboard", "TensorboardOptions", "name"),
+    "upload": Verb("jobs.commands.upload", "UploadOptions", "folder"),
+    "download": Verb("jobs.commands.download", "DownloadOptions", "name"),
+    "register": Verb("jobs.commands.register", "RegisterOptions", "name"),
+    "teardown": Verb("jobs.commands.teardown", "TeardownOptions", half_gone=True),
 }
 
 

@@ -57,7 +57,7 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class ResubmitOptions:
-    """When a run that was interrupted is submitted again; see `jobs.supervise`."""
+    """When a run that was interrupted is submitted again; see `jobs.following.resubmit_policy`."""
 
     attempts: Annotated[int, Bounds(at_least=1, at_most=99)] = 5
     """Jobs that a run may take, the first one included."""

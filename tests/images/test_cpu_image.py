@@ -8,7 +8,7 @@ import pytest
 
 from environments.build import BUDGET, ROOT, Order, build, record
 from environments.containers import Mount
-from jobs.environment import build_context
+from jobs.spec.build_context import build_context
 from tests.images.image import SITE
 
 pytestmark = pytest.mark.images

@@ -1,7 +1,7 @@
 """Runs as jobs leave them, without a job that runs."""
 
-from jobs.azure import connect
-from jobs.blobs import container
+from jobs.azure.containers import container
+from jobs.azure.workspace import connect
 
 ARM = "2024-10-01"
 

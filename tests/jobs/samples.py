@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from jobs import kinds
 from jobs.options import (
     DataOptions,
     JobOptions,
     PreparationOptions,
     ServiceOptions,
 )
-from jobs.runkey import Attempt
+from jobs.spec import kinds
+from jobs.spec.run_key import Attempt
 from tests.jobs.platform import FIRST, SOURCE, platform
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS

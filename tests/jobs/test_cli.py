@@ -121,7 +121,7 @@ def test_a_verb_about_a_run_asks_for_its_name(verb, capsys):
 
 
 def test_the_first_argument_may_stand_anywhere_among_options():
-    from jobs.follow import FollowOptions
+    from jobs.commands.follow import FollowOptions
 
     verb = VERBS["follow"]
     for args in (["night", "--rank", "all"], ["--rank", "all", "night"],

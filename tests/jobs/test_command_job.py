@@ -18,8 +18,8 @@ from azure.ai.ml import load_job
 from azure.ai.ml._restclient.arm_ml_service._utils.model_base import SdkJSONEncoder
 from azure.ai.ml.entities._job.to_rest_functions import to_rest_job_object
 
-from jobs.command_job import command_job, to_yaml
 from jobs.errors import SnapshotError
+from jobs.spec.sdk_job import command_job, to_yaml
 
 GOLDEN = Path(__file__).parent / "golden"
 CODE = Path("/snapshot")

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from infra import outputs
-from jobs import kinds
-from jobs.command_job import command_job
 from jobs.options import JobOptions
+from jobs.spec import kinds
+from jobs.spec.sdk_job import command_job
 from tests.infra.stacks import ran
 from tests.infra.variants import OPTIONS, SIZES
 from tests.jobs import samples

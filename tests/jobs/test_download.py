@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from azure.storage.blob import ContentSettings
 
-from jobs import download
-from jobs.blobs import Blob
-from jobs.download import DownloadOptions
+from jobs.azure.containers import Blob
+from jobs.commands import download
+from jobs.commands.download import DownloadOptions
 from jobs.errors import JobsError, MissingError
-from jobs.fetch import LOCK, RECORD, Left, alone, decide
-from jobs.local_files import LocalError
+from jobs.transfer.blob_download import LOCK, RECORD, Left, alone, decide
+from jobs.transfer.local_files import LocalError
 from tests.jobs.runs import declare_job, put
 from trainer.errors import ConfigError
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from jobs.environment import LOCK, build_context
 from jobs.errors import SnapshotError
 from jobs.options import ASSET
+from jobs.spec.build_context import LOCK, build_context
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
+from jobs.azure.error_messages import explained, signed_in_as
 from jobs.errors import (
     AccessError,
     ConflictError,
@@ -20,7 +21,6 @@ from jobs.errors import (
     SignInError,
     UnreachableError,
 )
-from jobs.explain import explained, signed_in_as
 from tests.jobs.platform import platform
 
 ARM = "https://management.azure.com/subscriptions/s"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.history import (
+from jobs.azure.job_records import (
     duration_seconds,
     ending,
     exit_code,
@@ -12,8 +12,8 @@ from jobs.history import (
     read_job,
     when,
 )
+from jobs.following.resubmit_policy import Resubmit, Stop, decide
 from jobs.options import ResubmitOptions
-from jobs.supervise import Resubmit, Stop, decide
 from tests.jobs.platform import platform
 
 WORKSPACE = (

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from jobs import images
-from jobs.azure import connect
-from jobs.blobs import container, listed
-from jobs.environment import build_context
+from jobs.azure import images
+from jobs.azure.containers import container, listed
+from jobs.azure.workspace import connect
 from jobs.errors import AccessError, SnapshotError
+from jobs.spec.build_context import build_context
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra import outputs
-from jobs import kinds
 from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
-from jobs.program import line
-from jobs.runkey import Attempt
-from jobs.spec import TENSORBOARD_DIR
+from jobs.spec import kinds
+from jobs.spec.command_line import line
+from jobs.spec.job_spec import TENSORBOARD_DIR
+from jobs.spec.run_key import Attempt
 from tests.jobs import samples
 from tests.jobs.platform import FIRST, SOURCE, platform
 from tests.jobs.samples import IMAGENET, TRAINING

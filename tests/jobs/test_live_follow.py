@@ -7,8 +7,11 @@ import sys
 
 import pytest
 
-from jobs import azure, cancel, stages, supervisor, transport
+from jobs.azure import job_states, transport
+from jobs.azure import workspace as azure
 from jobs.cli import main
+from jobs.commands import cancel
+from jobs.following import supervisor
 from tests.jobs.live import ROOT
 from tests.jobs.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
 
@@ -172,8 +175,8 @@ def written(live, run, job):
     """Whether the file that counts the lives has come to storage for the attempt that runs."""
     number = job[-1]
     store = live.outputs.datastores.results
-    from jobs.azure import credential
-    from jobs.blobs import container, read_small
+    from jobs.azure.containers import container, read_small
+    from jobs.azure.workspace import credential
 
     content = read_small(container(store, credential()), f"runs/{run}/n")
     return content is not None and content.decode().strip() == number
@@ -240,8 +243,8 @@ def test_two_who_supervise_ask_for_the_same_job(live, capsys):
 
 
 def touched(live, run):
-    from jobs.azure import credential
-    from jobs.blobs import container
+    from jobs.azure.containers import container
+    from jobs.azure.workspace import credential
 
     client = container(live.outputs.datastores.results, credential())
     return client.get_blob_client(f"runs/{run}/n").exists()
@@ -249,7 +252,7 @@ def touched(live, run):
 
 def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatch):
     gpu = live.outputs.clusters.gpu
-    monkeypatch.setattr(stages, "HINT_SECONDS", (0.3, 3600.0))
+    monkeypatch.setattr(job_states, "HINT_SECONDS", (0.3, 3600.0))
     live.azure.admin.capacity(f"{live.workspace}/computes/{gpu.name}", 0)
     try:
         job = begin(live, "waits", "true", cluster=gpu, nodes=2)

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs import azure, transport
-from jobs.azure import connect
-from jobs.blobs import container
+from jobs.azure import transport
+from jobs.azure import workspace as azure
+from jobs.azure.containers import container
+from jobs.azure.data_assets import DataAsset, register
+from jobs.azure.workspace import connect
 from jobs.cli import main
-from jobs.data_asset import DataAsset, register
 from jobs.errors import AccessError, UnreachableError
 from tests.jobs.tiny import wait_for
 from trainer.data.manifest import Manifest, Origin, Shard, Split

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobs import planned, submit
 from jobs.cli import main
-from jobs.kinds import VERDICT
+from jobs.commands import submit
+from jobs.spec import from_options
+from jobs.spec.kinds import VERDICT
 from tests.jobs.tiny import TRAINED, by_hand, status, wait_for
 
 QUICK = ["--poll-seconds", "0.1"]
@@ -34,15 +35,15 @@ def small(tmp_path_factory, monkeypatch):
     (folder / "trainer").mkdir()
     (folder / "trainer" / "__init__.py").touch()
     for name in ("environments", "locks"):
-        shutil.copytree(planned.REPOSITORY / name, folder / name)
-    monkeypatch.setattr(planned, "REPOSITORY", folder)
+        shutil.copytree(from_options.REPOSITORY / name, folder / name)
+    monkeypatch.setattr(from_options, "REPOSITORY", folder)
     return folder
 
 
 @pytest.fixture
 def instead(monkeypatch):
     """Lets jobs run a line of shell instead of the trainer."""
-    make, check = planned.make_spec, planned.check_spec
+    make, check = from_options.make_spec, from_options.check_spec
 
     def change(training, checking="true"):
         def changed(*args):
@@ -50,9 +51,9 @@ def instead(monkeypatch):
             command = checking if spec.kind == "check" else training % {"run": spec.run}
             return replace(spec, command=command)
 
-        monkeypatch.setattr(planned, "make_spec", changed)
+        monkeypatch.setattr(from_options, "make_spec", changed)
         monkeypatch.setattr(
-            planned, "check_spec", lambda *args: replace(check(*args), command=checking)
+            from_options, "check_spec", lambda *args: replace(check(*args), command=checking)
         )
 
     return change
@@ -181,7 +182,9 @@ def test_storage_that_refuses_the_code_is_told_and_nothing_is_submitted(live, ca
 def interrupted(live, *args, match, seconds=60.0):
     """Ctrl-C while Azure takes its time for a request; what was said, and the status."""
     live.azure.admin.fault(match, delay=8.0)
-    child = by_hand(live, "submit", "--kind", "smoke", *args, *QUICK, repository=planned.REPOSITORY)
+    child = by_hand(
+        live, "submit", "--kind", "smoke", *args, *QUICK, repository=from_options.REPOSITORY
+    )
     try:
         # The fault is taken from the list when its request has come.
         wait_for(lambda: not live.azure.faults._faults or child.poll() is not None, seconds)
@@ -216,7 +219,14 @@ def test_ctrl_c_while_the_code_is_sent_leaves_no_job(live):
 
 def test_ctrl_c_while_a_submitted_job_is_followed_leaves_it(live):
     child = by_hand(
-        live, "submit", "--kind", "smoke", "--name", "on", *QUICK, repository=planned.REPOSITORY
+        live,
+        "submit",
+        "--kind",
+        "smoke",
+        "--name",
+        "on",
+        *QUICK,
+        repository=from_options.REPOSITORY,
     )
     try:
         while "on-r1: submitted" not in (line := child.stdout.readline()):

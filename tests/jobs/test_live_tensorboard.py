@@ -10,15 +10,15 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from jobs import tensorboard as board
-from jobs.azure import connect
-from jobs.blobs import container
+from jobs.azure.containers import container
+from jobs.azure.results import artifact_folder, artifact_store
+from jobs.azure.workspace import connect
 from jobs.cli import main
+from jobs.commands import tensorboard as board
+from jobs.commands.tensorboard import TensorboardOptions, arguments, file_system
 from jobs.console import Console
 from jobs.errors import JobsError
-from jobs.results import artifact_folder, artifact_store
-from jobs.spec import TENSORBOARD_DIR
-from jobs.tensorboard import TensorboardOptions, arguments, file_system
+from jobs.spec.job_spec import TENSORBOARD_DIR
 from tests.jobs.platform import platform
 from tests.jobs.tiny import begin, by_hand, status, wait_for
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from jobs.azure import credential
-from jobs.blobs import container
+from jobs.azure.containers import container
+from jobs.azure.workspace import credential
 from jobs.cli import main
 from tests.jobs.live import ROOT
 from tests.jobs.tiny import meanwhile, running, wait_for

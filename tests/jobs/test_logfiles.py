@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import AccessError, MissingError, UnreachableError
-from jobs.logfiles import CHUNK, LONGEST, Logs, rank_of, wanted
+from jobs.following.log_stream import CHUNK, LONGEST, Logs, rank_of, wanted
 
 RANK_0, RANK_1 = "user_logs/std_log_process_00.txt", "user_logs/std_log_process_01.txt"
 

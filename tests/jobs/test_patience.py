@@ -8,9 +8,9 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
-from jobs import patience
-from jobs.patience import Patience, StoppedError
-from jobs.transfer import each
+from jobs.transfer import retry
+from jobs.transfer.parallel import each
+from jobs.transfer.retry import Patience, StoppedError
 
 
 def answering(status, headers=None):
@@ -49,7 +49,7 @@ def waits(monkeypatch):
 
     # Not of the module itself: other threads of this process wait as well.
     ours = SimpleNamespace(Event=Event, Lock=threading.Lock)
-    monkeypatch.setattr(patience, "threading", ours)
+    monkeypatch.setattr(retry, "threading", ours)
     return found
 
 
@@ -87,7 +87,7 @@ def test_a_token_that_cannot_be_had_without_network_is_waited_for(said, waits):
 def test_patience_ends(said, waits, monkeypatch):
     clock = iter(range(0, 10_000, 100))
     # Not of the module itself: the other threads of this process live by it.
-    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with pytest.raises(ServiceRequestError):
         Patience(250, said.append).ask(scripted(*[ServiceRequestError("gone")] * 20))
     assert len(waits) == 3

@@ -4,12 +4,12 @@ import shlex
 
 import pytest
 
-from jobs import kinds, planned
-from jobs.draft import Source
 from jobs.errors import SpecError
 from jobs.options import DataOptions
-from jobs.planned import RunOptions
-from jobs.runkey import Attempt
+from jobs.spec import from_options, kinds
+from jobs.spec.builder import Source
+from jobs.spec.from_options import RunOptions
+from jobs.spec.run_key import Attempt
 from tests.jobs.platform import platform
 from trainer.cli import parse_train
 from trainer.errors import ConfigError
@@ -19,9 +19,9 @@ SOURCE = Source("gpu:1", "cpu:1", "code")
 
 def spec(preset, *program, asset="mine:1"):
     options = RunOptions(preset=preset, data=DataOptions(asset=asset))
-    config = planned.read_config(options, program)
+    config = from_options.read_config(options, program)
     attempt = Attempt("run")
-    return planned.make_spec(platform(), options, config, attempt, SOURCE)
+    return from_options.make_spec(platform(), options, config, attempt, SOURCE)
 
 
 @pytest.mark.parametrize("preset", ["digits", "images", "synthetic", "imagenet-ndv2"])

@@ -1,10 +1,10 @@
 import pytest
 
-from jobs import data_asset
-from jobs.azure import connect
-from jobs.blobs import container
+from jobs.azure import data_assets
+from jobs.azure.containers import container
+from jobs.azure.prepared_data import register_prepared
+from jobs.azure.workspace import connect
 from jobs.errors import ConflictError, JobsError, MissingError
-from jobs.prepared import register_prepared
 from tests.jobs.folders import write_shards
 from trainer.data.manifest import read_manifest
 
@@ -26,7 +26,7 @@ def test_what_a_job_has_prepared_is_registered_by_its_manifest(live, tmp_path):
     assert asset.reference == f"cats:{read_manifest(folder).version}"
     assert asset.tags["images"] == "40"
     assert register_prepared(workspace, "by-job/cats") == asset
-    found = data_asset.versions(workspace, "cats")
+    found = data_assets.versions(workspace, "cats")
     assert found == {
         asset.version: "/datastores/training_data_prepared/paths/by-job/cats",
     }

@@ -1,6 +1,6 @@
 import pytest
 
-from jobs.progress import Progress, line, span, volume
+from jobs.transfer.progress import Progress, line, span, volume
 
 
 @pytest.mark.parametrize(

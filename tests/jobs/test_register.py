@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs import model_copy, register
-from jobs.azure import connect
-from jobs.blobs import Blob, listed
+from jobs.azure.containers import Blob, listed
+from jobs.azure.job_records import Job
+from jobs.azure.workspace import connect
+from jobs.commands import register
+from jobs.commands.register import Finished, RegisterOptions
 from jobs.errors import ConflictError, JobsError, MissingError
-from jobs.history import Job
-from jobs.register import Finished, RegisterOptions
+from jobs.transfer import model_copy
 from tests.jobs.platform import platform
 from tests.jobs.runs import declare_job, put
 from trainer.errors import ConfigError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.options import FOLDER, NAME
-from jobs.runkey import KEY, Attempt, attempt_of, key_problems, new_key
+from jobs.spec.run_key import KEY, Attempt, attempt_of, key_problems, new_key
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS
 

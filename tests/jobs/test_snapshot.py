@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import SnapshotError
-from jobs.snapshot import digest, stage
+from jobs.spec.code_snapshot import digest, stage
 
 ROOT = Path(__file__).resolve().parents[2]
 

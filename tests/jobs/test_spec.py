@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import SpecError
-from jobs.spec import Folder, JobSpec, datastore_uri
+from jobs.spec.job_spec import Folder, JobSpec, datastore_uri
 from tests.jobs import samples
 from tests.jobs.platform import platform
 

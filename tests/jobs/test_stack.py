@@ -7,7 +7,7 @@ import pytest
 
 from infra.outputs import to_dict
 from jobs.errors import NotDeployedError, PlatformReadError
-from jobs.stack import read_outputs
+from jobs.pulumi.stack_outputs import read_outputs
 from tests.jobs.platform import platform
 
 

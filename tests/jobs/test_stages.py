@@ -1,7 +1,7 @@
 """States in words, and why a job may still be queued."""
 
-from jobs import stages
-from jobs.stages import Nodes, hint_due, queue_hints, read_nodes, restarted, words
+from jobs.azure import job_states
+from jobs.azure.job_states import Nodes, hint_due, queue_hints, read_nodes, restarted, words
 
 
 def nodes(**changes):
@@ -79,5 +79,5 @@ def test_quota_and_errors_of_the_cluster_come_before_a_guess():
 
 
 def test_all_states_before_the_program_have_words():
-    for status in stages.WAITING:
+    for status in job_states.WAITING:
         assert words(status, 1, "gpu") != status

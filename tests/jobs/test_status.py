@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs import status
-from jobs.history import read_job
-from jobs.listing import ago
-from jobs.stages import Nodes
-from jobs.status import StatusOptions, cost_lines, grouped, shown
+from jobs.azure.job_records import read_job
+from jobs.azure.job_states import Nodes
+from jobs.commands import status
+from jobs.commands.list import ago
+from jobs.commands.status import StatusOptions, cost_lines, grouped, shown
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

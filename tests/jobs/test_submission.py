@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.azure.job_records import read_job
+from jobs.azure.submission import cluster_problems, following_body, next_attempt, writable
 from jobs.errors import JobsError
-from jobs.history import read_job
-from jobs.runkey import Attempt
-from jobs.submission import cluster_problems, following_body, next_attempt, writable
+from jobs.spec.run_key import Attempt
 from tests.jobs.platform import platform
 
 BODY = {

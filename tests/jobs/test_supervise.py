@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.following.resubmit_policy import (
+    CANCELED,
+    FAILED,
+    INTERRUPTED,
+    Ending,
+    Resubmit,
+    Stop,
+    decide,
+    evidence,
+)
 from jobs.options import ResubmitOptions
-from jobs.spec import LIFETIME_HOURS
-from jobs.supervise import CANCELED, FAILED, INTERRUPTED, Ending, Resubmit, Stop, decide, evidence
+from jobs.spec.job_spec import LIFETIME_HOURS
 from tests.jobs.platform import platform
 
 LENT = platform().clusters.gpu

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import dismantle, teardown
+from jobs.commands import teardown
+from jobs.commands.teardown import ProtectedError, TeardownOptions, UnknownError
 from jobs.errors import (
     HalfMadeError,
     JobsError,
@@ -21,9 +22,9 @@ from jobs.errors import (
     NotDeployedError,
     PlatformReadError,
 )
-from jobs.remains import group_is_there
-from jobs.state import half_made, resources
-from jobs.teardown import ProtectedError, TeardownOptions, UnknownError
+from jobs.pulumi import teardown_steps
+from jobs.pulumi.leftover_resources import group_is_there
+from jobs.pulumi.state import half_made, resources
 from rehearsal.workspaces import DELETED
 from tests.jobs.live import declare
 from tests.jobs.platform import platform
@@ -239,12 +240,12 @@ def test_a_group_that_pulumi_does_not_know_is_gone_on_with_only_if_it_was_begun_
 
 def test_a_job_that_ends_before_it_is_cancelled_stops_nothing(stack, capsys, monkeypatch):
     declare_job(stack.live, "quick-r1", tags={}, command="true")
-    running = dismantle.running
+    running = teardown_steps.running
     workspace = teardown.connect(stack.outputs)
     while running(workspace):
         threading.Event().wait(0.05)
     late = iter([["quick-r1"]])
-    monkeypatch.setattr(dismantle, "running", lambda asked: next(late, None) or running(asked))
+    monkeypatch.setattr(teardown_steps, "running", lambda asked: next(late, None) or running(asked))
     assert stack.tear_down() == 0
     assert any(path == "cancel" for _, path in stack.deletions())
 
@@ -289,15 +290,15 @@ def test_after_pulumi_failed_the_same_command_goes_on(stack, capsys):
 
 
 def test_what_pulumi_has_forgotten_is_still_purged(stack, capsys, monkeypatch):
-    purge = dismantle.Dismantling._purge_vault
+    purge = teardown_steps.Dismantling._purge_vault
 
     def broken(self):
         raise JobsError("cut off")
 
-    monkeypatch.setattr(dismantle.Dismantling, "_purge_vault", broken)
+    monkeypatch.setattr(teardown_steps.Dismantling, "_purge_vault", broken)
     with pytest.raises(JobsError, match="cut off"):
         stack.tear_down()
-    monkeypatch.setattr(dismantle.Dismantling, "_purge_vault", purge)
+    monkeypatch.setattr(teardown_steps.Dismantling, "_purge_vault", purge)
     capsys.readouterr()
     # The stack has no outputs any more.
     assert stack.tear_down(outputs=None, stack="dev") == 0
@@ -486,7 +487,7 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait(10)
 
-    monkeypatch.setattr(dismantle.Dismantling, "_purge_workspace", interrupt)
+    monkeypatch.setattr(teardown_steps.Dismantling, "_purge_workspace", interrupt)
     was = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert stack.tear_down() == teardown.INTERRUPTED

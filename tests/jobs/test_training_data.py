@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.azure.training_data import DIGITS_IMAGES, plan
 from jobs.errors import JobsError
-from jobs.summary import document, lines
-from jobs.training_data import DIGITS_IMAGES, plan
+from jobs.spec.summary import document, lines
 from tests.jobs.platform import platform
 from tests.jobs.samples import check, smoke, training
 from trainer.data.manifest import Manifest, Origin, Shard, Split

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from jobs.azure.transport import LONGEST_PAUSE, ToldRetries, read_json, segment, thing_at
 from jobs.errors import RequestError
-from jobs.transport import LONGEST_PAUSE, ToldRetries, read_json, segment, thing_at
 
 WORKSPACE = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers/x/workspaces/w"
 

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 from azure.storage.blob import ContentSettings
 
-from jobs import send, upload, uploading
-from jobs.azure import connect
-from jobs.blobs import container, listed
+from jobs.azure.containers import container, listed
+from jobs.azure.workspace import connect
+from jobs.commands import upload
+from jobs.commands.upload import UploadOptions
 from jobs.errors import AccessError, ConflictError, MissingError, UnreachableError
-from jobs.local_files import LocalError
-from jobs.upload import UploadOptions
+from jobs.transfer import blob_upload, folder_upload
+from jobs.transfer.local_files import LocalError
 from tests.jobs.folders import content, write_files, write_shards
 from tests.jobs.live import ROOT
 from trainer.data.manifest import FILE_NAME, read_manifest
@@ -102,7 +103,7 @@ def test_the_same_again_sends_nothing_and_registers_nothing(live, tmp_path, caps
 
 def test_after_ctrl_c_the_same_command_sends_only_the_rest(live, tmp_path, capsys, interrupted):
     folder = write_files(tmp_path / "set", 300, 1_000)
-    interrupted(send.Sender, "_put", 100)
+    interrupted(blob_upload.Sender, "_put", 100)
     assert send_folder(live, folder, "raw/stopped", threads=4) == upload.INTERRUPTED
     said = capsys.readouterr()
     assert "the same command sends what is still missing" in said.err
@@ -117,11 +118,11 @@ def test_after_ctrl_c_the_same_command_sends_only_the_rest(live, tmp_path, capsy
 def test_a_large_file_goes_on_at_the_block_where_it_was_interrupted(
     live, tmp_path, capsys, interrupted, monkeypatch
 ):
-    monkeypatch.setattr(send, "BLOCK", 1 << 20)
+    monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "archive.tar").write_bytes(os.urandom(20 << 20))
-    interrupted(send.Sender, "_stage", 10)
+    interrupted(blob_upload.Sender, "_stage", 10)
     assert send_folder(live, folder, "raw/archive", threads=2) == upload.INTERRUPTED
     assert there(live, "raw/archive") == {}
     capsys.readouterr()
@@ -231,7 +232,7 @@ def test_a_workspace_that_is_not_there_is_told_before_anything_is_sent(live, tmp
 
 
 def test_two_who_send_the_same_at_once_do_not_disturb_each_other(live, tmp_path, monkeypatch):
-    monkeypatch.setattr(send, "BLOCK", 1 << 20)
+    monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
     folder = write_files(tmp_path / "set", 40, 1_000)
     (folder / "archive.tar").write_bytes(os.urandom(8 << 20))
     ended = []
@@ -376,7 +377,7 @@ def test_a_blob_server_that_is_killed_half_way_and_comes_back_costs_only_time(
     folder = write_files(tmp_path / "set", MANY, SIZE)
     (folder / "archive.tar").write_bytes(os.urandom(24 << 20))
     azurite, half = live.azure.azurite, threading.Event()
-    before = uploading.Progress.file
+    before = folder_upload.Progress.file
 
     def counting(progress):
         before(progress)
@@ -391,7 +392,7 @@ def test_a_blob_server_that_is_killed_half_way_and_comes_back_costs_only_time(
         threading.Event().wait(1)
         azurite.start()
 
-    monkeypatch.setattr(uploading.Progress, "file", counting)
+    monkeypatch.setattr(folder_upload.Progress, "file", counting)
     killer = threading.Thread(target=outage)
     killer.start()
     try:

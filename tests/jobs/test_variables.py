@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import variables
 from jobs.options import DataOptions
+from jobs.spec import environment_variables
 from tests.jobs.platform import platform
 
 CLUSTERS = platform().clusters
 
 
 def test_gpus_get_what_tells_of_trouble_and_cpus_only_their_output():
-    assert "NCCL_DEBUG" in variables.of_processes(CLUSTERS.gpu)
-    assert variables.of_processes(CLUSTERS.preparation) == {"PYTHONUNBUFFERED": "1"}
+    assert "NCCL_DEBUG" in environment_variables.of_processes(CLUSTERS.gpu)
+    assert environment_variables.of_processes(CLUSTERS.preparation) == {"PYTHONUNBUFFERED": "1"}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_gpus_get_what_tells_of_trouble_and_cpus_only_their_output():
     ],
 )
 def test_a_mount_and_a_download_are_set_as_asked_and_no_further(data, expected):
-    assert variables.of_data(data) == expected
+    assert environment_variables.of_data(data) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_a_mount_and_a_download_are_set_as_asked_and_no_further(data, expected):
     ],
 )  # fmt: skip
 def test_a_variable_that_does_harm_is_refused_without_its_value(text):
-    _, problems = variables.read([text])
+    _, problems = environment_variables.read([text])
     assert len(problems) == 1
     assert problems[0].startswith("--variables: ")
 
 
 def test_no_value_of_a_secret_is_shown():
     texts = ["MY_TOKEN=hunter2", "hunter2", "URL=x?sig=hunter2"]
-    assert "hunter2" not in " ".join(variables.read(texts)[1])
+    assert "hunter2" not in " ".join(environment_variables.read(texts)[1])
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,16 @@ def test_no_value_of_a_secret_is_shown():
 )
 def test_other_variables_are_taken_as_they_are(text):
     name, _, value = text.partition("=")
-    assert variables.read([text]) == ({name: value}, [])
+    assert environment_variables.read([text]) == ({name: value}, [])
 
 
 def test_a_name_given_twice_is_refused():
-    assert variables.read(["A=1", "A=2"])[1] == ["--variables: A: is given twice"]
+    assert environment_variables.read(["A=1", "A=2"])[1] == ["--variables: A: is given twice"]
 
 
 @given(st.dictionaries(st.from_regex(r"X_[A-Z]{1,8}_Y", fullmatch=True), st.text()))
 def test_values_are_read_as_they_were_written(values):
-    assert variables.read([f"{name}={value}" for name, value in values.items()]) == (values, [])
+    assert environment_variables.read([f"{name}={value}" for name, value in values.items()]) == (
+        values,
+        [],
+    )

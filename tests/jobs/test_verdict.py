@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.errors import JobsError
-from jobs.verdict import verdict
+from jobs.following.cluster_check_result import verdict
 from tests.jobs.platform import platform
 
 NDV2 = platform().clusters.gpu

@@ -21,7 +21,7 @@ from environments.containers import (
     find,
 )
 from environments.errors import ImageError
-from jobs.environment import build_context
+from jobs.spec.build_context import build_context
 from tests.repository.test_repository import ROOT
 
 PODMAN = """

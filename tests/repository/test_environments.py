@@ -8,7 +8,7 @@ from importlib.metadata import packages_distributions
 import pytest
 
 from infra.catalog import sizes
-from jobs.environment import LOCK, build_context
+from jobs.spec.build_context import LOCK, build_context
 from tests.repository.test_repository import ROOT, TRAINER, imports
 
 IMAGES = ("cpu", "gpu")

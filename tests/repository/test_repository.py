@@ -75,9 +75,9 @@ def test_what_builds_images_knows_of_jobs_only_what_an_image_is_built_from():
     for path in (ROOT / "environments").glob("*.py"):
         known = {name for name in modules(path) if name.split(".")[0] in WORLDS}
         assert known <= {
-            "jobs.environment",
-            "jobs.environment.Image",
-            "jobs.environment.build_context",
+            "jobs.spec.build_context",
+            "jobs.spec.build_context.Image",
+            "jobs.spec.build_context.build_context",
             "jobs.errors",
             "jobs.errors.SnapshotError",
         }, path
@@ -91,7 +91,7 @@ def test_rehearsals_know_of_images_only_what_runs_them():
 
 
 def test_jobs_know_a_platform_only_by_its_outputs():
-    for path in (ROOT / "jobs").glob("*.py"):
+    for path in (ROOT / "jobs").rglob("*.py"):
         known = {name.split(".")[1] for name in modules(path) if name.startswith("infra.")}
         assert known <= {"outputs", "errors"}, path
 
@@ -99,10 +99,10 @@ def test_jobs_know_a_platform_only_by_its_outputs():
 def test_jobs_sign_in_in_one_place():
     importers = {
         path.name
-        for path in (ROOT / "jobs").glob("*.py")
+        for path in (ROOT / "jobs").rglob("*.py")
         if "azure.identity.DefaultAzureCredential" in modules(path)
     }
-    assert importers == {"azure.py"}
+    assert importers == {"workspace.py"}
 
 
 @pytest.mark.parametrize("module", PURE)

@@ -1,0 +1,1 @@
+"""What Azure is asked: the workspace, its jobs, its assets and its containers."""

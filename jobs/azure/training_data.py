@@ -1,0 +1,105 @@
+"""The data set that a run is to read, as its manifest in blob storage tells it."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from infra.outputs import Datastore
+from jobs.azure.asset_paths import place
+from jobs.azure.results import read
+from jobs.azure.workspace import Workspace, segment
+from jobs.errors import JobsError
+from jobs.options import DataOptions
+from trainer.config import TrainConfig
+from trainer.data.manifest import FILE_NAME, Manifest, read_manifest
+from trainer.errors import DataError
+from trainer.training.plan import Plan, make_plan
+
+DIGITS_IMAGES: Final = 1437
+"""To train on, of scikit-learn's digits, which a job writes by itself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of a datastore."""
+
+    datastore: Datastore
+    folder: str
+
+
+def find(workspace: Workspace, data: DataOptions) -> Place:
+    """Where a data set is.
+
+    Raises:
+        RequestError: it is not registered.
+        JobsError: it is in a datastore that the stack does not export.
+    """
+    stores = workspace.outputs.datastores
+    if data.asset is None:
+        return Place(stores.prepared, data.path or "")
+    name, _, version = data.asset.partition(":")
+    found = workspace.arm("GET", f"data/{segment(name)}/versions/{segment(version)}")
+    _, _, rest = place(found["properties"]["dataUri"]).partition("/datastores/")
+    store, _, folder = rest.partition("/paths/")
+    known = {one.name: one for one in (stores.raw, stores.prepared, stores.results)}
+    if store not in known:
+        raise JobsError(
+            f"--data.asset: {data.asset} is in the datastore {store or 'of another kind'}, which"
+            f" the stack {workspace.outputs.stack} does not export"
+        )
+    return Place(known[store], folder)
+
+
+def manifest(workspace: Workspace, data: DataOptions) -> Manifest:
+    """What a data set's manifest says.
+
+    Raises:
+        JobsError: there is none, it is none, or it cannot be read from here.
+    """
+    where = find(workspace, data)
+    name = f"{where.folder}/{FILE_NAME}"
+    content = read(workspace, where.datastore, name)
+    if content is None:
+        raise JobsError(
+            f"{data.asset or data.path}: there is no {FILE_NAME} in {where.folder} of the datastore"
+            f" {where.datastore.name}, so no complete data set; prepare or upload it"
+        )
+    with tempfile.TemporaryDirectory(prefix="jobs-") as folder:
+        path = Path(folder) / where.folder.rsplit("/", 1)[-1]
+        path.mkdir()
+        (path / FILE_NAME).write_bytes(content)
+        try:
+            return read_manifest(path)
+        except DataError as error:
+            raise JobsError(str(error).replace(folder, where.datastore.name)) from error
+
+
+def plan(config: TrainConfig, ranks: int, found: Manifest | None) -> Plan:
+    """The numbers of a run. Pure.
+
+    Args:
+        config: what to train.
+        ranks: processes of the job.
+        found: manifest of its data set; none if it makes its own data.
+
+    Raises:
+        ConfigError: the data set is smaller than a step.
+        JobsError: it does not fit the configuration.
+    """
+    if found is None:
+        own = DIGITS_IMAGES if config.data.source == "digits" else config.data.synthetic_examples
+        return make_plan(config, ranks, own)
+    empty = [
+        split
+        for split in ("train", "validation")
+        if split not in found.splits or not found.splits[split].examples
+    ]
+    if empty:
+        raise JobsError(f"the data set has no images in the split {empty[0]!r}; prepare it again")
+    classes = len(found.classes)
+    if config.model.classes not in (None, classes):
+        raise JobsError(
+            f"--model.classes: {config.model.classes}, but the data set has {classes} classes"
+        )
+    return make_plan(config, ranks, found.splits["train"].examples)

@@ -1,0 +1,79 @@
+"""`python -m jobs prepare`: raw images into shards, as a job on the preparation cluster."""
+
+import secrets
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from infra.outputs import PlatformOutputs
+from jobs.azure import submission
+from jobs.azure.images import ensure
+from jobs.azure.workspace import connect
+from jobs.commands.follow import DETACHED, WatchOptions
+from jobs.commands.submit import carry_out
+from jobs.console import Console
+from jobs.errors import JobsError
+from jobs.following.supervisor import Supervisor
+from jobs.options import JobOptions, PreparationOptions
+from jobs.spec import from_options, kinds, summary
+from jobs.spec.run_key import Attempt, new_key
+from trainer.arguments import parse
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
+
+_OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
+
+
+@dataclass(frozen=True)
+class PrepareOptions(JobOptions, WatchOptions):
+    """Write raw images as a data set, by a job on the preparation cluster: python -m jobs prepare
+    {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the preparation],
+    which `python -m trainer prepare imagenet --help` lists; they name files below the raw folder.
+    """
+
+    what: Literal["folder", "imagenet", ""] = ""
+    """The first argument."""
+
+    raw: str = ""
+    """Folder in the container of raw data."""
+
+    prepared: str = ""
+    """Folder in the container of prepared data that is written."""
+
+    name: str | None = None
+    """Key of the run; none is the preparation, time and a few letters. Under the key of one that
+    has ended it goes on where that stopped."""
+
+    no_follow: bool = False
+    """End when the job is submitted."""
+
+
+def run(
+    options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+) -> int:
+    """Submit a preparation and follow it to its end, which registers what it has written."""
+    if not options.what:
+        raise JobsError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    manner = options.manner()
+    what = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
+    folders = PreparationOptions(options.raw, options.prepared)
+    key = options.name or new_key(
+        f"prepare-{options.what}", datetime.now(UTC), secrets.token_hex(2)
+    )
+    source, attempt = from_options.read_source(), Attempt(key)
+    spec = kinds.prepare(outputs, what, folders, options, attempt, source)
+    try:
+        if options.name is not None:
+            attempt = submission.free_attempt(workspace, attempt)
+            spec = kinds.prepare(outputs, what, folders, options, attempt, source)
+        submission.look_up(workspace, spec)
+        console.say(summary.lines(spec, None, None, None))
+        image = ensure(from_options.image_of(spec), workspace, from_options.REPOSITORY)
+        console.say(f"image {image} is registered")
+    except KeyboardInterrupt:
+        print("\ninterrupted; nothing was submitted", file=sys.stderr)
+        return DETACHED
+    again = spec.cluster.priority == "LowPriority"
+    supervisor = Supervisor(workspace, console, manner, options.resubmit, again=again)
+    return carry_out(supervisor, spec, None, no_follow=options.no_follow)

@@ -1,0 +1,274 @@
+"""`python -m jobs register`: the final model of a run as a version of a registered model.
+
+A run is one version, whose name is made from the run's key: to register it again changes nothing.
+The version is a copy of the export, as the run may be continued and then exports again.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from azure.core.exceptions import AzureError
+
+from infra.outputs import PlatformOutputs
+from jobs.azure import results
+from jobs.azure.asset_paths import place
+from jobs.azure.containers import container, read_small, refused
+from jobs.azure.job_attempts import attempts
+from jobs.azure.job_records import Job
+from jobs.azure.workspace import Workspace, connect, segment
+from jobs.console import Console
+from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.options import NAME
+from jobs.spec.job_spec import datastore_uri
+from jobs.spec.run_key import attempt_of, key_problems
+from jobs.transfer import model_copy
+from trainer import fields
+from trainer.errors import ConfigError
+from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
+
+VERSION_LENGTH: Final = 16
+EXPORT: Final = "export"
+"""Property of a registered model: hash of the facts of the export that it is."""
+
+_METRICS: Final = ("top1", "top5", "examples", "epochs", "steps", "ranks")
+_SPEED: Final = ("images_per_second", "training_seconds", "attempts")
+
+
+@dataclass(frozen=True)
+class RegisterOptions:
+    """Register the final model of a run. NAME is the run's key, or the name of one of its jobs."""
+
+    name: str = ""
+    """Of the run or the job; the first argument."""
+
+    model: str | None = None
+    """What the model is registered as; none is the preset that the run began with."""
+
+    @property
+    def run(self) -> str:
+        """Key of the run."""
+        attempt = attempt_of(self.name)
+        return attempt.run if attempt else self.name
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is registered."""
+
+    name: str
+    version: str
+    folder: str
+    """In the container of results."""
+    uri: str
+    description: str
+    tags: Mapping[str, str]
+    """To be found by."""
+    properties: Mapping[str, str]
+    """Never changed again."""
+
+    @property
+    def reference(self) -> str:
+        """NAME:VERSION."""
+        return f"{self.name}:{self.version}"
+
+
+def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Register a model, and print its name.
+
+    Raises:
+        JobsError: the run has not trained to its end, or has no exported model.
+    """
+    problems = fields.problems(options) or key_problems(options.run)
+    if options.model is not None and not re.fullmatch(NAME, options.model):
+        problems.append(f"--model: {options.model!r} must be letters, digits, '_' and '-'")
+    if problems:
+        raise ConfigError(problems)
+    workspace = connect(outputs)
+    found = _read(workspace, options.run)
+    code = code_of(attempts(workspace, options.run), found.written)
+    model = describe(options, outputs, found, code)
+    new = not _is_there(workspace, model)
+    if new:
+        _copy(workspace, options.run, model)
+        _register(workspace, model)
+    answer = {
+        "model": model.reference,
+        "new": new,
+        "uri": model.uri,
+        "tags": dict(model.tags),
+        "properties": dict(model.properties),
+    }
+    state = "registered" if new else "is registered already"
+    Console(as_json=as_json).answer(answer, f"{model.reference}: {state}, {model.uri}")
+    return 0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Files of a run that has trained to its end, as the trainer wrote them."""
+
+    config: Mapping[str, Any]
+    result: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    digest: str
+    """Of the export's facts."""
+    written: datetime
+    """When the result was."""
+
+
+def describe(
+    options: RegisterOptions, outputs: PlatformOutputs, found: Finished, code: str | None
+) -> Model:
+    """What to register. Pure.
+
+    Args:
+        options: of the command.
+        outputs: of the stack.
+        found: of the run.
+        code: digest of the code snapshot that it was trained by, if that is known.
+
+    Raises:
+        JobsError: the export is not of the run's last step, or no name fits.
+    """
+    run, steps, step = options.run, found.result["steps"], found.facts["step"]
+    if step != steps:
+        raise JobsError(
+            f"run {run}: its exported model is of step {step}, but it has trained to step {steps};"
+            " submit it again under the same name, and it exports its final weights"
+        )
+    name = options.model or str(found.config["config"]["preset"])
+    metrics = {key: str(found.result[key]) for key in _METRICS if found.result.get(key) is not None}
+    speed = {key: str(found.result[key]) for key in _SPEED if found.result.get(key) is not None}
+    versions = {
+        "data_version": str(found.facts["data_version"]),
+        "code_version": str(found.facts["code_version"]),
+        **({} if code is None else {"code": code}),
+    }
+    version = hashlib.sha256(run.encode()).hexdigest()[:VERSION_LENGTH]
+    folder = model_copy.folder_of(name, version)
+    return Model(
+        name=name,
+        version=version,
+        folder=folder,
+        uri=datastore_uri(outputs.datastores.results.name, folder),
+        description=f"SavedModel of run {run} after {steps} steps",
+        tags={"run": run, **metrics, **versions},
+        properties={"run": run, EXPORT: found.digest, **metrics, **speed, **versions},
+    )
+
+
+def code_of(jobs: Sequence[Job], written: datetime) -> str | None:
+    """Digest of the code of the attempt that trained a run to its end. Pure.
+
+    Args:
+        jobs: attempts of the run, the first one first.
+        written: when the result was; who was submitted later found it there.
+    """
+    # Storage tells whole seconds.
+    trained = [job for job in jobs if job.created and job.created.replace(microsecond=0) <= written]
+    return trained[-1].tags.get("code") if trained else None
+
+
+def _read(workspace: Workspace, run: str) -> Finished:
+    store = workspace.outputs.datastores.results
+    client = container(store, workspace.credential)
+    folder = results.run_folder(run)
+    try:
+        config = read_small(client, f"{folder}/config.json")
+        result = read_small(client, f"{folder}/{results.RESULT}")
+        written = None
+        if result is not None:
+            blob = client.get_blob_client(f"{folder}/{results.RESULT}")
+            written = blob.get_blob_properties().last_modified
+        facts = read_small(client, f"{folder}/{FOLDER}/{FACTS}")
+        graph = client.get_blob_client(f"{folder}/{FOLDER}/{SAVED_MODEL}/saved_model.pb").exists()
+    except AzureError as error:
+        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
+    if config is None:
+        raise MissingError(
+            f"run {run}: has no folder {folder} in container {store.container} of {store.account};"
+            " `python -m jobs list` shows the runs there are"
+        )
+    if result is None or written is None:
+        raise JobsError(
+            f"run {run}: has not trained to its end; `python -m jobs follow {run} --supervise`"
+            " carries it there"
+        )
+    if facts is None or not graph:
+        raise JobsError(
+            f"run {run}: has no exported model; submit it again under the same name with"
+            " --export True, which trains nothing more and exports its final weights"
+        )
+    try:
+        return Finished(
+            config=json.loads(config),
+            result=json.loads(result),
+            facts=json.loads(facts),
+            digest=hashlib.sha256(facts).hexdigest(),
+            written=written,
+        )
+    except ValueError as error:
+        raise JobsError(f"run {run}: a file of its folder is not JSON ({error})") from error
+
+
+def _copy(workspace: Workspace, run: str, model: Model) -> None:
+    """Put the export where nothing writes any more.
+
+    Raises:
+        JobsError: it changed meanwhile.
+    """
+    store = workspace.outputs.datastores.results
+    client = container(store, workspace.credential)
+    try:
+        model_copy.copy(client, f"{results.run_folder(run)}/{FOLDER}", model.folder)
+        facts = read_small(client, f"{model.folder}/{FACTS}")
+    except AzureError as error:
+        raise refused(error, store, workspace.outputs, workspace.who, writing=True) from error
+    if facts is None or hashlib.sha256(facts).hexdigest() != model.properties[EXPORT]:
+        raise JobsError(
+            f"run {run}: was exported again meanwhile, so nothing was registered; give the same"
+            " command again"
+        )
+
+
+def _is_there(workspace: Workspace, model: Model) -> bool:
+    """Whether the version is registered.
+
+    Raises:
+        ConflictError: it is of another model, or of an older export of the run.
+    """
+    try:
+        there = workspace.arm("GET", _path(model))["properties"]
+    except MissingError:
+        workspace.check()
+        return False
+    same = (there.get("properties") or {}).get(EXPORT) == model.properties[EXPORT]
+    if place(str(there["modelUri"])) != place(model.uri) or not same:
+        raise ConflictError(
+            f"model {model.reference}: is registered, but the run has been exported again since"
+            " and a version stays what it is; register it by another --model"
+        )
+    return True
+
+
+def _register(workspace: Workspace, model: Model) -> None:
+    body = {
+        "properties": {
+            "modelType": "custom_model",
+            "modelUri": model.uri,
+            "description": model.description,
+            "tags": dict(model.tags),
+            "properties": dict(model.properties),
+            "isAnonymous": False,
+        }
+    }
+    workspace.arm("PUT", _path(model), body=body)
+
+
+def _path(model: Model) -> str:
+    return f"models/{segment(model.name)}/versions/{segment(model.version)}"

@@ -1,0 +1,40 @@
+"""`python -m jobs spec`: the job as a file for `az ml job create`, without submitting it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.outputs import PlatformOutputs
+from jobs.console import Console
+from jobs.spec import from_options
+from jobs.spec.code_snapshot import stage
+from jobs.spec.from_options import RunOptions
+
+
+@dataclass(frozen=True)
+class SpecOptions(RunOptions):
+    """Print a job as YAML that `az ml job create --file` takes, with the options of submit. The
+    code that it names is staged below build/.
+    """
+
+
+def run(
+    options: SpecOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+) -> int:
+    """Print the job; asks nothing of Azure."""
+    source, attempt = from_options.read_source(), from_options.first_attempt(options)
+    config = from_options.read_config(options, program)
+    spec = from_options.make_spec(outputs, options, config, attempt, source)
+    # Imported here, as the SDK takes seconds.
+    from jobs.spec.sdk_job import to_yaml  # noqa: PLC0415
+
+    text = to_yaml(spec, staged_code(from_options.REPOSITORY, source.code))
+    Console(as_json=as_json).answer({"job": spec.name, "yaml": text}, text.rstrip())
+    return 0
+
+
+def staged_code(repository: Path, digest: str) -> Path:
+    """The snapshot in a folder of its own, which is filled once for each content."""
+    folder = repository / "build" / "code" / digest
+    if not folder.exists():
+        stage(repository, folder)
+    return folder

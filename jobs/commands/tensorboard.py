@@ -1,0 +1,125 @@
+"""`python -m jobs tensorboard NAME`: curves of a run, read from blob storage while it trains.
+
+TensorBoard runs in this process and reads through fsspec: the command line has no place to hand
+it who asks and at which address.
+"""
+
+import sys
+from dataclasses import dataclass
+from threading import Event
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from infra.outputs import Datastore, PlatformOutputs
+from jobs.azure import job_attempts
+from jobs.azure.results import artifact_folder, artifact_store
+from jobs.azure.workspace import async_credential, connect
+from jobs.console import Console
+from jobs.errors import JobsError
+from jobs.spec.job_spec import TENSORBOARD_DIR
+from trainer.fields import Bounds
+
+PROTOCOL: Final = "abfs"
+
+
+@dataclass(frozen=True)
+class TensorboardOptions:
+    """Serve TensorBoard for a run, live and without downloads; Ctrl-C ends it. NAME is the key of a
+    run, and then shows all of its attempts, or the name of a job.
+    """
+
+    name: str = ""
+    """Of the run or the job; the first argument."""
+
+    port: Annotated[int, Bounds(at_least=0, at_most=65535)] = 6006
+    """Of this machine; 0 is any free one."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; whoever reaches it sees the curves."""
+
+    reload_seconds: Annotated[float, Bounds(above=0)] = 15.0
+    """Pause between two looks for new points."""
+
+
+def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Serve until interrupted."""
+    if not options.name:
+        raise JobsError("tensorboard: name a run or a job; `python -m jobs list` shows them")
+    workspace = connect(outputs)
+    job = job_attempts.find(workspace, options.name)
+    jobs = [job]
+    if job.attempt is not None and options.name == job.run:
+        jobs = list(job_attempts.attempts(workspace, job.run))
+    store = artifact_store(workspace)
+    _configure(store)
+    folders = {one.name: f"{artifact_folder(one.name)}/{TENSORBOARD_DIR}" for one in jobs}
+    console = Console(as_json=as_json)
+    return _serve(options, folders, store, console)
+
+
+def file_system(store: Datastore) -> dict[str, Any]:
+    """Arguments of the file system that reads a container. Pure.
+
+    The host is what follows https://, a path included: that is how an address is given which does
+    not begin with the account's name.
+    """
+    address = urlsplit(store.blob_endpoint)
+    return {
+        "account_name": store.account,
+        "account_host": f"{address.netloc}{address.path}".rstrip("/"),
+        "anon": False,
+    }
+
+
+def arguments(
+    options: TensorboardOptions, folders: dict[str, str], store: Datastore
+) -> dict[str, Any]:
+    """TensorBoard's own. Pure."""
+    places = {name: f"{PROTOCOL}://{store.container}/{path}" for name, path in folders.items()}
+    one = next(iter(places.values()))
+    many = ",".join(f"{name}:{place}" for name, place in places.items())
+    return {
+        **({"logdir": one} if len(places) == 1 else {"logdir_spec": many}),
+        "host": options.host,
+        "port": options.port,
+        "load_fast": "false",
+        "reload_interval": options.reload_seconds,
+    }
+
+
+def _configure(store: Datastore) -> None:
+    import fsspec.config  # noqa: PLC0415
+
+    fsspec.config.conf[PROTOCOL] = {**file_system(store), "credential": async_credential()}
+
+
+def _serve(
+    options: TensorboardOptions, folders: dict[str, str], store: Datastore, console: Console
+) -> int:
+    # Imported here, as they take seconds.
+    from tensorboard import program  # noqa: PLC0415
+
+    board = program.TensorBoard()
+    board.configure(**arguments(options, folders, store))
+    try:
+        address = board.launch()
+    except program.TensorBoardPortInUseError as error:
+        raise JobsError(
+            f"tensorboard: port {options.port} of {options.host} is in use; give another one by"
+            " --port, or 0 for any that is free"
+        ) from error
+    except program.TensorBoardServerException as error:
+        raise JobsError(
+            f"tensorboard: cannot listen on {options.host}, port {options.port} ({error.msg});"
+            " give others by --host and --port"
+        ) from error
+    console.answer(
+        {"address": address, "jobs": list(folders)},
+        f"{', '.join(folders)}: {address} (Ctrl-C ends it)",
+    )
+    try:
+        # What serves is a thread that would not keep this process alive.
+        Event().wait()
+    except KeyboardInterrupt:
+        print("ended", file=sys.stderr)
+    return 0

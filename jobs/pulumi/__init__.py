@@ -1,0 +1,1 @@
+"""Pulumi: its command line, what a stack exports, and how it is torn down."""

@@ -1,0 +1,1 @@
+"""From options to a job as plain data, and to what the SDK takes."""

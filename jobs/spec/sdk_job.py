@@ -1,0 +1,98 @@
+"""From a JobSpec to what the SDK submits, and to what `az ml job create` takes.
+
+The job is built as a `CommandJob` and not by `command()`: that makes a step of a pipeline, which
+swallows unknown arguments, ignores inputs that are set later, and is written to YAML in a form that
+cannot be loaded again. The SDK changes a job while it submits it, so each is made for one
+submission.
+"""
+
+import io
+from pathlib import Path
+from typing import TypeAlias
+
+from azure.ai.ml import Input, MpiDistribution, Output
+from azure.ai.ml.entities import (
+    CommandJob,
+    CommandJobLimits,
+    JobResourceConfiguration,
+    JobService,
+    JupyterLabJobService,
+    ManagedIdentityConfiguration,
+    SshJobService,
+    TensorBoardJobService,
+    VsCodeJobService,
+)
+
+from jobs.errors import SnapshotError
+from jobs.spec.job_spec import JobSpec, Services
+
+_Service: TypeAlias = (
+    JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService
+)
+"""What the SDK takes."""
+
+SCHEMA = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
+"""Lets editors check the YAML."""
+
+
+def command_job(spec: JobSpec, code: Path) -> CommandJob:
+    """The job, with the staged snapshot as its code.
+
+    Args:
+        spec: what to run.
+        code: folder that `jobs.spec.code_snapshot` has staged; it is uploaded when the job is
+            submitted.
+    """
+    return CommandJob(
+        name=spec.name,
+        display_name=spec.display_name,
+        experiment_name=spec.experiment,
+        description=spec.description,
+        tags=dict(spec.tags),
+        code=str(code.absolute()),
+        command=spec.command,
+        environment=f"azureml:{spec.environment}",
+        environment_variables=dict(spec.variables),
+        compute=spec.cluster.name,
+        resources=JobResourceConfiguration(
+            instance_count=spec.nodes, shm_size=spec.shm_size, docker_args=spec.docker_args
+        ),
+        distribution=(
+            None
+            if spec.processes_per_node is None
+            else MpiDistribution(process_count_per_instance=spec.processes_per_node)
+        ),
+        inputs={
+            name: Input(type="uri_folder", path=folder.uri, mode=folder.mode)
+            for name, folder in spec.inputs.items()
+        },
+        outputs={
+            name: Output(type="uri_folder", path=folder.uri, mode=folder.mode)
+            for name, folder in spec.outputs.items()
+        },
+        limits=CommandJobLimits(timeout=spec.timeout_seconds),
+        identity=ManagedIdentityConfiguration(client_id=spec.cluster.identity_client_id),
+        services=_services(spec.services),
+    )
+
+
+def to_yaml(spec: JobSpec, code: Path) -> str:
+    """The job as a file for `az ml job create --file`; see `command_job` for the arguments.
+
+    Raises:
+        SnapshotError: the folder is not there; the SDK would take its name for that of an asset.
+    """
+    if not code.is_dir():
+        raise SnapshotError(f"{code}: is not a folder, so there is no code to run")
+    text = io.StringIO()
+    command_job(spec, code).dump(text)
+    return f"$schema: {SCHEMA}\n{text.getvalue().rstrip()}\n"
+
+
+def _services(asked: Services) -> dict[str, _Service] | None:
+    found: dict[str, _Service] = {}
+    if asked.ssh_public_key is not None:
+        found["ssh"] = SshJobService(ssh_public_keys=asked.ssh_public_key, nodes="all")
+    if asked.vs_code:
+        found["vs_code"] = VsCodeJobService(nodes="all")
+    return found or None

@@ -1,0 +1,76 @@
+"""What a person reads before a job is submitted. Pure: no time and no cost is guessed."""
+
+from typing import Any
+
+from jobs.spec.job_spec import JobSpec
+from trainer.data.manifest import Manifest
+from trainer.training.plan import Plan
+
+
+def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: str | None) -> str:
+    """The job in words.
+
+    Args:
+        spec: the job.
+        plan: its numbers; none for a job that trains nothing, or if they are not known.
+        manifest: of its data set, if it is known.
+        unknown: why the numbers are not known.
+    """
+    cluster = spec.cluster
+    facts = {"cluster": f"{cluster.name}: {_nodes(spec)}, {cluster.priority}"}
+    facts["image"] = spec.environment
+    facts["code"] = spec.tags.get("code", "")
+    for name, folder in {**spec.inputs, **spec.outputs}.items():
+        facts[name] = f"{folder.uri} ({folder.mode})"
+    if manifest is not None:
+        images = manifest.splits["train"].examples
+        facts["data set"] = (
+            f"version {manifest.version}: {images:,} images to train on,"
+            f" {len(manifest.classes)} classes"
+        )
+    if plan is not None:
+        whole = f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""
+        facts["batch"] = f"{plan.global_batch:,} images a step over {plan.ranks} ranks"
+        facts["steps"] = f"{plan.last_step:,}{whole} ({plan.epochs} epochs)"
+    elif unknown is not None:
+        facts["steps"] = f"not known: {unknown}"
+    facts["time-out"] = _span(spec.timeout_seconds)
+    width = max(map(len, facts))
+    return "\n".join(
+        [
+            f"{spec.display_name} ({spec.kind})",
+            *(f"  {name:<{width}}  {text}" for name, text in facts.items()),
+            *(f"  note: {note}" for note in spec.notes),
+        ]
+    )
+
+
+def document(spec: JobSpec, plan: Plan | None) -> dict[str, Any]:
+    """The same for a program."""
+    return {
+        "run": spec.run,
+        "job": spec.name,
+        "kind": spec.kind,
+        "cluster": spec.cluster.name,
+        "nodes": spec.nodes,
+        "ranks": spec.ranks,
+        "priority": spec.cluster.priority,
+        "environment": spec.environment,
+        "tags": dict(spec.tags),
+        "steps": plan.last_step if plan else None,
+        "timeout_seconds": spec.timeout_seconds,
+        "notes": list(spec.notes),
+    }
+
+
+def _nodes(spec: JobSpec) -> str:
+    cluster, nodes = spec.cluster, f"{spec.nodes} x {spec.cluster.size}"
+    if not cluster.gpus_per_node:
+        return nodes
+    network = ", InfiniBand" if cluster.infiniband else ""
+    return f"{nodes} with {cluster.gpus_per_node} GPUs{network}"
+
+
+def _span(seconds: int) -> str:
+    hours = seconds / 3600
+    return f"{hours / 24:g} days" if hours >= 48 and hours % 24 == 0 else f"{hours:g} hours"

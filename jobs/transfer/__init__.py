@@ -1,0 +1,1 @@
+"""Files up into containers and down from them, resumed and verified."""

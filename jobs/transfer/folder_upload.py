@@ -1,0 +1,218 @@
+"""Makes a folder of a container equal to a local one, and registers it.
+
+The container is listed until nothing lacks, and the manifest is sent last: a data set that has one
+is complete. What is there already, with the same size and hash, is not sent again.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from infra.outputs import Datastore
+from jobs.azure import data_assets
+from jobs.azure.asset_paths import place
+from jobs.azure.containers import Blob, container, listed
+from jobs.azure.data_assets import DataAsset
+from jobs.azure.workspace import Workspace
+from jobs.errors import RequestError
+from jobs.transfer.blob_upload import OccupiedError, Sender
+from jobs.transfer.data_set import DataSet
+from jobs.transfer.file_reader import Hashes, Wanted
+from jobs.transfer.local_files import LocalError, listing
+from jobs.transfer.parallel import each
+from jobs.transfer.progress import Progress, volume
+from jobs.transfer.retry import Patience
+
+if TYPE_CHECKING:
+    from jobs.commands.upload import UploadOptions
+
+ROUNDS: Final = 8
+"""Times that a container is listed and completed; two are enough unless it loses what it took."""
+
+
+class Upload:
+    """One upload."""
+
+    def __init__(
+        self,
+        options: "UploadOptions",
+        store: Datastore,
+        data: DataSet,
+        workspace: Workspace,
+        progress: Progress,
+    ) -> None:
+        self._options, self._store, self._data = options, store, data
+        self._workspace, self._progress = workspace, progress
+        self._patience = Patience(options.patience_minutes * 60, progress.say)
+        self._client = container(
+            store, workspace.credential, connections=2 * options.threads, retries=0
+        )
+        self._known: dict[str, Hashes] = {}
+        self._problems: list[str] = []
+        self._new: set[str] = set()
+
+    def preview(self) -> dict[str, object]:
+        """What would be sent, without reading the files."""
+        there = self._listed()
+        would: dict[str, list[str]] = {"send": [], "compare": [], "replace": [], "keep": []}
+        for name, wanted in self._data.wanted.items():
+            blob = there.get(name)
+            if blob is None:
+                would["send"].append(name)
+            elif same(wanted, blob, None):
+                would["keep"].append(name)
+            else:
+                equal = blob.size == wanted.file.size
+                would["compare" if equal else "replace"].append(name)
+        return {**self._facts(), "would": would}
+
+    def run(self) -> dict[str, object]:
+        """Send what lacks, register it, and say what was done."""
+        began = time.monotonic()
+        registered = self._registered()
+        if self._data.manifest is not None:
+            data_assets.check(self._asset({}), registered)
+        here = place(self._asset_uri)
+        owner = next((v for v, at in registered.items() if at == here), None)
+        # Of a manifest's own version a lost file may be sent again; it is the same file.
+        closed = owner if self._data.manifest is None else None
+        self._complete(closed)
+        asset = self._asset(self._known)
+        if self._options.register and not data_assets.check(asset, registered):
+            data_assets.register(self._workspace, asset)
+        return {
+            **self._facts(),
+            "asset": asset.reference if self._options.register else None,
+            "new_files": len(self._new),
+            "sent_bytes": self._progress.total_moved,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+
+    def say_how_far(self) -> None:
+        """Tell a person that nothing is lost."""
+        self._progress.say(
+            f"stopped: {len(self._new):,} of {len(self._data.wanted):,} files and"
+            f" {volume(self._progress.total_moved)} were sent now; the same command sends what is"
+            " still missing, and no more"
+        )
+
+    def _complete(self, closed: str | None) -> None:
+        """Send what lacks until nothing does; what is there is compared, not believed."""
+        for _ in range(ROUNDS):
+            there = self._listed()
+            lacking = [
+                wanted
+                for name, wanted in self._data.wanted.items()
+                if not self._is_there(wanted, there.get(name))
+            ]
+            now = [one for one in lacking if one.file.name != self._data.last] or lacking
+            if not now:
+                return
+            self._send(now, there, closed)
+        raise RequestError(
+            f"container {self._store.container} of {self._store.account}: lists other files than it"
+            " was sent, again and again; does someone else write to this folder?"
+        )
+
+    def _send(
+        self, wanted: Sequence[Wanted], there: Mapping[str, Blob], closed: str | None
+    ) -> None:
+        options = self._options
+        with ThreadPoolExecutor(options.threads) as blocks:
+            sender = Sender(
+                self._client,
+                options.path,
+                self._patience,
+                self._progress,
+                blocks,
+                options.threads,
+                overwrite=options.overwrite and closed is None,
+                closed=closed is not None,
+            )
+
+            def work(one: Wanted) -> None:
+                name = one.file.name
+                try:
+                    sent = sender.send(one, there.get(name))
+                except OccupiedError as error:
+                    if closed is not None:
+                        raise data_assets.sealed(options.asset, closed, options.path) from None
+                    self._problems.append(str(error))
+                    return
+                except LocalError as error:
+                    self._problems.append(str(error))
+                    return
+                if name not in self._known:
+                    self._progress.file()
+                self._known[name] = sent.hashes
+                if sent.new:
+                    self._new.add(name)
+
+            each(wanted, work, options.threads, self._patience)
+        if self._problems:
+            raise LocalError(
+                f"{options.folder}: not all of it could be sent:\n{listing(self._problems)}"
+            )
+
+    def _is_there(self, wanted: Wanted, blob: Blob | None) -> bool:
+        name = wanted.file.name
+        if blob is None or not same(wanted, blob, self._known.get(name)):
+            return False
+        if name not in self._known:
+            assert blob.md5 is not None
+            self._known[name] = Hashes(blob.md5, blob.xxh128)
+            self._progress.kept(blob.size)
+            self._progress.file()
+        return True
+
+    def _listed(self) -> dict[str, Blob]:
+        found = self._patience.ask(lambda: listed(self._client, self._options.path))
+        strange = sorted(set(found) - set(self._data.wanted))
+        if strange:
+            raise LocalError(
+                f"{self._options.to}: holds {len(strange)} files that {self._options.folder} does"
+                f" not, such as {strange[0]}; upload to an empty folder, or to one where this"
+                " upload was interrupted"
+            )
+        return found
+
+    def _registered(self) -> dict[str, str]:
+        if not self._options.register:
+            return {}
+        # First of all, as what is not there has no data sets either.
+        self._workspace.check()
+        return data_assets.versions(self._workspace, self._options.asset)
+
+    @property
+    def _asset_uri(self) -> str:
+        return self._asset_of("0").uri
+
+    def _asset(self, hashes: Mapping[str, Hashes]) -> DataAsset:
+        return self._asset_of(self._data.version(hashes))
+
+    def _asset_of(self, version: str) -> DataAsset:
+        options = self._options
+        return DataAsset(options.asset, version, self._store.name, options.path, self._data.tags())
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "uri": self._asset_uri,
+            "files": len(self._data.wanted),
+            "bytes": self._data.folder.bytes,
+        }
+
+
+def same(wanted: Wanted, blob: Blob, hashes: Hashes | None) -> bool:
+    """Whether a blob is a file, as far as can be told without reading the file.
+
+    Args:
+        wanted: the file.
+        blob: of its name.
+        hashes: of the file, if it was read already.
+    """
+    if blob.size != wanted.file.size or blob.md5 is None:
+        return False
+    if hashes is not None:
+        return blob.md5 == hashes.md5
+    return wanted.xxh128 is not None and blob.xxh128 == wanted.xxh128
