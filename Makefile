@@ -130,14 +130,14 @@ images-gpu: $(INFRA) $(SBOM) ## Build the image for GPUs, compiled with CUDA of 
 	$(INFRA_PYTHON) -m pytest -m images_gpu tests/images/test_gpu_image.py
 
 render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
-	@$(INFRA_PYTHON) -m infra.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
-	@$(INFRA_PYTHON) -m infra.snapshot
+	@$(INFRA_PYTHON) -m infra.offline.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
+	@$(INFRA_PYTHON) -m infra.offline.snapshot
 
 diagram: $(INFRA) ## Draw the platform from what it declares: STACK=dev
-	@$(INFRA_PYTHON) -m infra.diagram $(STACK) $(ARGS)
+	@$(INFRA_PYTHON) -m infra.offline.diagram $(STACK) $(ARGS)
 
 costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=dev
-	@$(INFRA_PYTHON) -m infra.costs $(STACK) $(ARGS)
+	@$(INFRA_PYTHON) -m infra.offline.costs $(STACK) $(ARGS)
 
 test: test-platform test-trainer ## Run the tests (about 20 minutes on 2 cores)
 

@@ -1,6 +1,6 @@
 """The Pulumi program: settings of the stack in, the platform out.
 
-Run by `pulumi up`; without Azure, `python -m infra.render STACK` shows what it declares.
+Run by `pulumi up`; without Azure, `python -m infra.offline.render STACK` shows what it declares.
 """
 
 import sys
@@ -13,7 +13,8 @@ sys.path[:] = [str(HERE.parent), *(entry for entry in sys.path if Path(entry).re
 
 import pulumi  # noqa: E402
 
-from infra import platform, stack_config  # noqa: E402
+from infra import stack_config  # noqa: E402
+from infra.composition import platform  # noqa: E402
 from infra.errors import PlatformError  # noqa: E402
 
 try:

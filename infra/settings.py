@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from infra import addresses, fields
-from infra.contradictions import contradictions
+from infra import fields, subnets
 from infra.errors import SettingsError
 from infra.fields import Form
 from infra.groups import (
@@ -27,6 +26,7 @@ from infra.groups import (
 )
 from infra.naming import PRIORITIES, ClusterRole, Names
 from infra.outputs import Profile
+from infra.validation import contradictions
 
 Region = Annotated[str, Form(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]
 
@@ -88,7 +88,7 @@ class Settings:
         return cluster.name or self.names.cluster(role, cluster.size, PRIORITIES[role])
 
     @property
-    def address_plan(self) -> addresses.AddressPlan:
+    def address_plan(self) -> subnets.AddressPlan:
         """The subnets of the declared network; `network.existing` has its own.
 
         Raises:
@@ -96,7 +96,7 @@ class Settings:
         """
         nodes = {role: cluster.max_nodes for role, cluster in self.clusters.by_role.items()}
         build = nodes.pop("build")
-        return addresses.plan(
+        return subnets.plan(
             self.network.address_space,
             max(self.network.training_nodes, sum(nodes.values())),
             max(self.network.build_nodes, build),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.changes import ChangeError, Fixed, refusals
+from infra.components.immutable import ChangeError, Fixed, refusals
 from infra.naming import Names
 
 

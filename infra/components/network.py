@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import network
 
-from infra import arm
-from infra.addresses import AddressPlan, Role
+from infra import resource_ids
 from infra.catalog.rules import Rule
 from infra.components.base import Component, Place
+from infra.subnets import AddressPlan, Role
 
 STORAGE_ENDPOINT = "Microsoft.Storage"
 MACHINE_LEARNING_ALIAS = "/services/Azure/MachineLearning"
@@ -163,7 +163,7 @@ class Network(Component):
 
 def _peering(peer: str) -> network.VirtualNetworkPeeringArgs:
     return network.VirtualNetworkPeeringArgs(
-        name=f"to-{arm.name(peer)}",
+        name=f"to-{resource_ids.name(peer)}",
         remote_virtual_network=network.SubResourceArgs(id=peer),
         allow_virtual_network_access=True,
         allow_forwarded_traffic=True,

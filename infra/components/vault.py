@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import keyvault
 
-from infra.changes import Fixed
 from infra.components.base import Component, Place, guarded
+from infra.components.immutable import Fixed
 
 FIXED = (
     Fixed(

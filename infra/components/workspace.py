@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
-from infra.changes import Fixed
 from infra.components.base import Component, Place, guarded
 from infra.components.encryption import CustomerKey
+from infra.components.immutable import Fixed
 
 ANOTHER = "Azure decides it when a workspace is made; declare a workspace of another name"
 FIXED = (

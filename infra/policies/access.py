@@ -24,7 +24,7 @@ from infra.policies.rule import (
     value,
     wants,
 )
-from infra.rendered import Resource
+from infra.resources import Resource
 
 KEYLESS: dict[str, dict[str, object]] = {
     STORAGE: {"allowSharedKeyAccess": False, "allowBlobPublicAccess": False},

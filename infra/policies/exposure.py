@@ -23,7 +23,7 @@ from infra.policies.rule import (
     value,
     wants,
 )
-from infra.rendered import Resource
+from infra.resources import Resource
 
 ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
 """How a network rule spells the whole internet."""

@@ -22,7 +22,7 @@ from infra.policies.rule import (
     token,
     value,
 )
-from infra.rendered import Resource
+from infra.resources import Resource
 
 TAGGED = frozenset(
     {

@@ -24,7 +24,7 @@ from pulumi_policy import (
 
 from infra.policies.rule import Posture, ResourceRule, StackRule
 from infra.policies.rules import ALL
-from infra.rendered import Resource
+from infra.resources import Resource
 
 NAME = "private-training-platform"
 

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from infra.contradictions import REQUIRED_TAGS
+from infra.offline.render import configuration
 from infra.policies.rule import Posture
-from infra.render import configuration
 from infra.settings import Settings, load
 from infra.stack_config import from_stack
+from infra.validation import REQUIRED_TAGS
 
 PRODUCTION = "prod"
 """Stack that is held to production's rules whatever its settings say."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.rendered import Resource
+from infra.resources import Resource
 
 PRIVATE: Literal["private"] = "private"
 ALLOWLISTED: Literal["allowlisted"] = "allowlisted"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from infra.policies import access, exposure, governance, services
 from infra.policies.rule import Posture, Rule, Violation
-from infra.rendered import Resource
+from infra.resources import Resource
 
 ALL: tuple[Rule, ...] = (*exposure.RULES, *access.RULES, *services.RULES, *governance.RULES)
 

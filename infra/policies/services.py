@@ -16,7 +16,7 @@ from infra.policies.rule import (
     value,
     wants,
 )
-from infra.rendered import Resource
+from infra.resources import Resource
 
 LONGEST_IDLE = 60
 """Minutes that a node may idle before its cluster gives it back."""

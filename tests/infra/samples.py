@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from infra.catalog import roles
 from infra.policies.rule import Posture
-from infra.rendered import Resource
+from infra.resources import Resource
 
 GROUP = "/subscriptions/s/resourceGroups/rg"
 PUBLISHERS = "99999999-0000-0000-0000-000000000000"

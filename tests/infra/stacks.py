@@ -3,8 +3,8 @@
 import json
 from functools import cache
 
+from infra.offline.render import assign, configuration, run
 from infra.policies.posture import posture
-from infra.render import assign, configuration, run
 from infra.settings import load
 
 

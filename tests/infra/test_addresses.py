@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import addresses
-from infra.addresses import DOCKER_BRIDGE, plan, usable
+from infra import subnets as addresses
 from infra.errors import AddressError
+from infra.subnets import DOCKER_BRIDGE, plan, usable
 
 networks = st.integers(12, 29).flatmap(
     lambda length: st.integers(0, 2**length - 1).map(

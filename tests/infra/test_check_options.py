@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.changes import ChangeError, Fixed, refusals, value
+from infra.components.immutable import ChangeError, Fixed, refusals, value
 from tests.infra.stacks import ran, rendered
 
 FIXED = (Fixed("a.b", "made once"), Fixed("on", "stays on", may_be_set_later=True))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import costs
-from infra.costs import Row
+from infra.offline import costs
+from infra.offline.costs import Row
 from infra.policies.rule import token
 from tests.infra.samples import STACK, azure, changed
 from tests.infra.stacks import rendered

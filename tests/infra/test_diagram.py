@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.diagram import svg
-from infra.diagram.__main__ import main
-from infra.diagram.layout import draw
-from infra.diagram.view import view
+from infra.offline.diagram import svg
+from infra.offline.diagram.__main__ import main
+from infra.offline.diagram.layout import draw
+from infra.offline.diagram.view import view
 from tests.infra.stacks import rendered
 from tests.infra.variants import OPTIONS
 

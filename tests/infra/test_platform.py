@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from infra import outputs
+from infra.offline.render import ROOT, run
 from infra.outputs import from_dict, to_dict
 from infra.policies.rules import check
-from infra.render import ROOT, run
-from infra.rendered import Resource, read, requirements, to_json
+from infra.resources import Resource, read, requirements, to_json
 from tests.infra.stacks import posture_of, ran, rendered
 from tests.infra.variants import KEYS, NETWORK, OPTIONS, SERVICES, SIZES, ZONES
 
@@ -359,7 +359,7 @@ def test_two_resources_of_one_name_are_refused():
 
 def render(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "infra.render", *arguments],
+        [sys.executable, "-m", "infra.offline.render", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

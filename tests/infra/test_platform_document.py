@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import costs
+from infra.offline import costs
 from infra.policies import rules
 from tests.infra.stacks import rendered
 
@@ -22,7 +22,7 @@ def test_the_table_of_costs_is_what_the_command_prints():
     book = costs.read()
     printed = costs.table(costs.rows(rendered("dev"), book), book)
     on_page = PAGE.split("<!-- costs of dev -->\n")[1].split("<!-- end -->")[0]
-    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.costs dev`"
+    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.offline.costs dev`"
 
 
 @pytest.mark.parametrize("stack", ["dev", "prod"])

@@ -12,7 +12,7 @@ from infra.policies.access import ADMINISTRATORS, training_accounts
 from infra.policies.governance import TAGGED
 from infra.policies.rule import ResourceRule, StackRule, token
 from infra.policies.services import idle_minutes
-from infra.rendered import Resource
+from infra.resources import Resource
 from tests.infra import samples
 from tests.infra.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without
 from tests.infra.stacks import posture_of, rendered

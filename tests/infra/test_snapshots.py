@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from infra.snapshot import FOLDER, STACKS, snapshot
+from infra.offline.snapshot import FOLDER, STACKS, snapshot
 from tests.infra.samples import STACK, changed
 from tests.infra.stacks import rendered
 
@@ -26,7 +26,7 @@ def test_the_snapshot_of_a_stack_is_what_it_declares(stack):
     )
     assert not changes, (
         f"{stack} declares something else than its snapshot says. If that is meant, run "
-        f"`.venv/bin/python -m infra.snapshot` and commit the change:\n{changes}"
+        f"`.venv/bin/python -m infra.offline.snapshot` and commit the change:\n{changes}"
     )
 
 

@@ -1,9 +1,9 @@
-"""What Pulumi's engine registered, told as `infra.render` tells what the program declares."""
+"""What Pulumi's engine registered, as `infra.offline.render` tells what is declared."""
 
 from unittest.mock import ANY
 
-from infra.mocks import guid, plain
-from infra.rendered import Resource
+from infra.offline.mocks import guid, plain
+from infra.resources import Resource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """How the engine writes what it cannot know before the resource that has it exists."""

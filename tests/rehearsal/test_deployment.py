@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from infra import render
+from infra.offline import render
 from infra.outputs import from_dict
 from rehearsal.deployment import ROOT, SUBSCRIPTION, Deployment
 from rehearsal.loopback import Loopback
@@ -84,8 +84,8 @@ def previewed(deployment):
 
 def as_deployed_here(azure, monkeypatch):
     """Let rendering use this subscription and tenant."""
-    monkeypatch.setattr("infra.mocks.SUBSCRIPTION", SUBSCRIPTION)
-    monkeypatch.setattr("infra.mocks.TENANT", azure.options.tenant_id)
+    monkeypatch.setattr("infra.offline.mocks.SUBSCRIPTION", SUBSCRIPTION)
+    monkeypatch.setattr("infra.offline.mocks.TENANT", azure.options.tenant_id)
 
 
 @pytest.mark.rehearse_all

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra import render
+from infra.offline import render
 from rehearsal.provider import bodies, types
 from rehearsal.provider.changes import Change, changes
 from rehearsal.provider.checks import problems

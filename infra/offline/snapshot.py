@@ -1,4 +1,4 @@
-"""A stack as text for a review: `python -m infra.snapshot` writes one file a stack.
+"""A stack as text for a review: `python -m infra.offline.snapshot` writes one file a stack.
 
 A snapshot leaves out what every resource repeats (the group, its region and tags, what it is part
 of) and what follows from something else (identifiers inside the group, the identity that a role is
@@ -16,11 +16,11 @@ import pulumi
 
 from infra.catalog import roles
 from infra.errors import PlatformError
+from infra.offline.render import render
 from infra.policies.rule import ASSIGNMENT, GROUP, IDENTITY, of, token
-from infra.render import render
-from infra.rendered import Resource, requirements
+from infra.resources import Resource, requirements
 
-FOLDER = Path(__file__).resolve().parents[1] / "tests" / "infra" / "snapshots"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
 STACKS = ("dev", "prod")
 WIDTH = 100
 """Columns up to which a list or object stays on one line."""

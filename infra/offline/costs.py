@@ -1,4 +1,6 @@
-"""What a stack costs a month while nobody trains: `python -m infra.costs STACK [--set key=value]`.
+"""What a stack costs a month while nobody trains.
+
+    python -m infra.offline.costs STACK [--set key=value]
 
 Prices are read from prices.json, each with its source and date. None is known by heart: what has no
 price there is shown as `?`, and the total is then the least that it can be.
@@ -12,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.command import show
+from infra.offline.command import show
 from infra.policies.rule import token, value
-from infra.rendered import Resource
+from infra.resources import Resource
 
 PRICES = Path(__file__).with_name("prices.json")
 UNKNOWN = "?"
@@ -182,7 +184,7 @@ def _money(amount: float | None) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table of a stack."""
-    parser = argparse.ArgumentParser(prog="python -m infra.costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.offline.costs", description=__doc__)
     return show(parser, arguments, _print)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.diagram.grants import ENDPOINT, SERVICES, Grants, grants, scopes
-from infra.diagram.parts import last, text_at, value_of
+from infra.offline.diagram.grants import ENDPOINT, SERVICES, Grants, grants, scopes
+from infra.offline.diagram.parts import last, text_at, value_of
 from infra.policies.rule import (
     COMPUTE,
     CONTAINER,
@@ -21,7 +21,7 @@ from infra.policies.rule import (
     token,
     value,
 )
-from infra.rendered import Resource
+from infra.resources import Resource
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
-from infra import addresses, capacity, naming
+from infra import capacity, naming
+from infra import subnets as addresses
 from infra.capacity import ROLES, key
 from infra.errors import AddressError
 from infra.fields import Reading

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.addresses import Role
 from infra.catalog import rules
 from infra.catalog.zones import ENDPOINTS, Kind, needed
 from infra.components.base import Place
@@ -13,9 +12,10 @@ from infra.components.dns import PrivateDns, Zones, existing_zones
 from infra.components.endpoints import PrivateEndpoint, PrivateEndpointArgs
 from infra.components.monitoring import Monitoring, MonitorScope
 from infra.components.network import Network, NetworkArgs
+from infra.composition.services import Services
 from infra.naming import ClusterRole
-from infra.services import Services
 from infra.settings import Settings
+from infra.subnets import Role
 
 SUBNETS: dict[ClusterRole, Role] = {
     "gpu": "training",

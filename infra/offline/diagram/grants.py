@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.catalog import roles
-from infra.diagram.parts import last, text_at
+from infra.offline.diagram.parts import last, text_at
 from infra.policies.rule import (
     ASSIGNMENT,
     GROUP,
@@ -17,7 +17,7 @@ from infra.policies.rule import (
     of,
     token,
 )
-from infra.rendered import Resource
+from infra.resources import Resource
 
 ENDPOINT = "network:PrivateEndpoint"
 MONITOR = "monitor:PrivateLinkScope"

@@ -5,9 +5,9 @@ private endpoints lead to on the right, and what watches over it all below.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra.diagram import svg
-from infra.diagram.svg import FAINT, Area
-from infra.diagram.view import Card, Service, Subnet, View
+from infra.offline.diagram import svg
+from infra.offline.diagram.svg import FAINT, Area
+from infra.offline.diagram.view import Card, Service, Subnet, View
 
 MARGIN, GAP, PAD = 28.0, 16.0, 14.0
 BETWEEN = 40.0

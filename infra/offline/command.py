@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pulumi
 
 from infra.errors import PlatformError
-from infra.render import render
-from infra.rendered import Resource
+from infra.offline.render import render
+from infra.resources import Resource
 
 
 def show(

@@ -1,8 +1,9 @@
 """Run the program without Azure and write down everything that it declares.
 
-`python -m infra.render STACK [--set key=value ...] [--output FILE]` runs `infra/__main__.py` as the
-engine would, with the stack's configuration, but answers each registration itself with what Azure
-would give. What comes out is a JSON list; see `infra.rendered`.
+    python -m infra.offline.render STACK [--set key=value ...] [--output FILE]
+
+runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each registration itself with what Azure
+would give. What comes out is a JSON list; see `infra.resources`.
 """
 
 import argparse
@@ -24,10 +25,10 @@ from pulumi.runtime import settings as engine
 from pulumi.runtime.stack import Stack
 
 from infra.errors import PlatformError
-from infra.mocks import Monitor
-from infra.rendered import Resource, to_json
+from infra.offline.mocks import Monitor
+from infra.resources import Resource, to_json
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "infra" / "__main__.py"
 
 
@@ -141,7 +142,7 @@ def encode(value: object) -> str:
 
 def main(arguments: list[str]) -> int:
     """Render one stack; 2 when its configuration is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m infra.render", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.offline.render", description=__doc__)
     parser.add_argument("stack")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--output", type=Path)

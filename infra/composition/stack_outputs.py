@@ -11,8 +11,8 @@ from infra.components.base import Place
 from infra.components.compute import ClusterArgs
 from infra.components.datastores import Container
 from infra.components.identity import Identities
+from infra.composition.services import Services
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
-from infra.services import Services
 from infra.settings import Settings
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pulumi
 from pulumi.runtime import mocks
 
-from infra import arm
-from infra.rendered import Resource
+from infra import resource_ids
+from infra.resources import Resource
 
 TENANT = "11111111-1111-1111-1111-111111111111"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
@@ -27,15 +27,15 @@ class Azure(mocks.Mocks):
         if not args.typ.startswith("azure-native:"):
             return "", {}
         inputs = plain(args.inputs)
-        id_ = arm.identifier(args.typ, inputs, SUBSCRIPTION)
+        id_ = resource_ids.identifier(args.typ, inputs, SUBSCRIPTION)
         kind = args.typ.rsplit(":", 1)[-1]
         added = ADDED[kind](inputs, id_) if kind in ADDED else {}
-        return id_, {**inputs, **_identities(inputs), "name": arm.name(id_), **added}
+        return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **added}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """The answer to a question to the provider."""
         if args.token != CLIENT_CONFIG:
-            raise NotImplementedError(f"{args.token} has no answer in infra/mocks.py")
+            raise NotImplementedError(f"{args.token} has no answer in infra/offline/mocks.py")
         return {
             "tenantId": TENANT,
             "subscriptionId": SUBSCRIPTION,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from infra.policies.rule import value
-from infra.rendered import Resource
+from infra.resources import Resource
 
 
 def last(identifier: object) -> str:

@@ -9,7 +9,7 @@ from infra.components.diagnostics import ALL, AUDIT, WRITES, Diagnostics, Source
 from infra.components.governance import Budget, BudgetArgs
 from infra.components.monitoring import Monitoring
 from infra.components.network import Network
-from infra.services import Service, Services
+from infra.composition.services import Service, Services
 from infra.settings import Settings
 
 

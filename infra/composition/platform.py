@@ -11,7 +11,6 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import authorization, resources
 
-from infra import connections, exported, observed, services
 from infra.catalog import sizes
 from infra.components.access import Access, Scopes, WorkspaceAccess
 from infra.components.base import Place
@@ -22,9 +21,10 @@ from infra.components.identity import Identities
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.roles import Scope
 from infra.components.workspace import Workspace, WorkspaceArgs
-from infra.connections import Connections
+from infra.composition import connectivity, observability, services, stack_outputs
+from infra.composition.connectivity import Connections
+from infra.composition.services import Services
 from infra.naming import ClusterRole, IdentityRole, Priority
-from infra.services import Services
 from infra.settings import Settings
 
 ACTS_AS: dict[ClusterRole, IdentityRole] = {
@@ -46,10 +46,10 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     identities = Identities(place, _duties(settings))
     monitoring = Monitoring(place, _monitoring(settings))
     used = services.declare(settings, place, identities)
-    connected = connections.declare(settings, place, used)
-    reached = connections.services(place, connected, used)
+    connected = connectivity.declare(settings, place, used)
+    reached = connectivity.services(place, connected, used)
     if settings.monitoring.private_link:
-        connections.monitor(place, connected, monitoring)
+        connectivity.monitor(place, connected, monitoring)
     scopes = _scopes(used, monitoring, reached)
     access = Access(place, identities, scopes, settings.people.publishers)
     clusters = _clusters(settings, place, identities, connected)
@@ -72,15 +72,15 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
             ],
         ),
     ).workspace
-    entrance = connections.endpoint(place, connected, "workspace", "workspace", workspace.id)
+    entrance = connectivity.endpoint(place, connected, "workspace", "workspace", workspace.id)
     principal = identities.principal("workspace")
     on_workspace = Scope("workspace", workspace.id)
     working = WorkspaceAccess(place, principal, on_workspace, scopes, settings.people)
     usable = [*entrance.ready, *working.given]
     Clusters(place, workspace, clusters, [*usable, *access.of_jobs])
-    Datastores(place, workspace, exported.containers(place, used), [*usable, *used.containers])
-    observed.declare(settings, place, group_id, used, connected.network, monitoring, workspace)
-    return exported.export(settings, place, used, identities, clusters)
+    Datastores(place, workspace, stack_outputs.containers(place, used), [*usable, *used.containers])
+    observability.declare(settings, place, group_id, used, connected.network, monitoring, workspace)
+    return stack_outputs.export(settings, place, used, identities, clusters)
 
 
 def _place(settings: Settings) -> tuple[Place, pulumi.Output[str]]:
@@ -153,7 +153,7 @@ def _clusters(
                 priority=priority,
                 max_nodes=wanted.max_nodes,
                 idle_seconds=wanted.idle_seconds,
-                subnet=connected.subnets[connections.SUBNETS[role]],
+                subnet=connected.subnets[connectivity.SUBNETS[role]],
                 acts_as=ACTS_AS[role],
                 identity_id=identities.of[ACTS_AS[role]].id,
             )

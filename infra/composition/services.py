@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import storage
 
-from infra import arm
+from infra import resource_ids
 from infra.catalog import roles
 from infra.components.base import Place
 from infra.components.encryption import CustomerKey, EncryptionKey, existing_key
@@ -181,5 +181,5 @@ def _declared(
 
 def _existing(id_: str, address: str) -> Service:
     """Someone else's service, whose address follows from its name in the public cloud."""
-    subscription, group, name = arm.parts(id_)
+    subscription, group, name = resource_ids.parts(id_)
     return Service(id_, name, address.format(name.lower()), subscription, group, own=False)

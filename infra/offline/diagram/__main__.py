@@ -1,21 +1,21 @@
-"""`python -m infra.diagram STACK [--set KEY=VALUE] [--output FILE]`: draw a stack as SVG."""
+"""Draws a stack: `python -m infra.offline.diagram STACK [--set KEY=VALUE] [--output FILE]`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.command import show
-from infra.diagram.layout import draw
-from infra.diagram.view import view
-from infra.rendered import Resource
+from infra.offline.command import show
+from infra.offline.diagram.layout import draw
+from infra.offline.diagram.view import view
+from infra.resources import Resource
 
 PICTURE = Path("docs/images/platform.svg")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write the picture and say where."""
-    parser = argparse.ArgumentParser(prog="python -m infra.diagram", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.offline.diagram", description=__doc__)
     parser.add_argument("--output", type=Path, default=PICTURE)
     return show(parser, arguments, _write)
 

@@ -1,0 +1,1 @@
+"""The composition: all components of one stack, in the order in which Azure needs them."""
