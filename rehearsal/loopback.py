@@ -12,40 +12,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rehearsal import (
-    addresses,
-    assets,
-    certificate,
-    computes,
-    jobs,
-    networks,
-    runtime,
-    storage,
-    vaults,
-    workspaces,
-)
-from rehearsal.admin import Admin
-from rehearsal.azurite import Azurite
-from rehearsal.blob_front import BlobFront
-from rehearsal.blobs import Blobs
-from rehearsal.engine import Engine
+from rehearsal.blob_storage.azurite import Azurite
+from rehearsal.blob_storage.blob_front import BlobFront
+from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.control_plane import certificate
+from rehearsal.control_plane.admin import Admin
+from rehearsal.control_plane.faults import Faults, Request
+from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.identity import STORAGE, Identity
+from rehearsal.control_plane.operations import Operations
+from rehearsal.control_plane.ports import Ports
+from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, RehearsalError
-from rehearsal.faults import Faults, Request
-from rehearsal.folders import Cache
-from rehearsal.history import History
-from rehearsal.http import Answer, Asked
-from rehearsal.identity import STORAGE, Identity
-from rehearsal.operations import Operations
+from rehearsal.machine_learning import jobs, runtime
+from rehearsal.machine_learning.folders import Cache
+from rehearsal.machine_learning.mlflow import Tracking
+from rehearsal.machine_learning.run_history import History
+from rehearsal.machine_learning.runs import Runs
+from rehearsal.machine_learning.scheduler import Engine
+from rehearsal.machine_learning.world import World
 from rehearsal.options import Options
-from rehearsal.ports import Ports
 from rehearsal.processes import Guard
-from rehearsal.resources import Resources
-from rehearsal.roles import Roles
-from rehearsal.runs import Runs
-from rehearsal.store import Document, Store
-from rehearsal.tracking import Tracking
-from rehearsal.usages import Usages
-from rehearsal.world import World
+from rehearsal.resources import assets, computes, identifiers, networks, storage, vaults, workspaces
+from rehearsal.resources.roles import Roles
+from rehearsal.resources.usages import Usages
 
 ADMIN = "/admin"
 
@@ -131,7 +122,7 @@ class Loopback:
             storage.kinds(self.resources, self.blobs),
             workspaces.kinds(self.resources, self.blobs, self.url),
             assets.kinds(self.resources, self.blobs),
-            addresses.KINDS,
+            identifiers.KINDS,
             networks.kinds(self.resources),
             {computes.COMPUTE: computes.Compute(self.engine.nodes)},
             {jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)},

@@ -2,8 +2,9 @@
 
     python -m infra.offline.render STACK [--set key=value ...] [--output FILE]
 
-runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each registration itself with what Azure
-would give. What comes out is a JSON list; see `infra.resources`.
+runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each
+registration itself with what Azure would give. What comes out is a JSON list; see
+`infra.resources`.
 """
 
 import argparse

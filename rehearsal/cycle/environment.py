@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from rehearsal.deployment import LEADING, Deployment
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import owner
+from rehearsal.pulumi.deployment import LEADING, Deployment
 
 FILE: Final = "environment"
 

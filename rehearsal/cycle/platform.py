@@ -5,9 +5,9 @@ import json
 from rehearsal.cycle import words
 from rehearsal.cycle.findings import Found, require
 from rehearsal.cycle.scene import Scene
-from rehearsal.storage import ACCOUNT
-from rehearsal.vaults import DELETED_KIND as DELETED_VAULT
-from rehearsal.workspaces import DELETED, WORKSPACE
+from rehearsal.resources.storage import ACCOUNT
+from rehearsal.resources.vaults import DELETED_KIND as DELETED_VAULT
+from rehearsal.resources.workspaces import DELETED, WORKSPACE
 
 
 def preview(scene: Scene) -> Found:

@@ -16,19 +16,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TextIO
 
-from rehearsal import runtime
 from rehearsal.cycle import environment
+from rehearsal.cycle.record import Cycle, Link, kinds, to_json
+from rehearsal.cycle.record import Step as Taken
 from rehearsal.cycle.scene import TRAINER, Scene, Watch
 from rehearsal.cycle.shell import CommandError
 from rehearsal.cycle.steps import STEPS, Step
-from rehearsal.cycle_record import Cycle, Link, kinds, to_json
-from rehearsal.cycle_record import Step as Taken
-from rehearsal.deployment import ROOT, Deployment
 from rehearsal.errors import RehearsalError
-from rehearsal.kind import new_id
 from rehearsal.loopback import Loopback, owner
+from rehearsal.machine_learning import runtime
 from rehearsal.options import Options
 from rehearsal.page import write as page
+from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.resources.kind import new_id
 
 STACK: Final = "dev"
 FOLDER: Final = ROOT / "build" / "rehearsal"

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.computes import COMPUTE
+from rehearsal.cycle.record import Attempt, Pool
 from rehearsal.cycle.shell import Said, Shell
-from rehearsal.cycle_record import Attempt, Pool
-from rehearsal.deployment import ROOT, Deployment
-from rehearsal.jobs import JOB
 from rehearsal.loopback import Loopback
+from rehearsal.machine_learning.jobs import JOB
+from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.resources.computes import COMPUTE
 
 TRAINER: Final = ROOT / ".venv-trainer" / "bin" / "python"
 _LOOK_SECONDS: Final = 0.1

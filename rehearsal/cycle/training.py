@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from rehearsal.cycle import words
 from rehearsal.cycle.findings import Found, require
+from rehearsal.cycle.record import Attempt
 from rehearsal.cycle.scene import Scene
 from rehearsal.cycle.shell import CommandError, wait_for
-from rehearsal.cycle_record import Attempt
 from rehearsal.errors import RehearsalError
 
 RUN: Final = "rehearsal"

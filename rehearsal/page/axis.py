@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rehearsal.cycle_record import Cycle
+from rehearsal.cycle.record import Cycle
 from rehearsal.page.markup import clock
 
 _DISTANCES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)

@@ -1,6 +1,6 @@
 """The whole page of one rehearsal. Pure."""
 
-from rehearsal.cycle_record import Attempt, Cycle, Step
+from rehearsal.cycle.record import Attempt, Cycle, Step
 from rehearsal.page.markup import (
     ABSENT,
     anchor,

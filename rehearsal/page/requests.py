@@ -4,9 +4,9 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from rehearsal.cycle_record import Kind
+from rehearsal.control_plane.request_kinds import Service
+from rehearsal.cycle.record import Kind
 from rehearsal.page.markup import ABSENT, plural, table, text
-from rehearsal.request_kinds import Service
 
 _Column: TypeAlias = tuple[str, Callable[[Kind], str]]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from rehearsal.cycle_record import Attempt, Cycle, Pool
+from rehearsal.cycle.record import Attempt, Cycle, Pool
 from rehearsal.page.markup import plural
 
 GOOD = {"Completed", "Finalizing"}

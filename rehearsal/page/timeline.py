@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rehearsal.cycle_record import Attempt, Cycle, Pool, Step
+from rehearsal.cycle.record import Attempt, Cycle, Pool, Step
 from rehearsal.page.axis import Axis, axis_of
 from rehearsal.page.markup import clock, duration, plural
 from rehearsal.page.shapes import area, badge, bar, line, picture, words

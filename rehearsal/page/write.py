@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from rehearsal.cycle_record import Cycle, from_json
+from rehearsal.cycle.record import Cycle, from_json
 from rehearsal.errors import RehearsalError
 from rehearsal.page.draw import draw
 

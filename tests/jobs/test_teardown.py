@@ -25,7 +25,7 @@ from jobs.errors import (
 from jobs.pulumi import teardown_steps
 from jobs.pulumi.leftover_resources import group_is_there
 from jobs.pulumi.state import half_made, resources
-from rehearsal.workspaces import DELETED
+from rehearsal.resources.workspaces import DELETED
 from tests.jobs.live import declare
 from tests.jobs.platform import platform
 from tests.jobs.runs import declare_job

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from rehearsal.deployment import BUILT
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.pulumi.deployment import BUILT
 
 SUBSCRIPTION = "/subscriptions/00000000-0000-4000-8000-000000000002"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/rg"

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from rehearsal.cycle_record import Attempt, Cycle, Kind, Link, Pool, Step
+from rehearsal.cycle.record import Attempt, Cycle, Kind, Link, Pool, Step
 
 BEGAN = 1_793_515_200.0
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import runtime
-from rehearsal.contained import failed_rank, of_all, script
 from rehearsal.cycle import runner
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
+from rehearsal.machine_learning import runtime
+from rehearsal.machine_learning.container import failed_rank, of_all, script
+from rehearsal.machine_learning.ranks import Program
 from rehearsal.options import Options
-from rehearsal.ranks import Program
 
 BY_STATUS = b"""rank 0 speaks
 --------------------------------------------------------------------------

@@ -11,11 +11,11 @@ import pytest
 
 from rehearsal import __main__ as command
 from rehearsal.cycle import environment, runner, words
+from rehearsal.cycle.record import from_json
 from rehearsal.cycle.scene import Scene
 from rehearsal.cycle.shell import CommandError, Shell, wait_for
 from rehearsal.cycle.steps import STEPS, Step
 from rehearsal.cycle.training import _Thief
-from rehearsal.cycle_record import from_json
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, owner
 

@@ -8,9 +8,9 @@ import pytest
 
 from infra.offline import render
 from infra.outputs import from_dict
-from rehearsal.deployment import ROOT, SUBSCRIPTION, Deployment
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
 from tests.infra.variants import OPTIONS
 from tests.rehearsal.registered import declared, registered
 

@@ -10,8 +10,8 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
-from rehearsal import language_host
-from rehearsal.policy_packs import PolicyPack
+from rehearsal.pulumi import language_host
+from rehearsal.pulumi.policy_packs import PolicyPack
 
 PACK = """
 import os

@@ -9,7 +9,9 @@ import time
 import pytest
 
 from rehearsal.__main__ import main
-from rehearsal.cycle_record import (
+from rehearsal.control_plane.faults import Request
+from rehearsal.control_plane.request_kinds import classify
+from rehearsal.cycle.record import (
     Attempt,
     Cycle,
     Kind,
@@ -21,14 +23,12 @@ from rehearsal.cycle_record import (
     to_json,
 )
 from rehearsal.errors import RehearsalError
-from rehearsal.faults import Request
 from rehearsal.page.axis import Axis, axis_of
 from rehearsal.page.draw import draw
 from rehearsal.page.markup import anchor, clock, duration, text
 from rehearsal.page.story import events, steps
 from rehearsal.page.timeline import levels
 from rehearsal.page.write import write
-from rehearsal.request_kinds import classify
 from tests.rehearsal import cycles
 
 HOSTILE = "<script>alert('x')</script>\"&\x1b[31m\x00\ud800"

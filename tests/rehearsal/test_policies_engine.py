@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from infra.policies import rules
-from rehearsal.deployment import ROOT, Deployment
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.pulumi.deployment import ROOT, Deployment
 
 pytestmark = pytest.mark.rehearse_all
 

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from infra.offline import render
-from rehearsal.provider import bodies, types
-from rehearsal.provider.changes import Change, changes
-from rehearsal.provider.checks import problems
-from rehearsal.provider.resource_type import identifier
-from rehearsal.provider.values import UNKNOWN, holds_unknown, plain, struct
+from rehearsal.pulumi.provider import bodies, types
+from rehearsal.pulumi.provider.changes import Change, changes
+from rehearsal.pulumi.provider.checks import problems
+from rehearsal.pulumi.provider.resource_type import identifier
+from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
 from tests.infra.variants import OPTIONS
 
 NETWORK = types.TYPES["network:VirtualNetwork"]

@@ -5,8 +5,8 @@ import pytest
 from pulumi.runtime.proto import provider_pb2 as protocol
 from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderStub
 
-from rehearsal.provider.server import CLIENT_CONFIG, Provider
-from rehearsal.provider.values import UNKNOWN, plain, struct
+from rehearsal.pulumi.provider.server import CLIENT_CONFIG, Provider
+from rehearsal.pulumi.provider.values import UNKNOWN, plain, struct
 from tests.rehearsal.conftest import ACCOUNT, GROUP, SUBSCRIPTION, WORKSPACE
 
 SUBSCRIPTION_ID = SUBSCRIPTION.rpartition("/")[2]

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import deployment, job_spec, loopback, paths, usages
-from rehearsal.chance import life_seconds
+from rehearsal import loopback
+from rehearsal.control_plane import paths
+from rehearsal.control_plane.resource_manager import merged
 from rehearsal.errors import AzureError
-from rehearsal.nodes import Nodes, Scale
-from rehearsal.provider import server
-from rehearsal.resources import merged
+from rehearsal.machine_learning import job_spec
+from rehearsal.machine_learning.nodes import Nodes, Scale
+from rehearsal.machine_learning.preemption import life_seconds
+from rehearsal.pulumi import deployment
+from rehearsal.pulumi.provider import server
+from rehearsal.resources import usages
 
 GROUP = "/subscriptions/s/resourceGroups/g"
 NET = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/n"
@@ -134,7 +138,7 @@ def imported(path):
 
 
 def test_the_rehearsal_knows_nothing_of_what_it_rehearses():
-    folder = Path(paths.__file__).parent
+    folder = Path(loopback.__file__).parent
     for path in sorted(folder.rglob("*.py")):
         worlds = {"infra", "jobs", "trainer", "tests", "pulumi_azure_native"}
         assert not imported(path) & worlds, path
@@ -145,7 +149,7 @@ def test_the_rehearsal_knows_nothing_of_what_it_rehearses():
 
 
 def test_engine_sdk_and_provider_are_of_the_same_versions():
-    root = Path(paths.__file__).parents[1]
+    root = Path(loopback.__file__).parents[1]
     groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
     pinned = dict(
         one.split("==") for one in groups["infra"] if isinstance(one, str) and "==" in one
@@ -194,7 +198,7 @@ def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_p
 
 
 def test_the_blob_server_is_locked_without_the_name_of_a_registry():
-    folder = Path(paths.__file__).parent / "azurite"
+    folder = Path(loopback.__file__).parent / "azurite"
     lock = json.loads((folder / "package-lock.json").read_text())
     packages = {name: found for name, found in lock["packages"].items() if name}
     assert all(found["integrity"] for found in packages.values())

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rehearsal.loopback import Loopback
-from rehearsal.roles import (
+from rehearsal.resources.roles import (
     BLOB_DATA_CONTRIBUTOR,
     BLOB_DATA_OWNER,
     BLOB_DATA_READER,

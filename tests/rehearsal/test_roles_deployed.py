@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from infra.outputs import from_dict
-from rehearsal.deployment import ROOT, Deployment
 from rehearsal.loopback import Loopback
+from rehearsal.machine_learning.runs import ENDED
 from rehearsal.options import Options
-from rehearsal.roles import ASSIGNMENT
-from rehearsal.runs import ENDED
+from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.resources.roles import ASSIGNMENT
 from tests.jobs.folders import write_shards
 from tests.jobs.tiny import TRAINED, begin
 from tests.rehearsal.conftest import Client

@@ -14,11 +14,11 @@ import time
 
 import pytest
 
-from rehearsal.deployment import ROOT, SUBSCRIPTION, Deployment
-from rehearsal.http import Asked
+from rehearsal.control_plane.http import Asked
+from rehearsal.control_plane.resource_manager import SPACE
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
-from rehearsal.resources import SPACE
+from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
 
 pytestmark = pytest.mark.rehearse_all
 

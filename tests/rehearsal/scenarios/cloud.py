@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.outputs import PlatformOutputs, from_dict
-from rehearsal.deployment import ROOT, Deployment
+from rehearsal.control_plane.resource_manager import SPACE
 from rehearsal.loopback import Loopback
+from rehearsal.machine_learning.runs import ENDED
 from rehearsal.options import Options
-from rehearsal.resources import SPACE
-from rehearsal.runs import ENDED
+from rehearsal.pulumi.deployment import ROOT, Deployment
 
 SECONDS = 300.0
 """Until a command has ended, or something has come about: machines are busy."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rehearsal.deployment import SUBSCRIPTION
+from rehearsal.pulumi.deployment import SUBSCRIPTION
 from tests.rehearsal.conftest import Client
 from tests.rehearsal.scenarios.cloud import QUICK, TINY, cloud_in
 

@@ -1,0 +1,173 @@
+"""The blob server: Azurite, as a process of its own."""
+
+import base64
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from rehearsal.control_plane.certificate import Certificate
+from rehearsal.errors import RehearsalError
+from rehearsal.processes import Guard
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+
+
+class Azurite:
+    """A blob server with accounts whose keys nobody else knows.
+
+    It reads its accounts when it starts, so it is started (again) when one that it does not know
+    is first needed.
+    """
+
+    def __init__(
+        self, installed: Path, folder: Path, certificate: Certificate, guard: Guard
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            installed: folder of the npm package.
+            folder: where blobs are kept.
+            certificate: for HTTPS, without which it takes no tokens.
+            guard: ends the process if the owner dies.
+        """
+        self.port = free_port()
+        self._program = installed / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+        self._folder = folder
+        self._certificate = certificate
+        self._guard = guard
+        self._keys: dict[str, str] = {}
+        self._served: set[str] = set()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._held = False
+        self._lock = threading.RLock()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def held(self) -> bool:
+        """Whether it was taken down."""
+        return self._held
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, if it is there."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    def endpoint(self, account: str) -> str:
+        """Address of an account's blobs on the server itself."""
+        return f"https://127.0.0.1:{self.port}/{account}"
+
+    def add_account(self, account: str, key: str | None = None) -> str:
+        """Have an account; its key."""
+        with self._lock:
+            made = key or base64.b64encode(secrets.token_bytes(64)).decode()
+            return self._keys.setdefault(account, made)
+
+    def key(self, account: str) -> str:
+        """Key of an account, served from now on.
+
+        Raises:
+            KeyError: there is no such account.
+        """
+        with self._lock:
+            key = self._keys[account]
+            if not self._held and (account not in self._served or not self.running):
+                self._stop()
+                self._start()
+            return key
+
+    def ensure(self, account: str) -> None:
+        """Be up for an account, unless the server was taken down or has no such account."""
+        with self._lock:
+            if account in self._keys:
+                self.key(account)
+
+    def kill(self) -> None:
+        """Take the server down, and keep it down until `start`.
+
+        It is asked to stop: Azurite loses what it has not yet written, which Azure never does.
+        """
+        with self._lock:
+            self._held = True
+            self._stop()
+
+    def start(self) -> None:
+        """Bring the server (back) up, with its data."""
+        with self._lock:
+            self._held = False
+            if not self.running:
+                self._start()
+
+    def close(self) -> None:
+        """Stop for good."""
+        with self._lock:
+            self._held = True
+            self._stop()
+
+    def _start(self) -> None:
+        node = shutil.which("node")
+        if node is None or not self._program.is_file():
+            raise RehearsalError(
+                f"{self._program}: the blob server is not installed (or node is not on the PATH);"
+                " docs/rehearsal.md says how"
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        accounts = ";".join(f"{name}:{key}" for name, key in self._keys.items())
+        log = (self._folder / "azurite.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [
+                    node, str(self._program), "--blobHost", "127.0.0.1",
+                    "--blobPort", str(self.port),
+                    "--blobKeepAliveTimeout", "60", "--location", str(self._folder),
+                    "--cert", str(self._certificate.certificate),
+                    "--key", str(self._certificate.key), "--oauth", "basic",
+                    "--skipApiVersionCheck", "--disableTelemetry", "--disableProductStyleUrl",
+                    "--loose", "--silent",
+                ],
+                env=self._guard.marked({"PATH": os.defpath, "AZURITE_ACCOUNTS": accounts}),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self._wait()
+        self._served = set(self._keys)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if not self.running:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                time.sleep(0.02)
+            else:
+                return
+        raise RehearsalError(f"the blob server did not start; see {self._folder / 'azurite.log'}")
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,91 @@
+"""Accounts and containers of the blob server, as the services of this Azure use them."""
+
+import datetime as dt
+import urllib.parse
+from pathlib import Path
+
+from azure.core.exceptions import ResourceExistsError
+from azure.storage.blob import (
+    BlobServiceClient,
+    ContainerClient,
+    generate_blob_sas,
+    generate_container_sas,
+)
+
+from rehearsal.blob_storage.azurite import Azurite
+from rehearsal.resources.references import Place
+
+_HOURS = 12
+
+
+class Blobs:
+    """Blob storage with its keys: only for the services, which hand out SAS and identities."""
+
+    def __init__(self, azurite: Azurite, trusted: Path, address: str) -> None:
+        """Use a blob server.
+
+        Args:
+            azurite: the server.
+            trusted: file of certificates to trust.
+            address: of blob storage, as clients are told it.
+        """
+        self.azurite = azurite
+        self._address = address
+        self._trusted = trusted
+        self._services: dict[str, BlobServiceClient] = {}
+
+    def public(self, account: str) -> str:
+        """Address of an account's blobs, as clients are told it."""
+        return f"{self._address}/{account}"
+
+    def container(self, account: str, container: str) -> ContainerClient:
+        """A client of a container, straight to the server."""
+        key = self.azurite.key(account)
+        if account not in self._services:
+            self._services[account] = BlobServiceClient(
+                self.azurite.endpoint(account),
+                credential={"account_name": account, "account_key": key},
+                connection_verify=str(self._trusted),
+                retry_total=5,
+            )
+        return self._services[account].get_container_client(container)
+
+    def make_container(self, account: str, container: str) -> None:
+        """Have a container."""
+        try:
+            self.container(account, container).create_container()
+        except ResourceExistsError:
+            return
+
+    def place(self, uri: str) -> Place:
+        """The container and path of a blob's address."""
+        account, container, *path = urllib.parse.urlsplit(uri).path.strip("/").split("/")
+        return Place(account, container, urllib.parse.unquote("/".join(path)))
+
+    def writable(self, account: str, container: str) -> tuple[str, str]:
+        """Address of a container, and the same with a signature that lets its bearer write."""
+        signature = generate_container_sas(
+            account,
+            container,
+            account_key=self.azurite.key(account),
+            permission="racwl",
+            expiry=_later(),
+        )
+        address = f"{self.public(account)}/{container}"
+        return address, f"{address}?{signature}"
+
+    def readable(self, account: str, container: str, blob: str) -> str:
+        """Address of a blob with a signature that lets its bearer read."""
+        signature = generate_blob_sas(
+            account,
+            container,
+            blob,
+            account_key=self.azurite.key(account),
+            permission="r",
+            expiry=_later(),
+        )
+        return f"{self.public(account)}/{container}/{blob}?{signature}"
+
+
+def _later() -> dt.datetime:
+    return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_HOURS)

@@ -1,0 +1,1 @@
+"""Azure Machine Learning: jobs, their nodes and processes, and what became of them."""

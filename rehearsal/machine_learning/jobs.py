@@ -1,0 +1,202 @@
+"""Jobs as Resource Manager sees them: what is accepted, shown, cancelled."""
+
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.store import Document
+from rehearsal.errors import AzureError, user_error
+from rehearsal.machine_learning import job_spec
+from rehearsal.machine_learning.runs import ENDED, Runs
+from rehearsal.resources import references
+from rehearsal.resources.kind import Kind
+from rehearsal.resources.workspaces import ARTIFACTS, WORKSPACE, workspace_of
+
+JOB = f"{WORKSPACE}/jobs"
+CHANGEABLE = ("description", "tags", "displayName", "properties", "isArchived")
+_COMPUTED = ("status", "services", "provisioningState", "parentJobName")
+
+
+class Engine(Protocol):
+    """Who runs jobs."""
+
+    def submit(self, job: str) -> None:
+        """Take a job up."""
+
+    def cancel(self, job: str) -> None:
+        """End a job."""
+
+
+class Job(Kind):
+    """A command job."""
+
+    accepted = "by the engine"
+
+    def __init__(self, resources: Resources, runs: Runs, engine: Engine) -> None:
+        """Rules over these resources.
+
+        Args:
+            resources: all of them.
+            runs: what became of jobs.
+            engine: who runs them.
+        """
+        self._resources = resources
+        self._runs = runs
+        self._engine = engine
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        properties: dict[str, Any] = body.get("properties") or {}
+        if before is not None:
+            _refuse_change(path.name, before["properties"], properties)
+            return
+        if properties.get("jobType") != "Command":
+            raise user_error(f"A job of type {properties.get('jobType')!r} cannot be run here.")
+        if not properties.get("command"):
+            raise user_error("The Command field is required.")
+        workspace = workspace_of(path.id)
+        self._check_compute(properties)
+        _check_numbers(properties)
+        self._check_assets(properties, workspace)
+        self._check_folders(properties, workspace)
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        properties = document["properties"]
+        if before is not None:
+            kept = {k: v for k, v in before["properties"].items() if k not in CHANGEABLE}
+            document["properties"] = {**before["properties"], **properties, **kept}
+            return
+        properties["outputs"] = {
+            **(properties.get("outputs") or {}),
+            "default": {
+                "jobOutputType": "uri_folder",
+                "mode": "ReadWriteMount",
+                "uri": f"azureml://datastores/{ARTIFACTS}/ExperimentRun/dcid.{path.name}",
+            },
+        }
+        for name in ("tags", "properties"):
+            properties[name] = properties.get(name) or {}
+        properties.setdefault("experimentName", "Default")
+        properties.setdefault("displayName", path.name)
+        self._runs.create(path.id)
+
+    @override
+    def stored(self, path: ArmPath, document: Document) -> None:
+        if self._runs.get(path.id)["status"] == "NotStarted":
+            self._engine.submit(path.id)
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        document["properties"]["status"] = self._runs.get(path.id)["status"]
+        services = document["properties"].get("services") or {}
+        for service in services.values():
+            service.setdefault("status", None)
+        services["Studio"] = {
+            "jobServiceType": "Studio",
+            "endpoint": f"https://ml.azure.com/runs/{path.name}?wsid={workspace_of(path.id)}",
+        }
+        document["properties"]["services"] = services
+        return document
+
+    @override
+    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
+        archived = asked.query.get("listViewType", "ActiveOnly")
+        wanted = {"ActiveOnly": (False,), "ArchivedOnly": (True,)}.get(archived, (False, True))
+        tag = asked.query.get("tag")
+        return [
+            document
+            for document in reversed(found)
+            if bool(document["properties"].get("isArchived")) in wanted
+            and (tag is None or tag.partition("=")[0] in (document["properties"].get("tags") or {}))
+        ]
+
+    @override
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+        if document and self._runs.get(path.id)["status"] not in ENDED:
+            raise AzureError(
+                409, "Conflict", f"Job {path.name} has not ended, so it cannot be deleted."
+            )
+        self._runs.forget(path.id)
+        return Answer(200)
+
+    @override
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+        if action.lower() != "cancel":
+            return None
+        if self._runs.get(path.id)["status"] in ENDED:
+            raise user_error(f"Job {path.name} has ended already, so it cannot be cancelled.")
+        self._engine.cancel(path.id)
+        return Answer(200)
+
+    def _check_assets(self, properties: dict[str, Any], workspace: str) -> None:
+        for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
+            named = properties.get(name)
+            if named is None and name == "codeId":
+                continue
+            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
+            if self._resources.get(identifier) is None:
+                raise user_error(f"The {noun} {_short(identifier)} was not found.")
+
+    def _check_folders(self, properties: dict[str, Any], workspace: str) -> None:
+        for folders in ("inputs", "outputs"):
+            for folder in (properties.get(folders) or {}).values():
+                literal = (folder or {}).get("jobInputType") == "literal"
+                if folders == "inputs" and not literal and not (folder or {}).get("uri"):
+                    raise user_error("An input that is no literal must have a uri.")
+                if folder and folder.get("uri"):
+                    family = "models" if "model" in folder.get("jobInputType", "") else "data"
+                    references.place(self._resources, workspace, folder["uri"], family)
+
+    def _check_compute(self, properties: dict[str, Any]) -> None:
+        identifier = str(properties.get("computeId") or "")
+        cluster = self._resources.get(identifier) if identifier else None
+        if cluster is None:
+            raise user_error(f"Unknown compute target '{_short(identifier) or 'serverless'}'.")
+        asked = (properties.get("resources") or {}).get("instanceCount") or 1
+        scale = cluster["properties"].get("properties", {}).get("scaleSettings", {})
+        most = scale.get("maxNodeCount")
+        if not isinstance(asked, int) or asked < 1 or (most is not None and asked > most):
+            raise user_error(
+                f"Requested {asked} nodes, but compute {cluster['name']} has at most {most}."
+            )
+
+
+def _check_numbers(properties: dict[str, Any]) -> None:
+    processes = (properties.get("distribution") or {}).get("processCountPerInstance")
+    if processes is not None and (not isinstance(processes, int) or processes < 1):
+        raise user_error(f"processCountPerInstance is {processes!r}, but must be at least 1.")
+    timeout = (properties.get("limits") or {}).get("timeout")
+    try:
+        job_spec.seconds(timeout or "PT0S")
+    except ValueError as error:
+        raise user_error(f"The limits' timeout is wrong: {error}.") from error
+
+
+def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Azure's refusal of another job under a name that is taken."""
+    fixed = {*before, *after} - {*CHANGEABLE, *_COMPUTED, "outputs"}
+    changed = sorted(
+        key
+        for key in fixed
+        if (before.get(key) or None) != (after.get(key) or None)
+        and not (key == "experimentName" and key not in after)
+    )
+    mine = {k: v for k, v in (before.get("outputs") or {}).items() if k != "default"}
+    other = {k: v for k, v in (after.get("outputs") or {}).items() if k != "default"}
+    changed += ["outputs"] if mine != other else []
+    if changed:
+        raise user_error(
+            f"A job with this name already exists: {name}. If you are trying to submit a new job,"
+            " use a different name. If you are trying to update an existing job, the existing"
+            f" job's {', '.join(changed)} cannot be changed. The only fields that can be updated"
+            f" are {', '.join(CHANGEABLE)}."
+        )
+
+
+def _short(identifier: str) -> str:
+    words = identifier.split("/")
+    return f"{words[-3]}:{words[-1]}" if "versions" in words else words[-1]

@@ -1,0 +1,34 @@
+"""What a job finds when it starts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.machine_learning.folders import Cache
+from rehearsal.machine_learning.runs import Runs
+from rehearsal.machine_learning.runtime import Runtime
+from rehearsal.options import Options
+from rehearsal.processes import Guard
+from rehearsal.resources.roles import Roles
+
+
+@dataclass(frozen=True)
+class World:
+    """The parts of this Azure that run jobs."""
+
+    resources: Resources
+    runs: Runs
+    blobs: Blobs
+    cache: Cache
+    guard: Guard
+    identity: Identity
+    roles: Roles
+    options: Options
+    folder: Path
+    """Where nodes have their disks."""
+    runtime: Runtime | None
+    """What runs jobs in an image; none if they are processes of this machine."""
+    trusted: Path
+    url: str

@@ -1,0 +1,1 @@
+"""Pulumi's real engine against this Azure."""

@@ -1,0 +1,228 @@
+"""Pulumi's real engine against this Azure, with a provider, a backend and a home of its own."""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from rehearsal.errors import RehearsalError
+from rehearsal.loopback import Loopback
+from rehearsal.pulumi import language_host
+from rehearsal.pulumi.provider.server import Provider
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+BUILT: Final = ROOT / ".tools" / "pulumi" / "bin"
+"""Where `make` builds the engine if the machine has none."""
+SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
+_OLDEST: Final = (3, 259)
+"""Of the engine: the pinned one."""
+_SECONDS: Final = 600
+LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_")
+"""Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
+_MAKE: Final = ("MAKE", "MFLAGS")
+"""Beginnings of those by which `make` would be told that another one has started it."""
+
+
+class Deployment:
+    """A stack of this repository on loopback, as a context manager.
+
+    Nobody's login, stacks or plugins are touched, and no file of the repository: the stack's
+    settings are a copy.
+
+    Args:
+        azure: where the stack is deployed.
+        folder: for state, settings and Pulumi's home; with one of before, it is the stack of then.
+        stack: name; `Pulumi.<stack>.yaml` configures it.
+        subscription: id of the one to deploy to.
+
+    Raises:
+        RehearsalError: there is no engine, or it does not make the stack.
+    """
+
+    def __init__(
+        self,
+        azure: Loopback,
+        folder: Path,
+        stack: str = "dev",
+        subscription: str = SUBSCRIPTION,
+    ) -> None:
+        self.stack = stack
+        self._azure, self._folder = azure, folder.absolute()
+        self.program, self.version = program()
+        self.path = [str(self.program.parent)]
+        """Folders to put before those of the machine."""
+        if not language_host.is_installed(self.program):
+            self.path.insert(0, str(language_host.write(self._folder / "bin").parent))
+        with contextlib.ExitStack() as opened:
+            self._provider = opened.enter_context(
+                Provider(azure.environment, azure.url, subscription)
+            )
+            if not self._settings.exists():
+                self._make()
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the provider; safe to repeat. The stack stays in the folder."""
+        self._opened.close()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables with which every `pulumi` and `jobs` command works on this stack."""
+        path = os.pathsep.join([*self.path, os.environ.get("PATH", os.defpath)])
+        return {**self.variables, "PATH": path}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same without the path."""
+        return {
+            **self._azure.environment,
+            **self._provider.environment,
+            "JOBS_TEARDOWN_FOLDER": str(self._folder / "teardown"),
+            "PULUMI_BACKEND_URL": f"file://{self._folder / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
+            "PULUMI_HOME": str(self._folder / "home"),
+            # As `--config-file` of every command that has it.
+            "PULUMI_OPTION_CONFIG_FILE": str(self._settings),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_STACK": self.stack,
+        }
+
+    @property
+    def command_environment(self) -> dict[str, str]:
+        """The same for a child process, which then ends with this Azure and its owner; nothing of
+        this process's own variables can lead it to somebody's stacks or subscription.
+        """
+        return self._azure.marked({**_inherited(os.environ), **self.environment})
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of Pulumi on the stack, without anybody to ask."""
+        return self._run([*arguments, "--stack", self.stack], ROOT)
+
+    def configure(self, path: str, value: str) -> None:
+        """Change a setting of the stack.
+
+        Args:
+            path: such as `vault.deleted_days` or `allowed_addresses[0]`.
+            value: as a command line gives it.
+
+        Raises:
+            RehearsalError: Pulumi does not.
+        """
+        self._checked(["config", "set", "--path", path, value, "--stack", self.stack], ROOT)
+
+    def reset(self) -> None:
+        """Have the settings of the repository's file again."""
+        salt = self._salt()
+        shutil.copy(ROOT / self._settings.name, self._settings)
+        with self._settings.open("a", encoding="utf-8") as file:
+            file.write(f"{salt}\n")
+
+    def _salt(self) -> str:
+        """The line that Pulumi has added to the settings."""
+        lines = self._settings.read_text(encoding="utf-8").splitlines()
+        return next(line for line in lines if line.startswith("encryptionsalt:"))
+
+    @property
+    def _passphrase(self) -> Path:
+        return self._folder / "passphrase"
+
+    @property
+    def _settings(self) -> Path:
+        """Beside a copy of Pulumi.yaml: Pulumi adds the salt of the stack's secrets to it."""
+        return self._folder / "project" / f"Pulumi.{self.stack}.yaml"
+
+    def _make(self) -> None:
+        for name in ("state", "project"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._passphrase.touch(mode=0o600)
+        self._passphrase.write_text(secrets.token_urlsafe(24), encoding="utf-8")
+        for name in ("Pulumi.yaml", self._settings.name):
+            shutil.copy(ROOT / name, self._settings.parent)
+        try:
+            self._checked(["stack", "init", self.stack], self._settings.parent)
+        except BaseException:
+            # A folder with settings is taken for one that has its stack.
+            self._settings.unlink()
+            raise
+
+    def _checked(self, arguments: list[str], folder: Path) -> None:
+        try:
+            ended = self._run(arguments, folder)
+        except subprocess.TimeoutExpired as error:
+            raise RehearsalError(
+                f"pulumi {' '.join(arguments)}: did not end within {_SECONDS} s"
+            ) from error
+        if ended.returncode != 0:
+            words = f"{ended.stdout}{ended.stderr}".strip()
+            raise RehearsalError(f"pulumi {' '.join(arguments)}: {words}")
+
+    def _run(self, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.program), *arguments, "--non-interactive", "--color=never"],
+            cwd=folder,
+            env=self.command_environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+
+
+def program() -> tuple[Path, str]:
+    """The engine, from the path or what `make` built, and its version.
+
+    Raises:
+        RehearsalError: there is none, or it is too old.
+    """
+    found = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
+    if found is None:
+        raise RehearsalError(
+            f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
+        )
+    # Even this command asks the internet for news, and keeps a log in its home.
+    with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
+        quiet = {"PULUMI_HOME": home, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        ended = subprocess.run(
+            [found, "version"], env=os.environ | quiet, capture_output=True, text=True, check=False
+        )
+    said = ended.stdout.strip()
+    if not is_new_enough(said):
+        wanted = ".".join(str(number) for number in _OLDEST)
+        raise RehearsalError(
+            f"{found}: is {said or 'of no version'}, and 3.x from {wanted} on is needed;"
+            " update it, or take it off the path and give `make engine`"
+        )
+    return Path(found), said
+
+
+def is_new_enough(version: str) -> bool:
+    """Whether an engine of such a version, as `v3.259.0`, does what is asked of it here."""
+    match = re.fullmatch(r"v(\d+)\.(\d+)\.\S+", version.strip())
+    if match is None:
+        return False
+    return int(match[1]) == _OLDEST[0] and int(match[2]) >= _OLDEST[1]
+
+
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value for name, value in environment.items() if not name.startswith(LEADING + _MAKE)
+    }

@@ -1,0 +1,156 @@
+"""Between azure-native's inputs and outputs and the bodies of Resource Manager. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rehearsal.pulumi.provider.resource_type import ResourceType
+
+_ASSIGNED: Final = "userAssignedIdentities"
+_UNSEEN: Final = frozenset({"properties", "systemData"})
+
+
+def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a PUT."""
+    given = {name: value for name, value in inputs.items() if name in type_.inputs}
+    if isinstance(given.get("identity"), Mapping):
+        given["identity"] = _identity(given["identity"])
+    found = {name: given.pop(name) for name in list(given) if name in type_.outer}
+    if type_.whole:
+        return {**found, "properties": given.get("properties", {})}
+    there = {(_above(path), _last(path)): name for path, name in type_.renamed.items()}
+    inner = {}
+    for name, value in given.items():
+        called = _called(value, there, name)
+        wrapped = type_.wrapped.get(name)
+        inner[there.get(("", name), name)] = called if wrapped is None else _wrap(called, wrapped)
+    return {**found, "properties": inner} if inner or type_.inputs - type_.outer else found
+
+
+def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What azure-native gives back of a resource.
+
+    When it was changed last is left out: every drift would come with it.
+    """
+    found = {name: value for name, value in document.items() if name not in _UNSEEN}
+    inner = document.get("properties") or {}
+    if type_.whole and not type_.flat_outputs:
+        return {**found, "properties": inner}
+    here = {(_above(path), name): _last(path) for path, name in type_.renamed.items()}
+    for there, value in inner.items():
+        name = here.get(("", there), there)
+        bare = _unwrap(value) if name in type_.wrapped else value
+        found[name] = _called(bare, here, name, back=True)
+    return {**found, "azureApiVersion": type_.api_version}
+
+
+def drifted(
+    type_: ResourceType,
+    inputs: Mapping[str, Any],
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The inputs with what has changed in Azure since the outputs were recorded.
+
+    Args:
+        type_: of the resource.
+        inputs: that it was made or last changed with.
+        before: recorded outputs.
+        now: outputs as they are read.
+    """
+    kept = {name: inputs.get(name) for name in type_.known if name in inputs}
+    names = (type_.inputs - set(type_.names)) & (before.keys() | now.keys())
+    for name in names:
+        old, new = _comparable(name, before.get(name)), _comparable(name, now.get(name))
+        value = _applied(kept.get(name), old, new)
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = value
+    return kept
+
+
+def _applied(given: Any, before: Any, now: Any) -> Any:
+    """A value with the difference between two others done to it as well."""
+    if before == now:
+        return given
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        found = dict(given) if isinstance(given, Mapping) else {}
+        for key in before.keys() | now.keys():
+            value = _applied(found.get(key), before.get(key), now.get(key))
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = value
+        return found
+    if all(isinstance(one, list) for one in (given, before, now)) and (
+        len(given) == len(before) == len(now)
+    ):
+        return [_applied(*three) for three in zip(given, before, now, strict=True)]
+    return now
+
+
+def _identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """azure-native takes a list of identities where Resource Manager has a map by their ids."""
+    assigned = identity.get(_ASSIGNED)
+    if not isinstance(assigned, list):
+        return dict(identity)
+    return {**identity, _ASSIGNED: {one: {} for one in assigned}}
+
+
+def _comparable(name: str, value: Any) -> Any:
+    """An output in the form of the input of its name."""
+    if name == "identity" and isinstance(value, Mapping):
+        given = {key: value[key] for key in ("type", _ASSIGNED) if key in value}
+        if isinstance(given.get(_ASSIGNED), Mapping):
+            given[_ASSIGNED] = list(given[_ASSIGNED])
+        return given
+    return value
+
+
+def _called(
+    value: Any, names: Mapping[tuple[str, str], str], path: str, *, back: bool = False
+) -> Any:
+    """A value with the names of the other side.
+
+    Args:
+        value: at the path.
+        names: of the other side, by the path of what a name is in and the name.
+        path: as azure-native has it.
+        back: whether the names are to be azure-native's.
+    """
+    if isinstance(value, list):
+        return [_called(one, names, path, back=back) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {}
+    for key, item in value.items():
+        name = names.get((path, key), key)
+        found[name] = _called(item, names, f"{path}.{name if back else key}", back=back)
+    return found
+
+
+def _above(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _wrap(value: Any, outer: frozenset[str]) -> Any:
+    if isinstance(value, list):
+        return [_wrap(one, outer) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {key: item for key, item in value.items() if key in outer}
+    inner = {key: item for key, item in value.items() if key not in outer}
+    return {**found, "properties": inner} if inner else found
+
+
+def _unwrap(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unwrap(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {key: item for key, item in value.items() if key != "properties"}
+    return {**found, **value.get("properties", {})}

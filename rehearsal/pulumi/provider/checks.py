@@ -1,0 +1,105 @@
+"""What Azure would refuse of a resource's inputs, as far as it can be known here. Pure."""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from rehearsal.pulumi.provider.resource_type import ResourceType, is_name, own_name
+from rehearsal.pulumi.provider.values import at, holds_unknown, is_unknown
+
+_LEAST_ADDRESSES: Final = 4
+_PRIVATE: Final = tuple(
+    ipaddress.ip_network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+)
+_Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an input."""
+
+    path: str
+    reason: str
+
+
+def problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Problem]:
+    """All that is wrong; what is not known yet is not judged."""
+    found = [
+        Problem(name, f"there is no input {name!r}") for name in sorted(inputs.keys() - type_.known)
+    ]
+    identifying = [*([type_.scope] if type_.scope else []), *type_.names]
+    found += [
+        Problem(path, "is required and missing")
+        for path in [*identifying, *sorted(type_.required)]
+        if not any(True for _ in at(inputs, path))
+    ]
+    name = inputs.get(type_.names[-1])
+    if name is not None and not is_unknown(name) and not is_name(type_, str(name)):
+        wanted = f"{own_name(type_, inputs)!r} does not match {type_.name_form}"
+        found.append(Problem(type_.names[-1], wanted))
+    for path, allowed in sorted(type_.values.items()):
+        for value in at(inputs, path):
+            if not is_unknown(value) and value not in allowed:
+                words = ", ".join(sorted(str(one) for one in allowed))
+                found.append(Problem(path, f"{value!r} is none of {words}"))
+    for path, space in type_.ranges.items():
+        found += [Problem(path, reason) for reason in _misplaced(inputs, path, space)]
+    for path in sorted(type_.internet):
+        given = (value for value in at(inputs, path) if not is_unknown(value))
+        found += [Problem(path, reason) for one in given for reason in _unreachable(str(one))]
+    return found
+
+
+def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str]:
+    """What is wrong with ranges of addresses that lie in others."""
+    around = [one for one in (_range(text) for text in _texts(inputs, space)) if one is not None]
+    if space and holds_unknown(list(at(inputs, space))):
+        around = []
+    before: list[_Range] = []
+    for text in _texts(inputs, path):
+        own = _range(text)
+        if own is None:
+            yield f"{text!r} is no range of addresses"
+            continue
+        if around and not any(_lies_in(own, one) for one in around):
+            yield f"{text!r} is not in {', '.join(str(one) for one in around)}"
+        if space:
+            yield from (f"{text!r} meets {one}" for one in before if own.overlaps(one))
+        before.append(own)
+
+
+def _unreachable(text: str) -> Iterator[str]:
+    """What is wrong with what is to be let in from the internet."""
+    own = _range(text)
+    if own is None:
+        yield f"{text!r} is no address and no range of them"
+    elif any(own.overlaps(one) for one in _PRIVATE):
+        yield f"{text!r} is no address of the internet"
+    elif "/" in text and own.num_addresses < _LEAST_ADDRESSES:
+        yield f"{text!r} is too small a range; give each address"
+
+
+def _texts(inputs: Mapping[str, Any], path: str) -> list[str]:
+    """All that is known at a path, whether it is a list or one value."""
+    found = [
+        one
+        for value in (at(inputs, path) if path else ())
+        for one in (value if isinstance(value, list) else [value])
+    ]
+    return [str(one) for one in found if not is_unknown(one)]
+
+
+def _range(text: str) -> _Range | None:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        return None
+
+
+def _lies_in(own: _Range, other: _Range) -> bool:
+    if isinstance(own, ipaddress.IPv4Network) and isinstance(other, ipaddress.IPv4Network):
+        return own.subnet_of(other)
+    if isinstance(own, ipaddress.IPv6Network) and isinstance(other, ipaddress.IPv6Network):
+        return own.subnet_of(other)
+    return False

@@ -1,0 +1,1 @@
+"""The kinds of resource that Resource Manager keeps, each with its own rules."""

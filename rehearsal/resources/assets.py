@@ -1,0 +1,132 @@
+"""Versioned assets of a workspace: environments, code, data and models."""
+
+from typing import Any
+
+from typing_extensions import override
+
+from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.store import Document
+from rehearsal.errors import AzureError, user_error
+from rehearsal.resources.kind import Kind, new_id
+from rehearsal.resources.workspaces import WORKSPACE, default_account, workspace_of
+
+FAMILIES = ("environments", "codes", "data", "models")
+_FIXED = {
+    "environments": ("image", "build", "condaFile"),
+    "codes": ("codeUri",),
+    "data": ("dataUri", "dataType"),
+    "models": ("modelUri", "modelType"),
+}
+"""What of a version can never change."""
+
+
+class Versions(Kind):
+    """A version of an asset: what it names never changes."""
+
+    implied = True
+
+    def __init__(self, resources: Resources, blobs: Blobs, family: str) -> None:
+        """Rules of one family of assets."""
+        self._resources = resources
+        self._blobs = blobs
+        self._family = family
+        # The SDK looks code up by its hash before it has ever been there.
+        self.searched = family == "codes"
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        workspace = workspace_of(path.id)
+        if self._resources.get(workspace) is None:
+            raise AzureError(
+                404,
+                "ResourceNotFound",
+                f"The Resource '{WORKSPACE}/{workspace.rsplit('/', 1)[1]}' under resource group"
+                f" '{path.group}' was not found.",
+            )
+        properties: dict[str, Any] = body.get("properties") or {}
+        if not any(properties.get(name) for name in _FIXED[self._family]):
+            raise user_error(
+                f"{path.name}: one of {', '.join(_FIXED[self._family])} must be given."
+            )
+        changed = [
+            name
+            for name in _FIXED[self._family]
+            if before is not None and properties.get(name) != before["properties"].get(name)
+        ]
+        if changed:
+            raise AzureError(
+                409,
+                "Conflict",
+                f"Asset {path.parent.rsplit('/', 1)[1]} with version {path.name} already exists;"
+                f" {', '.join(changed)} cannot be changed.",
+            )
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        properties = document["properties"]
+        for name in ("tags", "properties", *(["flavors"] if self._family == "models" else [])):
+            properties[name] = properties.get(name) or {}
+        properties["isArchived"] = bool(properties.get("isArchived"))
+
+    @override
+    def stored(self, path: ArmPath, document: Document) -> None:
+        known = self._resources.get(path.parent) or {"properties": {}}
+        latest = max(_number(path.name), _number(known["properties"].get("latestVersion", "0")))
+        self._resources.put(
+            path.parent,
+            {"properties": {"latestVersion": path.name, "nextVersion": str(latest + 1)}},
+        )
+
+    @override
+    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
+        digest = asked.query.get("hash")
+        if digest is not None:
+            known = [d for d in found if d["properties"].get("properties", {})]
+            found = [d for d in known if d["properties"]["properties"].get("hash_sha256") == digest]
+        if "createdtime desc" in asked.query.get("$orderBy", asked.query.get("orderBy", "")):
+            found = found[::-1]
+        top = asked.query.get("$top")
+        return found if top is None else found[: int(top)]
+
+    @override
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+        if action.lower() != "startpendingupload":
+            return None
+        workspace = workspace_of(path.id)
+        account = default_account(self._resources, workspace)
+        pending = new_id()
+        container = f"{self._family}-{pending}"
+        self._blobs.make_container(account, container)
+        address, signed = self._blobs.writable(account, container)
+        reference = {
+            "blobUri": address,
+            "storageAccountArmId": self._resources.get(workspace)["properties"]["storageAccount"],  # type: ignore[index]
+            "credential": {"credentialType": "SAS", "sasUri": signed},
+        }
+        return Answer(
+            body={
+                "pendingUploadId": pending,
+                "pendingUploadType": "TemporaryBlobReference",
+                "blobReferenceForConsumption": reference,
+            }
+        )
+
+
+class Names(Kind):
+    """An asset: the name that its versions share."""
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdigit() else 0
+
+
+def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:
+    """Rules of all kinds here."""
+    found: dict[str, Kind] = {}
+    for family in FAMILIES:
+        found[f"{WORKSPACE}/{family}"] = Names()
+        found[f"{WORKSPACE}/{family}/versions"] = Versions(resources, blobs, family)
+    return found

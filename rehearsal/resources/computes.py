@@ -1,0 +1,113 @@
+"""Compute clusters of a workspace, as Resource Manager sees them."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import override
+
+from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.store import Document
+from rehearsal.errors import AzureError, user_error
+from rehearsal.machine_learning import job_spec
+from rehearsal.resources.kind import Kind
+from rehearsal.resources.workspaces import WORKSPACE
+
+COMPUTE = f"{WORKSPACE}/computes"
+_NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
+
+
+class Compute(Kind):
+    """A cluster whose nodes come and go."""
+
+    slow = True
+
+    def __init__(self, nodes: Callable[[str], list[dict[str, Any]]]) -> None:
+        """Rules of clusters.
+
+        Args:
+            nodes: gives the nodes of a cluster by its id, as `listNodes` shows them.
+        """
+        self._nodes = nodes
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        properties = body.get("properties") or {}
+        kind = properties.get("computeType")
+        if kind != "AmlCompute":
+            raise user_error(f"Compute {path.name}: a {kind!r} cannot be made here.")
+        if not _NAME.fullmatch(path.name):
+            raise user_error(
+                f"Compute name {path.name!r} is invalid: 3 to 24 letters, digits and dashes,"
+                " beginning with a letter."
+            )
+        inner = properties.get("properties") or {}
+        scale = inner.get("scaleSettings") or {}
+        if not inner.get("vmSize") or scale.get("maxNodeCount") is None:
+            raise user_error(
+                f"Compute {path.name}: vmSize and scaleSettings.maxNodeCount are required."
+            )
+        try:
+            job_spec.seconds(scale.get("nodeIdleTimeBeforeScaleDown") or "PT0S")
+        except ValueError as error:
+            raise user_error(f"Compute {path.name}: {error}.") from error
+        if scale.get("minNodeCount", 0) > scale["maxNodeCount"]:
+            raise user_error(f"Compute {path.name}: minNodeCount is more than maxNodeCount.")
+        if before is not None:
+            known = before["properties"]["properties"]
+            for name in ("vmSize", "vmPriority"):
+                if name in inner and inner[name] != known.get(name):
+                    raise user_error(f"Compute {path.name}: {name} cannot be changed.")
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        nodes = self._nodes(path.id)
+        properties = document["properties"]
+        counts = {
+            f"{state}NodeCount": sum(node["nodeState"] == state for node in nodes)
+            for state in ("idle", "running", "preparing", "unusable", "leaving", "preempted")
+        }
+        here = len(nodes) - counts["preemptedNodeCount"]
+        steady = counts["preparingNodeCount"] + counts["leavingNodeCount"] == 0
+        shown = {
+            "vmPriority": "Dedicated",
+            **properties["properties"],
+            "currentNodeCount": here - counts["preparingNodeCount"],
+            "targetNodeCount": here - counts["leavingNodeCount"],
+            "nodeStateCounts": counts,
+            "allocationState": "Steady" if steady else "Resizing",
+            "allocationStateTransitionTime": max(
+                [node["since"] for node in nodes], default=document["systemData"]["createdAt"]
+            ),
+            "errors": None,
+        }
+        document["properties"] = {**properties, "properties": shown}
+        return document
+
+    @override
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+        action = asked.query.get("underlyingResourceAction", "")
+        if action.lower() not in {"delete", "detach"}:
+            raise AzureError(
+                400,
+                "ValidationError",
+                "The query parameter 'underlyingResourceAction' is required: Delete or Detach.",
+            )
+        if any(node["nodeState"] == "running" for node in self._nodes(path.id)):
+            raise AzureError(
+                409, "Conflict", f"Compute {path.name} runs jobs; cancel them before it is deleted."
+            )
+        return Answer(200)
+
+    @override
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+        if action.lower() == "listnodes":
+            return Answer(body={"nodes": self._nodes(path.id)})
+        return None
+
+
+def is_low_priority(cluster: Document) -> bool:
+    """Whether a cluster's nodes may be taken away."""
+    inner = cluster["properties"]["properties"]
+    return bool(inner.get("vmPriority", "Dedicated") == "LowPriority")

@@ -1,0 +1,130 @@
+"""Networks: what refers to something needs it, and what something refers to stays."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.resource_manager import SPACE, Resources
+from rehearsal.control_plane.store import Document
+from rehearsal.errors import AzureError
+from rehearsal.resources.kind import Kind
+
+NAMESPACE = "Microsoft.Network"
+NETWORK = f"{NAMESPACE}/virtualNetworks"
+ENDPOINT = f"{NAMESPACE}/privateEndpoints"
+_IN_USE = {
+    NETWORK: "InUseSubnetCannotBeDeleted",
+    f"{NAMESPACE}/networkSecurityGroups": "InUseNetworkSecurityGroupCannotBeDeleted",
+    f"{NAMESPACE}/natGateways": "NatGatewayInUseCannotBeDeleted",
+    f"{NAMESPACE}/publicIPAddresses": "PublicIPAddressCannotBeDeleted",
+    f"{NAMESPACE}/serviceEndpointPolicies": "ServiceEndpointPolicyInUseCannotBeDeleted",
+}
+_INTERFACES = f"/{NAMESPACE}/networkInterfaces/".lower()
+_APPROVED = {"status": "Approved", "description": "Auto-Approved", "actionsRequired": "None"}
+
+
+class Connected(Kind):
+    """A part of a network that others refer to."""
+
+    def __init__(self, resources: Resources) -> None:
+        """Rules over these resources."""
+        self._resources = resources
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        for wanted in _references(body.get("properties")):
+            if self._resources.get(wanted) is None:
+                raise AzureError(
+                    400,
+                    "InvalidResourceReference",
+                    f"Resource {wanted} referenced by resource {path.id} was not found. Please"
+                    " make sure that the referenced resource exists.",
+                )
+
+    @override
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+        user = self._user(path.id)
+        if user is not None and path.kind in _IN_USE:
+            raise AzureError(
+                400,
+                _IN_USE[path.kind],
+                f"{path.kind} {path.name} cannot be deleted because it is in use by {user}.",
+            )
+        return Answer(200)
+
+    def _user(self, identifier: str) -> str | None:
+        """Another resource of networks that refers to this one, or to a part of it."""
+        own = identifier.lower()
+        for document in self._resources.store.below(SPACE, "", f"/{NAMESPACE}/"):
+            other = str(document["id"])
+            if other.lower() == own or other.lower().startswith(f"{own}/"):
+                continue
+            for wanted in _references(document.get("properties")):
+                if wanted.lower() == own or wanted.lower().startswith(f"{own}/subnets/"):
+                    return other
+        return None
+
+
+class Network(Connected):
+    """A network, whose subnets are resources as well."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        for subnet in document["properties"].get("subnets") or []:
+            subnet["id"] = f"{path.id}/subnets/{subnet['name']}"
+
+    @override
+    def stored(self, path: ArmPath, document: Document) -> None:
+        wanted = {subnet["id"]: subnet for subnet in document["properties"].get("subnets") or []}
+        for known in self._resources.of_kind(f"{NETWORK}/subnets", path.id):
+            if known["id"] not in wanted:
+                self._resources.store.delete(SPACE, known["id"])
+        for identifier, subnet in wanted.items():
+            self._resources.put(identifier, {"properties": subnet.get("properties") or {}})
+
+
+class Endpoint(Connected):
+    """A private endpoint."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        properties = document["properties"]
+        name = properties.get("customNetworkInterfaceName") or f"{path.name}.nic"
+        interface = f"{path.parent}/providers/{NAMESPACE}/networkInterfaces/{name}"
+        properties["networkInterfaces"] = [{"id": interface}]
+        for connection in properties.get("privateLinkServiceConnections") or []:
+            inner = connection.setdefault("properties", {})
+            inner["privateLinkServiceConnectionState"] = dict(_APPROVED)
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Ids in a body that lead to other parts of networks, but for interfaces, which Azure makes."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key == "subnets":
+                # Their own ids come with them.
+                for subnet in item:
+                    yield from _references(subnet.get("properties"))
+            elif key != "id":
+                yield from _references(item)
+            elif f"/{NAMESPACE}/".lower() in str(item).lower() and (
+                _INTERFACES not in str(item).lower()
+            ):
+                yield str(item)
+
+
+def kinds(resources: Resources) -> dict[str, Kind]:
+    """Rules of all kinds here."""
+    connected = Connected(resources)
+    return {
+        **dict.fromkeys(_IN_USE, connected),
+        f"{NAMESPACE}/privateDnsZones/virtualNetworkLinks": connected,
+        NETWORK: Network(resources),
+        ENDPOINT: Endpoint(resources),
+    }

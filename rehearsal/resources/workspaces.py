@@ -1,0 +1,162 @@
+"""Workspaces of Azure Machine Learning and their datastores."""
+
+from typing_extensions import override
+
+from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.store import Document
+from rehearsal.errors import AzureError, user_error
+from rehearsal.resources.kind import Kind, new_id
+from rehearsal.resources.storage import account_of
+
+WORKSPACE = "Microsoft.MachineLearningServices/workspaces"
+DATASTORE = f"{WORKSPACE}/datastores"
+ARTIFACTS = "workspaceartifactstore"
+DELETED = "deleted_workspaces"
+
+
+class Workspace(Kind):
+    """A workspace: soft-deleted before it is gone, unless it is purged at once."""
+
+    slow = True
+
+    def __init__(self, resources: Resources, blobs: Blobs, base: str) -> None:
+        """Rules over these resources.
+
+        Args:
+            resources: all of them.
+            blobs: where the default storage account is.
+            base: address of this Azure.
+        """
+        self._resources = resources
+        self._blobs = blobs
+        self._base = base
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        if before is None and self._resources.store.get(DELETED, path.id) is not None:
+            raise AzureError(
+                409,
+                "Conflict",
+                f"Soft-deleted workspace exists. Please purge or recover it. {path.name}",
+            )
+        account = (body.get("properties") or {}).get("storageAccount")
+        if account is None or self._resources.get(account) is None:
+            raise AzureError(
+                400,
+                "ValidationError",
+                f"The storage account {account!r} of workspace {path.name} was not found.",
+            )
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        known = {} if before is None else before["properties"]
+        identity = document.get("identity") or {"type": "SystemAssigned"}
+        for name, client in (identity.get("userAssignedIdentities") or {}).items():
+            assigned = self._resources.get(name) or {"properties": {}}
+            for value in ("principalId", "clientId"):
+                client[value] = assigned["properties"].get(value) or new_id()
+        if "SystemAssigned" in identity.get("type", ""):
+            identity |= {"principalId": identity.get("principalId") or new_id()}
+        document["identity"] = identity
+        document["properties"] |= {
+            "workspaceId": known.get("workspaceId") or new_id(),
+            "friendlyName": document["properties"].get("friendlyName") or path.name,
+        }
+
+    @override
+    def stored(self, path: ArmPath, document: Document) -> None:
+        properties = document["properties"]
+        account = account_of(properties["storageAccount"])
+        for name, container in {
+            "workspaceblobstore": f"azureml-blobstore-{properties['workspaceId']}",
+            ARTIFACTS: "azureml",
+        }.items():
+            identifier = f"{path.id}/datastores/{name}"
+            if self._resources.get(identifier) is None:
+                self._blobs.make_container(account, container)
+                self._resources.put(identifier, {"properties": _blob_datastore(account, container)})
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        document["properties"] |= {
+            "discoveryUrl": f"{self._base}/discovery",
+            "mlFlowTrackingUri": self._base.replace("https:", "azureml:")
+            + f"/mlflow/v1.0{path.id}",
+        }
+        return document
+
+    @override
+    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+        if document or not _purges(asked):
+            return Answer(200)
+        return Answer(200 if self._resources.store.delete(DELETED, path.id) else 204)
+
+    @override
+    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+        if not _purges(asked):
+            self._resources.store.put(DELETED, path.id, document)
+
+
+class Datastore(Kind):
+    """A container that the workspace knows by name."""
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        properties = body.get("properties") or {}
+        missing = [name for name in ("accountName", "containerName") if not properties.get(name)]
+        if properties.get("datastoreType") == "AzureBlob" and missing:
+            raise user_error(f"Datastore {path.name}: {' and '.join(missing)} must be given.")
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        credentials = document["properties"].get("credentials") or {}
+        document["properties"]["credentials"] = {
+            "credentialsType": credentials.get("credentialsType", "None")
+        }
+        return document
+
+    @override
+    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+        if action.lower() == "listsecrets":
+            # Identity only: there is no secret that could be listed.
+            return Answer(body={"secretsType": "None"})
+        return None
+
+
+def _purges(asked: Asked) -> bool:
+    return asked.query.get("forceToPurge", "").lower() == "true"
+
+
+def workspace_of(identifier: str) -> str:
+    """Id of the workspace that an id belongs to."""
+    words = identifier.split("/")
+    return "/".join(words[: [word.lower() for word in words].index("workspaces") + 2])
+
+
+def default_account(resources: Resources, workspace: str) -> str:
+    """Name of a workspace's own storage account."""
+    document = resources.get(workspace)
+    if document is None:
+        raise AzureError(404, "ResourceNotFound", f"Workspace {workspace} was not found.")
+    return account_of(document["properties"]["storageAccount"])
+
+
+def _blob_datastore(account: str, container: str) -> Document:
+    return {
+        "datastoreType": "AzureBlob",
+        "accountName": account,
+        "containerName": container,
+        "endpoint": "localhost",
+        "protocol": "https",
+        "serviceDataAccessAuthIdentity": "WorkspaceSystemAssignedIdentity",
+        "credentials": {"credentialsType": "None"},
+        "isDefault": container != "azureml",
+    }
+
+
+def kinds(resources: Resources, blobs: Blobs, base: str) -> dict[str, Kind]:
+    """Rules of all kinds here."""
+    return {WORKSPACE: Workspace(resources, blobs, base), DATASTORE: Datastore()}
