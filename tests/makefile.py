@@ -2,9 +2,8 @@
 
 import os
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import ROOT
 
 
 def environment() -> dict[str, str]:

@@ -114,7 +114,7 @@ EXPECTATIONS: dict[str, Expectation] = {
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"
         " held-out crops of ten photographs",
-        "measured by tests/trainer/test_example.py, the README's example",
+        "measured by tests/repository/test_readme_example.py, the README's example",
     ),
     "synthetic": Expectation(
         "images a second of ResNet50 at 224 pixels, without reading data",

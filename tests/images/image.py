@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from environments.containers import Container, Containers, Mount
+from tests import ROOT
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 INSIDE: Final = Path(__file__).with_name("inside")
 SITE: Final = "/opt/trainer/lib/python3.11/site-packages"
 GLOO_ONLY: Final = ROOT / ".venv-trainer/lib/python3.11/site-packages/horovod"

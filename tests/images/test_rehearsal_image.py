@@ -12,8 +12,9 @@ from environments.containers import find
 from environments.errors import ImageError
 from rehearsal.loopback import Loopback
 from rehearsal.processes import pids_marked
-from tests.rehearsal.conftest import OPTIONS, ROOT, WORKSPACE, Client, declare
-from tests.rehearsal.test_training import train_on_two_nodes
+from tests import ROOT
+from tests.rehearsal.conftest import OPTIONS, WORKSPACE, Client, declare
+from tests.rehearsal.machine_learning.test_training import train_on_two_nodes
 
 pytestmark = pytest.mark.images
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.images.image import ROOT
+from tests import ROOT
 from tests.images.training import BRIEF, PACED, SHORT, metrics, saved, train
 
 pytestmark = pytest.mark.images

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from infra import outputs
 from infra.errors import OutputsError
 from infra.outputs import PlatformOutputs
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 GUID = "00000000-0000-4000-8000-00000000000a"
 
 

@@ -5,7 +5,6 @@ import json
 import re
 import typing
 from contextvars import ContextVar
-from pathlib import Path
 from types import MappingProxyType
 
 import pulumi
@@ -18,8 +17,8 @@ from infra import stack_config
 from infra.catalog import sizes
 from infra.errors import SettingsError
 from infra.settings import Settings, load
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 STACKS = ("dev", "prod")
 SUBSCRIPTION = "/subscriptions/00000000-0000-4000-8000-000000000000"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/hub"

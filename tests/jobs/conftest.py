@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-from tests.jobs.live import azure, live, platform_on_loopback
+from tests.jobs.support.live import azure, live, platform_on_loopback
 
 __all__ = ["azure", "live", "platform_on_loopback"]
 

@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from pathlib import Path
 
 import pytest
 import requests
@@ -10,13 +9,13 @@ import requests
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import BUILT
+from tests import ROOT
 
 SUBSCRIPTION = "/subscriptions/00000000-0000-4000-8000-000000000002"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/rg"
 ACCOUNT = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/teststore"
 WORKSPACE = f"{GROUP}/providers/Microsoft.MachineLearningServices/workspaces/ws"
 API = {"api-version": "2024-10-01"}
-ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = Options(
     program_folder=ROOT / ".venv-trainer" / "bin",
     allocation_seconds=0.05,

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import makefile
+from tests import ROOT, makefile
 
-ROOT = Path(__file__).resolve().parents[2]
 TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
 PURE = ["config", "fields", "presets", "errors", "contradictions", "options"]
 PURE += ["data.order", "data.manifest", "data.split_counts", "data.meaning", "data.prepare.entries"]

@@ -24,8 +24,8 @@ def digits_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def start() -> "Iterator[Callable[..., subprocess.Popen[str]]]":
     """Start the trainer; whatever a failed test leaves running is killed."""
-    from tests.trainer.command import start_trainer
-    from tests.trainer.launched import ranks_of
+    from tests.trainer.support.command import start_trainer
+    from tests.trainer.support.launched import ranks_of
 
     started = []
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.trainer.command import TINY, metrics, result, run_trainer
+from tests.trainer.support.command import TINY, metrics, result, run_trainer
 from trainer.config import TrainConfig
 from trainer.data.builtin.digits import HELD_OUT_PER_CLASS
 from trainer.fields import from_dict

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import ROOT
 from trainer import cli, config, fields
 from trainer.config import TrainConfig, to_args
 from trainer.errors import ConfigError
 from trainer.presets import EXPECTATIONS, PRESETS
 
-ROOT = Path(__file__).parents[2]
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 INTEGERS = [
     leaf for leaf in LEAVES.values() if leaf.type is int or set(get_args(leaf.type)) & {int}

@@ -1,0 +1,149 @@
+"""Who may do what: every role is there for a reason, and nobody has one too many."""
+
+import re
+
+import pytest
+
+from infra.catalog import roles
+from tests.infra.support.stacks import ran, rendered
+from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
+
+PEOPLE = OPTIONS["people"]
+WRITERS = {"preparation", "publishers"}
+
+
+def assignments(resources):
+    return [one for one in resources if one.type == "azure-native:authorization:RoleAssignment"]
+
+
+def role(assignment):
+    return assignment.inputs["roleDefinitionId"].rpartition("/")[2]
+
+
+def holders(resources):
+    """Names of the identities and groups by the id that roles are given to."""
+    found = {GROUP_OF_PEOPLE.format(1): "publishers", GROUP_OF_PEOPLE.format(2): "scientists"}
+    found[GROUP_OF_PEOPLE.format(3)] = "operators"
+    for one in assignments(resources):
+        who = one.inputs["principalId"]
+        if who not in found:
+            found[who] = one.name.partition("-")[0]
+    return found
+
+
+def data_account(resources):
+    [account] = [
+        one
+        for one in resources
+        if one.type.endswith(":StorageAccount") and one.inputs["kind"] == "BlockBlobStorage"
+    ]
+    return account
+
+
+def on_data(resources, account_id):
+    """Roles on the training data by who has them, from the account or anything around it."""
+    who = holders(resources)
+    found = {}
+    for one in assignments(resources):
+        scope = one.inputs["scope"]
+        if account_id.startswith(scope) or scope.startswith(account_id):
+            found.setdefault(who[one.inputs["principalId"]], set()).add(role(one))
+    return found
+
+
+def test_training_data_are_read_by_all_and_written_by_preparation_and_publishers():
+    resources = rendered("dev", **PEOPLE)
+    assert on_data(resources, data_account(resources).id) == {
+        "workspace": {roles.BLOB_DATA_READER},
+        "training": {roles.BLOB_DATA_READER},
+        "scientists": {roles.BLOB_DATA_READER},
+        "preparation": {roles.BLOB_DATA_CONTRIBUTOR},
+        "publishers": {roles.BLOB_DATA_CONTRIBUTOR},
+    }
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_nobody_else_writes_training_data_in_any_stack(option):
+    resources = rendered("dev", **OPTIONS[option])
+    given = OPTIONS[option].get("storage.existing_data")
+    found = on_data(resources, given or data_account(resources).id)
+    writers = {who for who, held in found.items() if held & roles.WRITES_BLOBS}
+    assert writers <= WRITERS
+    assert "preparation" in writers
+
+
+@pytest.mark.parametrize("option", ["people", "everything on", "everything theirs"])
+def test_no_role_reaches_further_than_one_resource(option):
+    for one in assignments(rendered("dev", **OPTIONS[option])):
+        assert re.fullmatch(
+            r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/[^/]+/[^/]+/[^/]+",
+            one.inputs["scope"],
+        ), one.name
+
+
+def test_only_the_workspace_contributes_to_services_and_nobody_owns_any():
+    resources = rendered("dev", **PEOPLE)
+    who = holders(resources)
+    strong = [one for one in assignments(resources) if role(one) == roles.CONTRIBUTOR]
+    assert {who[one.inputs["principalId"]] for one in strong} == {"workspace"}
+    assert not [one.name for one in assignments(resources) if role(one) == roles.OWNER]
+
+
+def test_only_the_build_identity_pushes_images():
+    resources = rendered("dev")
+    who = holders(resources)
+    pushing = [one for one in assignments(resources) if role(one) == roles.ACR_PUSH]
+    assert [who[one.inputs["principalId"]] for one in pushing] == ["build"]
+
+
+def test_the_build_identity_has_no_role_on_training_data():
+    resources = rendered("dev")
+    assert "build" not in on_data(resources, data_account(resources).id)
+
+
+def test_each_cluster_acts_as_the_identity_of_its_duty():
+    for cluster, identity in {
+        "gpu": "training",
+        "gpu-dedicated": "training",
+        "preparation": "preparation",
+        "build": "build",
+    }.items():
+        [one] = [one for one in rendered("prod") if one.name == f"cluster-{cluster}"]
+        [given] = one.inputs["identity"]["userAssignedIdentities"]
+        assert given.endswith(f"-id-{identity}")
+
+
+def test_every_assignment_says_what_kind_of_principal_it_is_for():
+    for one in assignments(rendered("dev", **PEOPLE)):
+        people = one.name.split("-")[0] in {"publishers", "scientists", "operators"}
+        assert one.inputs["principalType"] == ("Group" if people else "ServicePrincipal")
+
+
+def test_names_of_assignments_differ_and_stay_the_same():
+    def names(stack, **overrides):
+        found = assignments(rendered(stack, **overrides))
+        return {one.name: one.inputs["roleAssignmentName"] for one in found}
+
+    plain, more = names("dev"), names("dev", **PEOPLE)
+    assert len(set(more.values())) == len(more)
+    assert plain.items() <= more.items()
+    assert not set(plain.values()) & set(names("prod").values())
+
+
+def test_a_principal_that_is_made_anew_gives_up_its_old_assignment_first():
+    for one in assignments(rendered("dev")):
+        assert one.options["deleteBeforeReplace"]
+
+
+def test_clients_of_the_exported_identities_are_those_of_the_declared_ones():
+    stack = ran("dev")
+    exported = stack.platform["identities"]
+    assert set(exported) == {"workspace", "training", "preparation", "build"}
+    assert len(set(exported.values())) == 4
+
+
+def test_roles_on_taken_services_are_the_same_as_on_declared_ones():
+    def given(**overrides):
+        return {one.name for one in assignments(rendered("dev", **overrides))}
+
+    assert given(**SERVICES) == given()

@@ -1,0 +1,390 @@
+"""The whole program, run without Azure: every way to switch it, and the order that it asks for."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from infra import outputs
+from infra.offline.render import ROOT, run
+from infra.outputs import from_dict, to_dict
+from infra.policies.rules import check
+from infra.resources import Resource, read, requirements, to_json
+from tests.infra.support.stacks import posture_of, ran, rendered
+from tests.infra.support.variants import KEYS, NETWORK, OPTIONS, SERVICES, SIZES, ZONES
+
+COMPUTE = "machinelearningservices:Compute"
+WORKSPACE = "machinelearningservices:Workspace"
+ENDPOINT = "network:PrivateEndpoint"
+ZONE_GROUP = "network:PrivateDnsZoneGroup"
+ASSIGNMENT = "authorization:RoleAssignment"
+
+
+def of(resources, kind):
+    return [one for one in resources if one.type == f"azure-native:{kind}"]
+
+
+def the(resources, kind, name=None):
+    [one] = [one for one in of(resources, kind) if name in {None, one.name}]
+    return one
+
+
+def key(kind, name):
+    return f"azure-native:{kind}::{name}"
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_is_declared_within_the_rules(option):
+    overrides = OPTIONS[option]
+    assert check(rendered("dev", **overrides), posture_of("dev", **overrides)) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
+    cluster = the(rendered("dev", **SIZES[size]), COMPUTE, "cluster-gpu")
+    assert cluster.inputs["properties"]["properties"]["vmSize"] == size
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_resource_waits_for_itself_or_has_the_name_of_another(option):
+    resources = rendered("dev", **OPTIONS[option])
+    assert set(requirements(resources)) == {one.key for one in resources}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_dependency_is_on_something_declared(option):
+    resources = rendered("dev", **OPTIONS[option])
+    known = {one.key for one in resources}
+    for one in resources:
+        assert set(one.options.get("dependsOn", ())) <= known
+
+
+@pytest.mark.parametrize("kind", [COMPUTE, "machinelearningservices:Datastore"])
+@pytest.mark.parametrize("option", ["as it is", "dedicated twin", "everything theirs"])
+def test_what_is_in_the_workspace_waits_until_the_workspace_answers(option, kind):
+    resources = rendered("dev", **OPTIONS[option])
+    needed = requirements(resources)
+    assert of(resources, kind)
+    for one in of(resources, kind):
+        assert {
+            key(WORKSPACE, "workspace"),
+            key(ENDPOINT, "workspace"),
+            key(ZONE_GROUP, "workspace"),
+            key(ASSIGNMENT, "workspace-workspace-contributor"),
+        } <= needed[one.key]
+
+
+@pytest.mark.parametrize("option", ["as it is", "customer-managed keys", "everything theirs"])
+def test_the_workspace_waits_for_the_endpoints_of_what_it_is_made_of(option):
+    resources = rendered("dev", **OPTIONS[option])
+    before = requirements(resources)[key(WORKSPACE, "workspace")]
+    for service in ("vault", "registry", "default-blob", "default-file", "data-blob"):
+        assert key(ENDPOINT, service) in before
+        assert key(ZONE_GROUP, service) in before
+
+
+def test_the_workspace_waits_for_the_roles_of_its_identity_on_everything_but_itself():
+    resources = rendered("dev")
+    before = requirements(resources)[key(WORKSPACE, "workspace")]
+    own = {one.key for one in of(resources, ASSIGNMENT) if one.name.startswith("workspace-")}
+    assert own - before == {key(ASSIGNMENT, "workspace-workspace-contributor")}
+    assert len(own) > 8
+
+
+@pytest.mark.parametrize(
+    ("cluster", "identity"),
+    [("gpu", "training"), ("preparation", "preparation"), ("build", "build")],
+)
+def test_a_cluster_waits_for_the_roles_of_its_jobs(cluster, identity):
+    resources = rendered("dev")
+    before = requirements(resources)[key(COMPUTE, f"cluster-{cluster}")]
+    roles = {one.key for one in of(resources, ASSIGNMENT) if one.name.startswith(f"{identity}-")}
+    assert roles
+    assert roles <= before
+
+
+def test_a_zone_group_waits_for_the_links_of_its_zones():
+    resources = rendered("dev")
+    before = requirements(resources)[key(ZONE_GROUP, "workspace")]
+    for zone in ("privatelink.api.azureml.ms", "privatelink.notebooks.azure.net"):
+        assert key("privatedns:VirtualNetworkLink", f"link-{zone}") in before
+
+
+def test_every_endpoint_has_one_zone_group():
+    resources = rendered("dev", **OPTIONS["everything on"])
+    grouped = [one.inputs["privateEndpointName"] for one in of(resources, ZONE_GROUP)]
+    assert sorted(grouped) == sorted(
+        one.inputs["privateEndpointName"] for one in of(resources, ENDPOINT)
+    )
+
+
+def test_computes_and_datastores_go_with_the_workspace():
+    resources = rendered("prod")
+    inside = [*of(resources, COMPUTE), *of(resources, "machinelearningservices:Datastore")]
+    assert len(inside) == 7
+    for one in inside:
+        assert one.options["deletedWith"] == key(WORKSPACE, "workspace")
+
+
+def test_what_azure_would_silently_keep_makes_a_cluster_anew():
+    for cluster in of(rendered("prod"), COMPUTE):
+        assert cluster.options["deleteBeforeReplace"]
+        assert {
+            "properties.properties.vmSize",
+            "properties.properties.vmPriority",
+            "properties.properties.subnet",
+            "properties.properties.enableNodePublicIp",
+        } <= set(cluster.options["replaceOnChanges"])
+
+
+def test_the_paths_that_replace_a_cluster_are_inputs_that_it_has():
+    for cluster in of(rendered("prod"), COMPUTE):
+        for path in cluster.options["replaceOnChanges"]:
+            found = cluster.inputs
+            for part in path.split("."):
+                assert part in found, path
+                found = found[part]
+
+
+PROTECTED = {
+    "storage:StorageAccount",
+    "storage:BlobContainer",
+    "keyvault:Vault",
+    "containerregistry:Registry",
+    WORKSPACE,
+    "operationalinsights:Workspace",
+}
+
+
+def test_production_protects_exactly_what_holds_data_or_cannot_be_made_again():
+    protected = {one.type for one in rendered("prod") if one.options.get("protect")}
+    assert protected == {f"azure-native:{kind}" for kind in PROTECTED}
+
+
+def test_production_protects_all_of_them():
+    for kind in PROTECTED:
+        for one in of(rendered("prod"), kind):
+            assert one.options.get("protect"), one.key
+
+
+def test_a_customer_managed_key_is_protected_too():
+    assert the(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
+
+
+def test_development_can_be_taken_down():
+    assert not [one.key for one in rendered("dev") if one.options.get("protect")]
+
+
+def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():
+    for stack in ("dev", "prod"):
+        resources = rendered(stack)
+        name = the(resources, WORKSPACE).inputs["imageBuildCompute"]
+        [build] = [one for one in of(resources, COMPUTE) if one.inputs["computeName"] == name]
+        nodes = build.inputs["properties"]["properties"]
+        assert build.name == "cluster-build"
+        assert nodes["vmPriority"] == "Dedicated"
+        assert nodes["subnet"]["id"].endswith("/subnets/snet-build")
+
+
+def test_only_the_training_subnet_may_send_data_by_its_storage_endpoint_and_only_to_own_accounts():
+    resources = rendered("dev")
+    subnets = the(resources, "network:VirtualNetwork").inputs["subnets"]
+    with_endpoint = [subnet["name"] for subnet in subnets if subnet.get("serviceEndpoints")]
+    assert with_endpoint == ["snet-training"]
+    policy = the(resources, "network:ServiceEndpointPolicy")
+    own, service = policy.inputs["serviceEndpointPolicyDefinitions"]
+    assert sorted(own["serviceResources"]) == sorted(
+        one.id for one in of(resources, "storage:StorageAccount")
+    )
+    assert service["serviceResources"] == ["/services/Azure/MachineLearning"]
+    assert service["service"] == "Global"
+
+
+def test_storage_lets_exactly_the_allowed_addresses_in():
+    overrides = OPTIONS["allowlisted"]
+    accounts = of(rendered("dev", **overrides), "storage:StorageAccount")
+    assert len(accounts) == 2
+    for account in accounts:
+        rules = account.inputs["networkRuleSet"]
+        assert rules["defaultAction"] == "Deny"
+        assert [rule["iPAddressOrRange"] for rule in rules["ipRules"]] == overrides[
+            "allowed_addresses"
+        ]
+
+
+def test_registry_and_vault_stay_private_when_addresses_are_allowed():
+    resources = rendered("dev", **OPTIONS["allowlisted"])
+    assert the(resources, "containerregistry:Registry").inputs["publicNetworkAccess"] == "Disabled"
+    vault = the(resources, "keyvault:Vault").inputs["properties"]
+    assert vault["publicNetworkAccess"] == "disabled"
+
+
+def test_a_taken_network_is_not_declared_and_its_subnets_are_used():
+    resources = rendered("dev", **OPTIONS["their network"])
+    assert not [one for one in resources if one.type.startswith("azure-native:network:Virtual")]
+    assert not of(resources, "network:NatGateway")
+    assert not of(resources, "network:NetworkSecurityGroup")
+    given = NETWORK["network.existing"]
+    used = {one.inputs["subnet"]["id"] for one in of(resources, ENDPOINT)}
+    assert used == {given["endpoints_subnet"]}
+    nodes = {
+        one.inputs["properties"]["properties"]["subnet"]["id"] for one in of(resources, COMPUTE)
+    }
+    assert nodes == {given["training_subnet"], given["build_subnet"]}
+
+
+def test_taken_zones_are_not_declared_and_are_used():
+    resources = rendered("dev", **OPTIONS["their network and zones"])
+    assert not [one for one in resources if one.type.startswith("azure-native:privatedns:")]
+    for group in of(resources, ZONE_GROUP):
+        for config in group.inputs["privateDnsZoneConfigs"]:
+            assert config["privateDnsZoneId"].startswith(f"{ZONES}/providers/Microsoft.Network/")
+
+
+def test_taken_services_are_used_and_only_roles_and_endpoints_are_added_to_them():
+    resources = rendered("dev", **OPTIONS["their services"])
+    workspace = the(resources, WORKSPACE).inputs
+    assert workspace["storageAccount"] == SERVICES["storage.existing_default"]
+    assert workspace["containerRegistry"] == SERVICES["registry.existing"]
+    assert workspace["keyVault"] == SERVICES["vault.existing"]
+    assert workspace["enableDataIsolation"] is True
+    for id_ in SERVICES.values():
+        touching = {one.type for one in resources if id_ in json.dumps(one.inputs)}
+        assert touching <= {
+            f"azure-native:{kind}"
+            for kind in (
+                ASSIGNMENT,
+                ENDPOINT,
+                WORKSPACE,
+                "network:ServiceEndpointPolicy",
+                "monitor:DiagnosticSetting",
+                "monitor:ScheduledQueryRule",
+            )
+        }
+    settings = of(resources, "monitor:DiagnosticSetting")
+    assert not [one for one in settings if one.inputs["resourceUri"] in SERVICES.values()]
+
+
+def test_a_datastore_in_a_taken_account_names_its_group_and_subscription():
+    resources = rendered("dev", **OPTIONS["their services"])
+    store = the(resources, "machinelearningservices:Datastore", "datastore-training_data_raw")
+    properties = store.inputs["properties"]
+    assert properties["accountName"] == "theirdata"
+    assert properties["resourceGroup"] == "theirs"
+    assert properties["subscriptionId"].startswith("22222222-")
+
+
+def test_customer_managed_keys_encrypt_workspace_registry_and_both_accounts():
+    resources = rendered("dev", **KEYS)
+    vault = the(resources, "keyvault:Vault")
+    workspace = the(resources, WORKSPACE).inputs["encryption"]
+    assert workspace["status"] == "Enabled"
+    assert workspace["keyVaultProperties"]["keyVaultArmId"] == vault.id
+    assert the(resources, "containerregistry:Registry").inputs["encryption"]["status"] == "enabled"
+    for account in of(resources, "storage:StorageAccount"):
+        assert account.inputs["encryption"]["keySource"] == "Microsoft.Keyvault"
+    before = requirements(resources)
+    role = key(ASSIGNMENT, "encryption-vault-key-vault-crypto-service-encryption-user")
+    for user in (*of(resources, "storage:StorageAccount"), the(resources, WORKSPACE)):
+        assert role in before[user.key]
+
+
+def test_application_insights_is_declared_when_asked_for():
+    assert not of(rendered("dev"), "applicationinsights:Component")
+    resources = rendered("dev", monitoring__insights=True)
+    insights = the(resources, "applicationinsights:Component")
+    assert insights.inputs["disableLocalAuth"] is True
+    assert the(resources, WORKSPACE).inputs["applicationInsights"] == insights.id
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_is_exported_reads_as_platform_outputs(option):
+    exported = ran("dev", **OPTIONS[option]).platform
+    read_back = from_dict(json.loads(json.dumps(exported)))
+    assert to_dict(read_back) == exported
+
+
+def test_what_is_exported_is_what_is_declared():
+    stack = ran("prod")
+    platform = from_dict(stack.platform)
+    declared = {one.inputs["computeName"] for one in of(stack.resources, COMPUTE)}
+    clusters = platform.clusters
+    assert clusters.gpu_dedicated is not None
+    named = (clusters.gpu, clusters.gpu_dedicated, clusters.preparation, clusters.build)
+    assert {cluster.name for cluster in named} == declared
+    assert (clusters.gpu.gpus_per_node, clusters.gpu.infiniband) == (8, True)
+    assert clusters.preparation.gpus_per_node == 0
+    accounts = {one.inputs["accountName"] for one in of(stack.resources, "storage:StorageAccount")}
+    stores = platform.datastores
+    assert {stores.raw.account, stores.results.account} == accounts
+    assert stores.raw.account == stores.prepared.account
+    assert platform.workspace == the(stack.resources, WORKSPACE).inputs["workspaceName"]
+    assert platform.access == outputs.Access("private", (), ())
+
+
+def test_an_allowlisted_stack_says_whom_it_lets_in():
+    platform = from_dict(ran("dev", **OPTIONS["allowlisted"]).platform)
+    assert platform.access.allowed_addresses == tuple(OPTIONS["allowlisted"]["allowed_addresses"])
+    assert platform.access.public == ("workspace", "default_storage", "data_storage")
+
+
+def test_a_rendered_file_reads_back_and_two_runs_are_equal(tmp_path):
+    first, second = (to_json(run("dev", {}).resources) for _ in range(2))
+    assert first == second
+    file = tmp_path / "dev.json"
+    file.write_text(first, encoding="utf-8")
+    assert to_json(read(file)) == first
+
+
+def test_a_file_without_resources_is_refused_by_name(tmp_path):
+    file = tmp_path / "no.json"
+    file.write_text('[{"type": "x"}]', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no\.json holds no rendered stack"):
+        read(file)
+
+
+def test_a_circle_of_dependencies_is_named():
+    one = Resource("t:a:A", "one", {}, {"dependsOn": ["t:a:A::two"]}, "")
+    two = Resource("t:a:A", "two", {}, {"dependsOn": ["t:a:A::one"]}, "")
+    with pytest.raises(ValueError, match="circle of dependencies"):
+        requirements([one, two])
+
+
+def test_two_resources_of_one_name_are_refused():
+    one = Resource("t:a:A", "one", {}, {}, "")
+    with pytest.raises(ValueError, match="declared twice"):
+        requirements([one, one])
+
+
+def render(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "infra.offline.render", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_writes_the_stack_with_its_changes(tmp_path):
+    file = tmp_path / "dev.json"
+    done = render("dev", "--set", "network.jump_subnet=true", "--output", str(file))
+    assert done.returncode == 0, done.stderr
+    subnets = the(read(file), "network:VirtualNetwork").inputs["subnets"]
+    assert "snet-jump" in [subnet["name"] for subnet in subnets]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dev", "--set", "profile=open"], "profile: 'open' is not one of private, allowlisted"),
+        (["dev", "--set", "profile"], "write KEY=VALUE"),
+        (["test"], "there is no stack 'test'; there are dev, prod"),
+    ],
+)
+def test_a_mistake_ends_the_command_with_a_message(arguments, message, tmp_path):
+    done = render(*arguments, "--output", str(tmp_path / "x.json"))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,48 @@
+"""docs/platform.md says what the code does: its rules, its costs, what a subscription needs."""
+
+import re
+
+import pytest
+
+from infra.offline import costs
+from infra.policies import rules
+from tests import ROOT
+from tests.infra.support.stacks import rendered
+
+PAGE = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
+
+
+def test_every_rule_is_on_the_page_in_its_own_words():
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE)
+    assert dict(rows) == {rule.name: rule.description for rule in rules.ALL}
+
+
+def test_the_table_of_costs_is_what_the_command_prints():
+    book = costs.read()
+    printed = costs.table(costs.rows(rendered("dev"), book), book)
+    on_page = PAGE.split("<!-- costs of dev -->\n")[1].split("<!-- end -->")[0]
+    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.offline.costs dev`"
+
+
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_every_provider_that_a_stack_needs_is_among_those_to_register(stack):
+    needed = {
+        provider
+        for one in rendered(stack)
+        for provider in re.findall(r"/providers/Microsoft\.(\w+)/", one.id)
+    }
+    listed = set(PAGE.split("for provider in ")[1].split("; do")[0].replace("\\", " ").split())
+    assert needed <= listed
+
+
+def test_every_file_and_setting_that_the_page_names_exists():
+    settings = (ROOT / "infra" / "groups.py").read_text(encoding="utf-8")
+    named = re.findall(r"`(network|subscription|monitoring|budget)\.([a-z_]+)`", PAGE)
+    assert named
+    assert [name for _, name in named if f"    {name}:" not in settings] == []
+    for path in re.findall(r"`((?:infra|tests|docs)/[\w./-]+)`", PAGE):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_picture_is_there():
+    assert (ROOT / "docs" / re.search(r"\]\((images/[\w.]+)\)", PAGE)[1]).exists()

@@ -1,0 +1,162 @@
+"""Each of Azure's refusals is told with its cause and what to do."""
+
+import base64
+import json
+from types import SimpleNamespace
+
+import pytest
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+)
+
+from jobs.azure.error_messages import explained, signed_in_as
+from jobs.errors import (
+    AccessError,
+    ConflictError,
+    MissingError,
+    RequestError,
+    SignInError,
+    UnreachableError,
+)
+from tests.jobs.support.platform import platform
+
+ARM = "https://management.azure.com/subscriptions/s"
+BLOB = "https://account.blob.core.windows.net/results/x"
+
+
+def answered(status, message="said so", url=ARM, kind=HttpResponseError):
+    response = SimpleNamespace(status_code=status, reason="", request=SimpleNamespace(url=url))
+    error = kind(message=message)
+    error.response, error.status_code = response, status
+    return error
+
+
+def told(error, profile="private", who="somebody@example.com"):
+    return explained(error, "job night-r1", platform(profile=profile), lambda: who)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, SignInError), (403, AccessError), (404, MissingError), (409, ConflictError),
+     (412, ConflictError), (429, UnreachableError), (503, UnreachableError),
+     (400, RequestError)],
+)  # fmt: skip
+def test_each_status_has_its_error_that_names_the_thing_and_azures_words(status, kind):
+    error = told(answered(status))
+    assert type(error) is kind
+    assert error.status == status
+    assert error.exit_code == (1 if status == 404 else 22)
+    assert "job night-r1" in str(error)
+    assert "said so" in str(error)
+
+
+def test_a_role_that_is_missing_is_named_with_the_person():
+    text = str(told(answered(403)))
+    assert "somebody@example.com" in text
+    assert "AzureML Data Scientist" in text
+    assert "people.scientists" in text
+
+
+@pytest.mark.parametrize(
+    ("message", "url"),
+    [
+        ("said so", BLOB),
+        ("AuthorizationPermissionMismatch", "https://storage.example.org/account/results/x"),
+    ],
+    ids=["by its host", "by its code"],
+)
+def test_a_role_on_blobs_is_another_and_the_groups_that_have_it_are_named(message, url):
+    text = str(told(answered(403, message, url)))
+    assert "somebody@example.com" in text
+    assert "Storage Blob Data" in text
+    assert "AzureML Data Scientist" not in text
+    for group in ("people.scientists", "people.publishers"):
+        assert group in text
+
+
+def test_a_network_that_is_not_let_in_is_no_question_of_roles():
+    error = answered(403, "Public network access is disabled for this resource", BLOB)
+    assert "is private" in str(told(error))
+    assert "role" not in str(told(error))
+    assert "20.103.0.0/24" in str(told(error, profile="allowlisted"))
+
+
+def test_a_workspace_that_is_not_there_is_told_with_where_it_was_looked_for():
+    text = str(told(answered(404)))
+    for part in (platform().workspace, platform().resource_group, platform().subscription_id):
+        assert part in text
+
+
+def test_nobody_signed_in_is_told_with_the_command():
+    error = ClientAuthenticationError(message="DefaultAzureCredential failed to retrieve a token")
+    assert isinstance(told(error), SignInError)
+    assert f"az login --tenant {platform().tenant_id}" in str(told(error))
+
+
+def test_a_secret_that_is_refused_is_a_question_of_the_sign_in():
+    url = "https://login.microsoftonline.com/t/oauth2/v2.0/token"
+    error = answered(401, "AADSTS7000215: Invalid client secret", url, ClientAuthenticationError)
+    assert isinstance(told(error), SignInError)
+    assert "not signed in" in str(told(error))
+
+
+@pytest.mark.parametrize(
+    ("message", "profile", "advice"),
+    [
+        ("host='w.workspace.westeurope.api.azureml.ms', port=443: Name or service not known",
+         "private", "VPN"),
+        ("host='account.blob.core.windows.net', port=443: timed out", "allowlisted",
+         "allowed_addresses"),
+        ("host='management.azure.com', port=443: Name or service not known", "private",
+         "network of this machine"),
+    ],
+)  # fmt: skip
+def test_no_answer_is_explained_by_the_stacks_network(message, profile, advice):
+    error = told(ServiceRequestError(message), profile)
+    assert isinstance(error, UnreachableError)
+    assert advice in str(error)
+
+
+def token(claims):
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.x"
+
+
+def test_the_name_in_a_token_is_a_persons_before_a_programs():
+    assert signed_in_as(token({"appid": "1", "upn": "a@b.c"})) == "a@b.c"
+    assert signed_in_as(token({"appid": "1", "oid": "2"})) == "1"
+
+
+@pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.%%%.c", token({})])
+def test_a_token_without_a_name_has_none(text):
+    assert signed_in_as(text) is None
+
+
+def test_a_network_that_is_away_while_a_token_is_asked_for_is_no_question_of_the_sign_in():
+    error = ClientAuthenticationError(message="EnvironmentCredential: authentication failed")
+    error.__cause__ = ServiceRequestError("host='login.microsoftonline.com', port=443: timed out")
+    assert isinstance(told(error), UnreachableError)
+
+
+def test_what_the_sdk_refuses_is_told_without_its_general_advice():
+    error = AzureError("\n1) One or more fields are invalid\n\nDetails:\n\n(x) no such thing\n\nx")
+    assert str(told(error)) == "job night-r1: no such thing"
+
+
+TRIED = """DefaultAzureCredential failed to retrieve a token from the included credentials.
+Attempted credentials:
+\tEnvironmentCredential: %s
+\tManagedIdentityCredential: authentication unavailable, no response from the IMDS endpoint.
+\tAzureCliCredential: Azure CLI not found on path
+To mitigate this issue, please refer to the troubleshooting guidelines here at https://aka.ms."""
+
+
+def test_the_way_to_sign_in_that_was_tried_says_why_it_failed():
+    error = ClientAuthenticationError(message=TRIED % "AADSTS7000215: Invalid client secret")
+    assert isinstance(told(error), SignInError)
+    assert "not signed in to Azure: AADSTS7000215: Invalid client secret\n" in str(told(error))
+    away = "HTTPSConnection(host='login', port=443): Failed to establish a new connection"
+    assert isinstance(told(ClientAuthenticationError(message=TRIED % away)), UnreachableError)

@@ -1,0 +1,246 @@
+"""Verbs against a loopback Azure that refuses, is busy, or lacks what they ask for."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from infra.outputs import to_dict
+from jobs.azure import transport
+from jobs.azure import workspace as azure
+from jobs.azure.containers import container
+from jobs.azure.data_assets import DataAsset, register
+from jobs.azure.workspace import connect
+from jobs.cli import main
+from jobs.errors import AccessError, UnreachableError
+from tests.jobs.support.tiny import wait_for
+from trainer.data.manifest import Manifest, Origin, Shard, Split
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def outputs(live, monkeypatch):
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    return live.outputs
+
+
+@pytest.fixture
+def other(live, tmp_path, monkeypatch):
+    """Lets the verbs read changed outputs."""
+
+    def change(**changes):
+        file = tmp_path / "outputs.json"
+        file.write_text(json.dumps(to_dict(replace(live.outputs, **changes))))
+        monkeypatch.setenv("JOBS_OUTPUTS", str(file))
+
+    return change
+
+
+def test_a_platform_where_nothing_runs_costs_nothing(capsys):
+    def nothing():
+        assert main(["status"]) == 0
+        return "no nodes are allocated, so no cluster costs anything" in capsys.readouterr().out
+
+    # Nodes that tests before have used stay for a moment.
+    wait_for(nothing)
+
+
+def test_status_is_one_document_for_a_program(capsys, outputs):
+    assert main(["status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert outputs.clusters.gpu.name in [one["cluster"] for one in found["clusters"]]
+
+
+def test_preflight_finds_everything_that_a_run_needs(capsys):
+    assert main(["preflight", "--kind", "smoke"]) == 0
+    text = capsys.readouterr().out
+    for point in (
+        "sign-in",
+        "subscription",
+        "workspace",
+        "run history",
+        "storage",
+        "cluster",
+        "quota",
+        "image",
+    ):
+        assert f"ok    {point}:" in text
+
+
+def test_preflight_names_what_is_to_mend_and_goes_on(capsys, outputs, other):
+    gpu = replace(outputs.clusters.gpu, size="Standard_NC24ads_A100_v4", gpus_per_node=1)
+    other(clusters=replace(outputs.clusters, gpu=gpu))
+    assert main(["preflight", "--nodes", "2", "--json"]) == 1
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert not found["cluster"]["good"]
+    assert "has Standard_ND40rs_v2, not Standard_NC24ads_A100_v4" in found["cluster"]["text"]
+    assert found["quota"]["good"]
+
+
+def test_preflight_says_that_data_are_missing_before_a_job_fails_by_it(capsys):
+    assert main(["preflight", "--preset", "imagenet-ndv2", "--data.path", "nowhere"]) == 1
+    assert "there is no manifest.json in nowhere" in capsys.readouterr().out
+
+
+def test_preflight_reads_quota(capsys, live, outputs):
+    live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 100)
+    try:
+        assert main(["preflight", "--nodes", "4"]) == 1
+        text = capsys.readouterr().out
+        assert "STOP  quota: 4 x Standard_ND40rs_v2 need 160 low-priority cores" in text
+        assert "at most 2 nodes fit" in text
+    finally:
+        live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 1000)
+
+
+def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):
+    other(workspace="gone")
+    for verb in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
+        assert main(verb) == 1
+        text = capsys.readouterr().err
+        assert "gone" in text
+        assert "is not there" in text
+
+
+def test_a_cluster_that_is_gone_is_told_before_anything_is_submitted(
+    capsys,
+    live,
+    outputs,
+    other,
+):
+    gone = replace(outputs.clusters.preparation, name="prep-gone")
+    other(clusters=replace(outputs.clusters, preparation=gone))
+    assert main(["submit", "--kind", "smoke", "--name", "nocluster"]) == 1
+    assert "cluster prep-gone: is not in workspace" in capsys.readouterr().err
+    assert not [
+        r for r in live.azure.requests if r.method in ("PUT", "POST") and "/jobs/" in r.path
+    ]
+
+
+def test_a_data_set_that_is_not_registered_is_told_before_anything_is_submitted(capsys):
+    args = ["submit", "--preset", "imagenet-ndv2", "--data.asset", "imagenet:3", "--name", "nodata"]
+    assert main(args) == 1
+    assert "--data.asset: imagenet:3 is not registered" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_there_is_told_with_the_list_of_those_that_are(capsys):
+    assert main(["logs", "nothing"]) == 1
+    assert "has no job and no run of this name; `python -m jobs list`" in capsys.readouterr().err
+
+
+def test_a_secret_that_is_wrong_is_told_as_a_sign_in(capsys, monkeypatch):
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "wrong")
+    assert main(["status"]) == 22
+    text = capsys.readouterr().err
+    assert "not signed in to Azure" in text
+    assert "az login --tenant" in text
+    assert "wrong" not in text.replace("(wrong", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (401, "InvalidAuthenticationToken", "does not take this sign-in"),
+        (403, "AuthorizationFailed", "needs the role AzureML Data Scientist on workspace"),
+    ],
+)
+def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code, words):
+    live.azure.admin.fault("GET .*/computes/", status=status, code=code, times=None)
+    assert main(["status"]) == 22
+    text = capsys.readouterr().err
+    assert words in text
+    if status == 403:
+        assert live.azure.environment["AZURE_CLIENT_ID"] in text
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_is_refused_for_a_moment_is_asked_again_after_the_time_that_azure_names(live, status):
+    live.azure.admin.fault("GET .*/computes/", status=status, retry_after=1, times=1)
+    assert main(["status"]) == 0
+    asked = [r for r in live.azure.requests if live.outputs.clusters.gpu.name in r.path]
+    assert [r.status for r in asked] == [status, 200]
+    assert asked[1].at - asked[0].at >= 1
+
+
+def test_a_cut_connection_is_asked_again(live):
+    live.azure.admin.fault("GET .*/computes/", cut=True, times=1)
+    assert main(["status"]) == 0
+
+
+def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
+    monkeypatch.setattr(transport, "RETRIES", 1)
+    live.azure.admin.fault("GET .*/computes/", status=503, times=None)
+    with pytest.raises(UnreachableError, match="still is after several tries"):
+        connect(live.outputs).arm("GET", "computes/x")
+
+
+def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
+    live.azure.admin.fault(
+        "GET .*/computes/",
+        status=403,
+        code="Forbidden",
+        message="Public network access is disabled",
+    )
+    with pytest.raises(AccessError, match="is private: its services answer from inside"):
+        connect(live.outputs).arm("GET", "computes/x")
+
+
+def test_lists_are_read_to_their_last_page(live, monkeypatch):
+    workspace = connect(live.outputs)
+    pages = {
+        f"{workspace.id}/things?api-version={azure.API_VERSION}": {
+            "value": [1, 2],
+            "nextLink": f"{live.azure.url}/more?page=2",
+        },
+        "/more?page=2": {"value": [3]},
+    }
+    monkeypatch.setattr(
+        workspace, "_ask", lambda method, url, body: pages[url.removeprefix(live.azure.url)]
+    )
+    workspace.__dict__["_manager"] = live.azure.url
+    assert list(workspace.arm_list("things")) == [1, 2, 3]
+    pages["/more?page=2"] = {"value": [], "nextLink": "https://elsewhere.example.com/steal"}
+    with pytest.raises(Exception, match="another host"):
+        list(workspace.arm_list("things"))
+
+
+def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
+    manifest = Manifest(
+        ("cat", "dog"), (0.0,) * 3, (1.0,) * 3,
+        {name: Split((Shard("s", 9000, 1, "0" * 32, ()),), (9000,), ("jpeg",))
+         for name in ("train", "validation")}, Origin("x"),
+    )  # fmt: skip
+    manifest.save(tmp_path)
+    store = outputs.datastores.prepared
+    content = (tmp_path / "manifest.json").read_bytes()
+    container(store, azure.credential()).upload_blob("pets/manifest.json", content)
+    asset = DataAsset("pets", manifest.version, store.name, "pets", {})
+    register(connect(outputs), asset)
+    args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
+    assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert f"version {manifest.version}: 9,000 images to train on, 2 classes" in text
+    assert "steps " in text
+    assert main(["preflight", *args]) == 0
+    assert "data: version" in capsys.readouterr().out
+    assert main(["submit", *args, "--name", "pets", "--", "--model.classes", "1000"]) == 1
+    assert "--model.classes: 1000, but the data set has 2 classes" in capsys.readouterr().err
+
+
+def test_storage_that_refuses_is_told_with_the_role(live, capsys):
+    live.azure.admin.fault("(GET|HEAD) .*preflight-looks-for-this", status=403,
+                           code="AuthorizationPermissionMismatch", times=None)  # fmt: skip
+    assert main(["preflight"]) == 1
+    text = capsys.readouterr().out
+    assert "STOP  storage:" in text
+    assert "Storage Blob Data Reader" in text
+
+
+def test_a_network_that_is_away_is_no_question_of_the_sign_in(capsys, monkeypatch):
+    monkeypatch.setenv("AZURE_AUTHORITY_HOST", "https://127.0.0.1:9")
+    monkeypatch.setattr(transport, "RETRIES", 0)
+    assert main(["status"]) == 22
+    text = capsys.readouterr().err
+    assert "no answer from" in text
+    assert "az login" not in text

@@ -1,0 +1,194 @@
+"""The command line: what it takes, and how it refuses."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from infra.outputs import to_dict
+from jobs import cli
+from jobs.cli import VERBS, main
+from jobs.console import PLATFORM, command
+from tests import ROOT
+from tests.jobs.support.platform import platform
+
+EASY = list(VERBS)
+
+
+@pytest.fixture(autouse=True)
+def outputs(tmp_path, monkeypatch):
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(to_dict(platform())))
+    monkeypatch.setenv("JOBS_OUTPUTS", str(file))
+    return file
+
+
+def test_help_names_every_verb_and_every_exit_status(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for verb in VERBS:
+        assert f"\n  {verb} " in text
+    for status in ("20 cancelled", "21 interrupted", "22 Azure", "23 a check", "130"):
+        assert status in text
+
+
+def test_no_verb_at_all_is_refused_with_the_list(capsys):
+    assert main([]) == 2
+    assert "usage: python -m jobs VERB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("sumbit", "; did you mean submit?\n"), ("qqqq", "'qqqq' is no verb\n")]
+)
+def test_a_mistyped_verb_is_told_in_two_lines(typed, said, capsys):
+    assert main([typed]) == 2
+    text = capsys.readouterr().err
+    assert said in text
+    assert text.splitlines()[1:] == ["`python -m jobs --help` lists the verbs"]
+
+
+def test_a_kind_that_there_is_not_is_refused(capsys):
+    assert main(["list", "--kind", "nosuch"]) == 2
+    assert "--kind: 'nosuch'" in capsys.readouterr().err
+
+
+def test_what_comes_next_names_the_platform_as_it_was_given(monkeypatch):
+    for args, said in (
+        (["--stack", "prod"], "python -m jobs follow night --stack prod"),
+        (["--outputs=my file.json"], "python -m jobs follow night --outputs 'my file.json'"),
+        ([], "python -m jobs follow night"),
+    ):
+        token = PLATFORM.set(cli.common_options(args)[1].given)
+        assert command("follow", "night") == said
+        PLATFORM.reset(token)
+
+
+def test_a_reader_that_goes_away_ends_it_without_a_word():
+    line = f"{sys.executable} -m jobs spec --kind smoke --name s | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_ctrl_c_while_modules_are_imported_gives_no_traceback():
+    program = (
+        "import runpy, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'jobs.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "runpy.run_module('jobs', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("verb", EASY)
+def test_every_verb_has_a_help_with_its_options(verb, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([verb, "--help"])
+    assert end.value.code == 0
+    assert f"python -m jobs {verb}" in capsys.readouterr().out
+
+
+def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
+    assert main(["submit", "--preset", "digits", "--node", "4", "--nmae", "x"]) == 2
+    text = capsys.readouterr().err
+    assert "--node: there is no such key; did you mean --nodes?" in text
+    assert "--nmae: there is no such key; did you mean --name?" in text
+
+
+def test_options_of_the_trainer_stand_after_two_dashes(capsys):
+    assert main(["submit", "--preset", "digits", "--", "--epoch", "4"]) == 2
+    assert "--epoch: there is no such key; did you mean --epochs?" in capsys.readouterr().err
+    assert main(["status", "--", "--epochs", "4"]) == 1
+    assert "takes no options of the trainer" in capsys.readouterr().err
+
+
+def test_a_training_without_a_preset_is_refused_with_their_names(capsys):
+    assert main(["submit"]) == 1
+    assert "imagenet-ndv2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["follow", "logs", "cancel", "tensorboard"])
+def test_a_verb_about_a_run_asks_for_its_name(verb, capsys):
+    assert main([verb]) == 1
+    assert f"{verb}: name a run or a job" in capsys.readouterr().err
+
+
+def test_the_first_argument_may_stand_anywhere_among_options():
+    from jobs.commands.follow import FollowOptions
+
+    verb = VERBS["follow"]
+    for args in (["night", "--rank", "all"], ["--rank", "all", "night"],
+                 ["--supervise", "night", "--rank", "all"]):  # fmt: skip
+        options = cli.read_options("follow", verb, FollowOptions, args)
+        assert (options.name, options.rank) == ("night", "all")
+
+
+def test_two_names_are_one_too_many(capsys):
+    assert main(["follow", "a", "b"]) == 2
+    assert "b: there is no place for this argument" in capsys.readouterr().err
+
+
+def test_a_rank_is_all_or_numbers(capsys):
+    assert main(["logs", "night", "--rank", "first"]) == 1
+    assert "--rank: 'first' must be all, or numbers" in capsys.readouterr().err
+
+
+def test_common_options_are_read_from_anywhere_before_the_trainers():
+    rest, common = cli.common_options(["a", "--stack", "prod", "--json", "--runs", "3"])
+    assert rest == ["a", "--runs", "3"]
+    assert (common.stack, common.outputs, common.as_json) == ("prod", None, True)
+    assert cli.common_options(["--outputs=x.json"])[1].outputs == "x.json"
+
+
+def test_a_stack_that_is_named_comes_before_the_variable(outputs):
+    assert cli.common_options([])[1].outputs == str(outputs)
+    assert cli.common_options(["--stack", "prod"])[1].outputs is None
+
+
+def test_an_option_without_its_value_is_refused(capsys):
+    assert main(["status", "--stack"]) == 2
+    assert "--stack: needs a value" in capsys.readouterr().err
+
+
+def test_a_file_of_outputs_that_is_missing_is_told(capsys):
+    assert main(["status", "--outputs", "nowhere.json"]) == 4
+    assert "nowhere.json" in capsys.readouterr().err
+
+
+def test_all_problems_of_a_job_are_told_before_anyone_is_asked(capsys):
+    assert main(["submit", "--preset", "imagenet-ndv2", "--nodes", "99"]) == 2
+    text = capsys.readouterr().err
+    assert "--data.asset: name the data set" in text
+    assert "--nodes: 99, but the cluster" in text
+
+
+def test_a_spec_is_printed_and_can_be_loaded_again(capsys):
+    import io
+
+    from azure.ai.ml import load_job
+
+    assert main(["spec", "--preset", "imagenet-ndv2", "--nodes", "4", "--name", "night",
+                 "--data.asset", "imagenet:3", "--", "--epochs", "30"]) == 0  # fmt: skip
+    text = capsys.readouterr().out
+    job = load_job(io.StringIO(text))
+    assert job.name == "night-r1"
+    assert "--epochs 30" in text
+
+
+def test_a_spec_for_a_program_is_one_document(capsys):
+    assert main(["spec", "--kind", "smoke", "--name", "s", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["job"] == "s-r1"
+    assert "type: command" in found["yaml"]
+
+
+def test_a_check_takes_no_options_of_the_trainer(capsys):
+    assert main(["spec", "--kind", "check", "--name", "c", "--", "--epochs", "3"]) == 1
+    assert "a check has no options of the trainer" in capsys.readouterr().err

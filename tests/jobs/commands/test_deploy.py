@@ -1,0 +1,169 @@
+"""Deploying is Pulumi's, with what is missing said before it begins."""
+
+import json
+import stat
+import sys
+
+import pytest
+
+from infra.outputs import to_dict
+from jobs.cli import main
+from jobs.errors import JobsError, LockedError, NotDeployedError, PlatformReadError
+from tests.jobs.support.platform import platform
+
+STAND_IN = """\
+#!{python}
+import json, pathlib, sys
+
+here = pathlib.Path({folder!r})
+with (here / "asked").open("a") as file:
+    file.write(" ".join(sys.argv[1:]) + chr(10))
+verb = " ".join(sys.argv[1:3]) if sys.argv[1] == "stack" else sys.argv[1]
+answer = json.loads((here / "answers.json").read_text()).get(verb, {{}})
+print(answer.get("out", ""))
+print(answer.get("err", ""), file=sys.stderr)
+sys.exit(answer.get("status", 0))
+"""
+EXPORTED = {"out": json.dumps({"deployment": {"resources": []}})}
+
+
+@pytest.fixture
+def pulumi(tmp_path, monkeypatch):
+    """A `pulumi` that answers each verb as told; gives what it was asked."""
+    program = tmp_path / "bin" / "pulumi"
+    program.parent.mkdir()
+    program.write_text(STAND_IN.format(python=sys.executable, folder=str(tmp_path)))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.delenv("JOBS_OUTPUTS", raising=False)
+
+    def answers(**verbs):
+        named = {verb.replace("_", " "): answer for verb, answer in verbs.items()}
+        (tmp_path / "answers.json").write_text(json.dumps(named))
+        return lambda: (tmp_path / "asked").read_text().splitlines()
+
+    return answers
+
+
+def test_up_deploys_and_says_what_there_is_now(pulumi, capfd):
+    outputs = platform()
+    asked = pulumi(stack_export=EXPORTED, up={"out": "+ 90 to create"},
+                   stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
+    assert main(["up", "--stack", "dev", "--yes", "True"]) == 0
+    assert asked()[1] == "up --yes --non-interactive --stack dev"
+    out, _ = capfd.readouterr()
+    assert "+ 90 to create" in out
+    assert f"workspace {outputs.workspace}" in out
+    assert "python -m jobs preflight --stack dev" in out
+
+
+def test_up_lets_pulumi_ask_unless_told_otherwise(pulumi):
+    asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
+    assert main(["up", "--stack", "prod"]) == 0
+    assert asked()[1] == "up --stack prod"
+
+
+def test_up_may_compare_with_azure_first(pulumi):
+    asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
+    assert main(["up", "--refresh", "True", "--yes", "True"]) == 0
+    assert asked()[1] == "up --refresh --yes --non-interactive --stack dev"
+
+
+def test_preview_shows_every_property_and_changes_nothing(pulumi, capfd):
+    asked = pulumi(stack_export=EXPORTED, preview={"out": "~ maxNodeCount: 4 => 8"})
+    assert main(["preview", "--stack", "dev"]) == 0
+    assert [line.split()[0] for line in asked()] == ["stack", "preview"]
+    assert "maxNodeCount" in capfd.readouterr().out
+
+
+def test_for_a_program_stdout_is_one_document(pulumi, capfd):
+    pulumi(stack_export=EXPORTED, up={"out": "words"},
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up", "--json", "--yes", "True"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["stack"] == "dev"
+    assert "words" in err
+
+
+def test_a_preview_for_a_program_is_pulumis_own_document(pulumi, capfd):
+    asked = pulumi(stack_export=EXPORTED, preview={"out": '{"steps": []}', "err": "words"})
+    assert main(["preview", "--json"]) == 0
+    assert asked()[1] == "preview --json --non-interactive --stack dev"
+    out, err = capfd.readouterr()
+    assert json.loads(out) == {"steps": []}
+    assert "words" in err
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "advice"),
+    [
+        ("error: no stack named 'dev' found", NotDeployedError, "pulumi stack init dev"),
+        ("error: PULUMI_ACCESS_TOKEN must be set", PlatformReadError, "pulumi login"),
+        ("error: incorrect passphrase", PlatformReadError, "PULUMI_CONFIG_PASSPHRASE"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["up", "preview"])
+def test_what_is_missing_is_said_before_anything_begins(pulumi, capsys, verb, said, kind, advice):
+    asked = pulumi(stack_export={"err": said, "status": 255})
+    assert main([verb, "--stack", "dev"]) == kind.exit_code
+    assert advice in capsys.readouterr().err
+    assert len(asked()) == 1
+
+
+def test_without_pulumi_it_is_told_what_to_install(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["up"]) == PlatformReadError.exit_code
+    assert "pulumi: is not on the path; install" in capsys.readouterr().err
+
+
+def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
+    pulumi(stack_export=EXPORTED, up={"err": "quota", "status": 255})
+    assert main(["up", "--yes", "True"]) == JobsError.exit_code
+    err = capfd.readouterr().err
+    assert "pulumi up: ended with status 255" in err
+    assert "quota" in err
+
+
+def test_a_cluster_that_was_to_be_another_is_told_with_the_two_commands(pulumi, capfd):
+    kind, outputs = "azure-native:machinelearningservices:Compute", platform()
+    known = {"gpu": outputs.clusters.gpu.name, "preparation": "prep-old"}
+    resources = [
+        {"urn": f"urn:pulumi:dev::ml::{kind}::cluster-{role}", "type": kind, "custom": True,
+         "id": f"/subscriptions/s/workspaces/ml/computes/{name}"}
+        for role, name in known.items()
+    ]  # fmt: skip
+    exported = {"out": json.dumps({"deployment": {"resources": resources}})}
+    pulumi(stack_export=exported, up={"err": "refused", "status": 255},
+           stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
+    assert main(["up", "--yes", "True", "--stack", "dev"]) == JobsError.exit_code
+    err = capfd.readouterr().err
+    assert "`python -m jobs teardown --cluster prep-old --stack dev`, and then" in err
+    assert "`python -m jobs up --refresh True --stack dev`" in err
+    assert known["gpu"] not in err
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: the stack is currently locked by 1 lock(s). Either wait for the other",
+        "error: [409] Conflict: Another update is currently in progress.",
+    ],
+)
+def test_a_locked_stack_is_told_with_what_to_do(pulumi, capfd, said):
+    pulumi(stack_export=EXPORTED, up={"err": said, "status": 255})
+    assert main(["up", "--yes", "True"]) == LockedError.exit_code
+    err = capfd.readouterr().err
+    assert said in err
+    assert "only if nobody is at it, take the lock off by `pulumi cancel --stack dev`" in err
+
+
+def test_what_a_killed_deployment_may_have_made_is_told_before_anything_begins(pulumi, capfd):
+    urn = "urn:pulumi:dev::ml::azure-native:containerregistry:Registry::registry"
+    operations = [{"type": "creating", "resource": {"urn": urn}}]
+    state = {"deployment": {"resources": [], "pending_operations": operations}}
+    asked = pulumi(stack_export={"out": json.dumps(state)})
+    assert main(["up", "--yes", "True"]) == LockedError.exit_code
+    err = capfd.readouterr().err
+    assert "a deployment makes registry at this moment, or was killed" in err
+    assert "pulumi refresh --yes --clear-pending-creates --stack dev" in err
+    assert len(asked()) == 1

@@ -1,0 +1,235 @@
+import json
+import os
+from functools import partial
+
+import pytest
+from azure.storage.blob import ContentSettings
+
+from jobs.azure.containers import Blob
+from jobs.commands import download
+from jobs.commands.download import DownloadOptions
+from jobs.errors import JobsError, MissingError
+from jobs.transfer.blob_download import LOCK, RECORD, Left, alone, decide
+from jobs.transfer.local_files import LocalError
+from tests.jobs.support.runs import declare_job, put
+from trainer.errors import ConfigError
+
+
+def run_files(run, **more):
+    folder = f"runs/{run}/{run}"
+    return {
+        f"{folder}/config.json": b"{}",
+        f"{folder}/result.json": b'{"steps": 7}',
+        f"{folder}/metrics.jsonl": b"one\ntwo\n",
+        f"{folder}/export/saved_model/saved_model.pb": os.urandom(100_000),
+        f"{folder}/checkpoints/step-7/model.safetensors": os.urandom(9 << 20),
+        f"{folder}/.result.json.partial": b"{",
+        **{f"{folder}/{name}": content for name, content in more.items()},
+    }
+
+
+def get(live, run, folder, **options):
+    return download.run(
+        DownloadOptions(name=run, to=str(folder), **options), live.outputs, as_json=True
+    )
+
+
+def answer(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def names(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_run_comes_without_its_checkpoints_and_scratch(live, tmp_path, capsys):
+    files = run_files("plain")
+    put(live, files)
+    assert get(live, "plain", tmp_path / "plain") == 0
+    assert answer(capsys)["new_files"] == 4
+    assert names(tmp_path / "plain") == [
+        RECORD,
+        LOCK,
+        "config.json",
+        "export/saved_model/saved_model.pb",
+        "metrics.jsonl",
+        "result.json",
+    ]
+    model = "export/saved_model/saved_model.pb"
+    assert (tmp_path / "plain" / model).read_bytes() == files[f"runs/plain/plain/{model}"]
+
+
+def test_checkpoints_come_when_they_are_asked_for_and_the_rest_is_not_sent_again(
+    live, tmp_path, capsys
+):
+    files = run_files("full")
+    put(live, files)
+    get(live, "full", tmp_path / "full")
+    capsys.readouterr()
+    get(live, "full", tmp_path / "full", checkpoints=True)
+    assert answer(capsys)["new_files"] == 1
+    name = "checkpoints/step-7/model.safetensors"
+    assert (tmp_path / "full" / name).read_bytes() == files[f"runs/full/full/{name}"]
+
+
+def test_logs_and_outputs_of_all_attempts_come_with_it(live, tmp_path):
+    put(live, run_files("tried"))
+    artifacts = live.azure.blobs.container(live.outputs.datastores.results.account, "azureml")
+    for number in (1, 2):
+        declare_job(live, f"tried-r{number}", tags={"run": "tried"})
+        log = f"ExperimentRun/dcid.tried-r{number}/outputs/tblogs/events"
+        artifacts.upload_blob(log, f"{number}".encode(), overwrite=True)
+    get(live, "tried-r1", tmp_path / "tried")
+    for number in (1, 2):
+        events = tmp_path / "tried" / "jobs" / f"tried-r{number}" / "outputs" / "tblogs" / "events"
+        assert events.read_text() == str(number)
+
+
+def test_what_has_grown_in_storage_is_fetched_again(live, tmp_path, capsys):
+    put(live, run_files("grows"))
+    get(live, "grows", tmp_path / "grows")
+    put(live, {"runs/grows/grows/metrics.jsonl": b"one\ntwo\nthree\n"})
+    capsys.readouterr()
+    get(live, "grows", tmp_path / "grows")
+    assert answer(capsys)["new_files"] == 1
+    assert (tmp_path / "grows" / "metrics.jsonl").read_bytes() == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("downloaded_before", [False, True])
+def test_a_persons_own_file_is_never_overwritten_silently(live, tmp_path, downloaded_before):
+    put(live, run_files("mine"))
+    folder = tmp_path / "mine"
+    if downloaded_before:
+        get(live, "mine", folder)
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text("my own notes")
+    with pytest.raises(LocalError, match=r"config\.json: is another file than the run's"):
+        get(live, "mine", folder)
+    assert (folder / "config.json").read_text() == "my own notes"
+    # The others came all the same.
+    assert (folder / "result.json").is_file()
+    get(live, "mine", folder, overwrite=True)
+    assert (folder / "config.json").read_bytes() == b"{}"
+
+
+def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, monkeypatch):
+    files = run_files("cut")
+    put(live, files)
+    ranges, read = [], download.Fetcher._range
+
+    def counted(self, client, address, blob, offset):
+        if address.endswith("safetensors"):
+            ranges.append(offset)
+            if len(ranges) == 3:
+                raise KeyboardInterrupt
+        return read(self, client, address, blob, offset)
+
+    monkeypatch.setattr(download.Fetcher, "_range", counted)
+    folder = tmp_path / "cut"
+    assert get(live, "cut", folder, checkpoints=True, threads=1) == download.INTERRUPTED
+    assert "the same command goes on" in capsys.readouterr().err
+    target = folder / "checkpoints" / "step-7" / "model.safetensors"
+    assert not target.exists()
+    get(live, "cut", folder, checkpoints=True)
+    assert ranges == [0, 4 << 20, 8 << 20, 8 << 20]
+    assert target.read_bytes() == files["runs/cut/cut/checkpoints/step-7/model.safetensors"]
+    assert names(target.parent) == [target.name]
+
+
+def test_a_blob_that_changes_while_it_is_read_is_read_anew(live, tmp_path, monkeypatch):
+    put(live, run_files("alive", **{"log.txt": bytes(5 << 20)}))
+    read, changed = download.Fetcher._range, []
+    later = os.urandom(6 << 20)
+
+    def changing(self, client, address, blob, offset):
+        if address.endswith("log.txt") and offset and not changed:
+            changed.append(address)
+            client.upload_blob(address, later, overwrite=True)
+        return read(self, client, address, blob, offset)
+
+    monkeypatch.setattr(download.Fetcher, "_range", changing)
+    get(live, "alive", tmp_path / "alive")
+    assert changed
+    assert (tmp_path / "alive" / "log.txt").read_bytes() == later
+    assert "log.txt" in names(tmp_path / "alive")
+    assert not [name for name in names(tmp_path / "alive") if name.endswith(".partial")]
+
+
+@pytest.mark.parametrize("size", [1_000, 5 << 20])
+def test_a_damaged_blob_is_noticed(live, tmp_path, monkeypatch, size):
+    client = put(live, run_files("damaged", file=bytes(size)))
+    blob = client.get_blob_client("runs/damaged/damaged/file")
+    blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
+    at_once = partial(download.container, retries=0)
+    monkeypatch.setattr(download, "container", lambda *args, **_: at_once(*args))
+    with pytest.raises(JobsError, match=r"damaged/file: .*another MD5"):
+        get(live, "damaged", tmp_path / "damaged")
+    assert not (tmp_path / "damaged" / "file").exists()
+
+
+def test_two_downloads_into_one_folder_are_refused(live, tmp_path):
+    put(live, run_files("both"))
+    folder = tmp_path / "both"
+    with alone(folder), pytest.raises(LocalError, match="both: another download fills this"):
+        get(live, "both", folder)
+    assert names(folder) == [LOCK]
+    assert get(live, "both", folder) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "fine"), [(lambda content: content[:-1], True), (lambda content: content, False)]
+)
+def test_what_someone_else_writes_does_not_end_up_in_a_file(
+    live, tmp_path, monkeypatch, written, fine
+):
+    files = run_files("shared", **{"log.txt": os.urandom(5 << 20)})
+    put(live, files)
+    content = files["runs/shared/shared/log.txt"]
+    folder, read = tmp_path / "shared", download.Fetcher._range
+
+    def beside(self, client, address, blob, offset):
+        if address.endswith("log.txt"):
+            # As a second process would that is ahead; one that does not stop is noticed.
+            (partial,) = folder.glob(".log.txt.*.partial")
+            with partial.open("r+b") as file:
+                file.write(written(content) + b"!" * (not fine))
+        return read(self, client, address, blob, offset)
+
+    monkeypatch.setattr(download.Fetcher, "_range", beside)
+    if fine:
+        assert get(live, "shared", folder) == 0
+        assert (folder / "log.txt").read_bytes() == content
+    else:
+        with pytest.raises(JobsError, match="bytes were written, but the blob has 5242880"):
+            get(live, "shared", folder)
+        assert not (folder / "log.txt").exists()
+
+
+def test_a_run_that_left_nothing_is_told(live, tmp_path):
+    with pytest.raises(MissingError, match="run nobody: has left nothing"):
+        get(live, "nobody", tmp_path)
+
+
+def test_a_name_that_is_no_runs_is_refused(live, tmp_path):
+    with pytest.raises(ConfigError, match="must be letters"):
+        get(live, "../up", tmp_path)
+
+
+BLOB = Blob("x", 10, b"md5", None, "e1", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("left", "now", "action"),
+    [
+        (None, None, "fetch"),
+        (Left("e1", 10, 5), None, "fetch"),
+        (Left("e1", 10, 5), Left("e1", 10, 5), "keep"),
+        (Left("e0", 10, 5), Left("e0", 10, 5), "fetch"),
+        (Left("e1", 10, 5), Left("e1", 10, 6), "compare"),
+        (Left("e1", 10, 5), Left("e1", 11, 6), "refuse"),
+        (None, Left("", 10, 5), "compare"),
+        (None, Left("", 9, 5), "refuse"),
+    ],
+)
+def test_what_is_done_about_a_file(left, now, action):
+    assert decide(BLOB, left, now) == action

@@ -1,0 +1,307 @@
+"""Submitting to a loopback Azure, through the SDK."""
+
+import json
+import shutil
+import signal
+from dataclasses import replace
+
+import pytest
+
+from jobs.cli import main
+from jobs.commands import submit
+from jobs.spec import from_options
+from jobs.spec.kinds import VERDICT
+from tests.jobs.support.tiny import TRAINED, by_hand, status, wait_for
+
+QUICK = ["--poll-seconds", "0.1"]
+GOOD = {
+    "ranks": 16, "ranks_per_node": 8, "infiniband": True, "read_bytes_per_second": [],
+    "environment": {"gpus": ["V100"] * 16},
+    "nodes": [{"infiniband_fault": ""}, {"infiniband_fault": "no adapter"}],
+    "sums": [{"bytes": 1 << 20, "bus_bytes_per_second": 1e9}],
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def outputs(live, monkeypatch):
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    return live.outputs
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path_factory, monkeypatch):
+    """A repository with as little code as possible, as all of it is sent with each job."""
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "trainer").mkdir()
+    (folder / "trainer" / "__init__.py").touch()
+    for name in ("environments", "locks"):
+        shutil.copytree(from_options.REPOSITORY / name, folder / name)
+    monkeypatch.setattr(from_options, "REPOSITORY", folder)
+    return folder
+
+
+@pytest.fixture
+def instead(monkeypatch):
+    """Lets jobs run a line of shell instead of the trainer."""
+    make, check = from_options.make_spec, from_options.check_spec
+
+    def change(training, checking="true"):
+        def changed(*args):
+            spec = make(*args)
+            command = checking if spec.kind == "check" else training % {"run": spec.run}
+            return replace(spec, command=command)
+
+        monkeypatch.setattr(from_options, "make_spec", changed)
+        monkeypatch.setattr(
+            from_options, "check_spec", lambda *args: replace(check(*args), command=checking)
+        )
+
+    return change
+
+
+def job(live, name):
+    found = live.azure.resources.get(f"{live.workspace}/jobs/{name}")
+    return None if found is None else found["properties"]
+
+
+def test_a_run_goes_from_its_summary_to_its_end(live, capsys, instead):
+    instead(f"ls trainer/__init__.py; {TRAINED}")
+    args = ["--kind", "smoke", "--name", "whole", *QUICK]
+    assert main(["submit", *args, "--", "--epochs", "4"]) == 0
+    text = capsys.readouterr().out
+    cluster = live.outputs.clusters.preparation
+    for words in ("whole, attempt 1 (smoke)", f"{cluster.name}: 1 x {cluster.size}, Dedicated",
+                  "64 images a step over 2 ranks", "90 (4 epochs)", "is registered", "whole-r1:"
+                  " submitted", "\ntrainer/__init__.py\n", "trained to its end"):  # fmt: skip
+        assert words in text
+    order = [
+        text.index(words)
+        for words in ("attempt 1 (smoke)", "registered", "submitted", "trained to")
+    ]
+    assert order == sorted(order)
+
+
+def test_what_is_submitted_is_what_the_spec_says(live, capsys, monkeypatch):
+    assert main(["submit", "--kind", "benchmark", "--nodes", "2", "--name", "asked",
+                 "--no-follow", "--json", "--", "--max-steps", "5"]) == 0  # fmt: skip
+    found = json.loads(capsys.readouterr().out)
+    live.azure.engine.cancel(f"{live.workspace}/jobs/asked-r1")
+    sent, gpu = job(live, "asked-r1"), live.outputs.clusters.gpu
+    assert found["steps"] == 5
+    assert (found["job"], found["ranks"]) == ("asked-r1", 16)
+    assert sent["distribution"] == {"processCountPerInstance": 8, "distributionType": "Mpi"}
+    assert sent["resources"]["instanceCount"] == 2
+    assert sent["resources"]["shmSize"] == "64g"
+    assert sent["resources"]["dockerArgs"] == "--ulimit memlock=-1"
+    assert sent["limits"]["timeout"] == "P7D"
+    assert sent["identity"]["clientId"] == gpu.identity_client_id
+    assert sent["computeId"].endswith(f"/computes/{gpu.name}")
+    assert sent["environmentVariables"]["NCCL_DEBUG"] == "WARN"
+    assert sent["tags"] == found["tags"]
+    assert "--max-steps 5" in sent["command"]
+
+
+def test_a_dry_run_submits_nothing(live, capsys):
+    assert main(["submit", "--kind", "smoke", "--name", "dry", "--dry-run"]) == 0
+    assert "nothing was submitted" in capsys.readouterr().out
+    assert job(live, "dry-r1") is None
+    assert not [r for r in live.azure.requests if r.method == "PUT"]
+
+
+def test_a_key_of_a_run_that_goes_on_is_refused_and_of_one_that_ended_is_its_next_attempt(
+    live, capsys, instead
+):
+    instead('sleep 60; ls "${{outputs.run}}"')
+    args = ["submit", "--kind", "smoke", "--name", "again", "--no-follow"]
+    assert main(args) == 0
+    assert main(args) == 22
+    assert "again-r1 has not ended" in capsys.readouterr().err
+    assert main(["cancel", "again"]) == 0
+    instead(TRAINED)
+    assert main([*args[:-1], *QUICK]) == 0
+    assert job(live, "again-r2")["tags"]["attempt"] == "2"
+    assert "canceled_by" not in job(live, "again-r2")["tags"]
+
+
+def test_an_image_is_registered_once(live, capsys, instead):
+    instead(TRAINED)
+    for name in ("once", "twice"):
+        assert main(["submit", "--kind", "smoke", "--name", name, *QUICK]) == 0
+    registered = [r for r in live.azure.requests
+                  if r.method == "PUT" and "/environments/trainer-cpu/" in r.path]  # fmt: skip
+    assert len(registered) <= 1
+
+
+def check_command(measured):
+    return f"mkdir -p outputs; echo '{json.dumps(measured)}' > {VERDICT}"
+
+
+def test_a_good_check_is_followed_by_the_training(live, capsys, instead):
+    instead(TRAINED, check_command(GOOD))
+    args = ["submit", "--kind", "benchmark", "--nodes", "2", "--name", "checked"]
+    assert main([*args, "--check-cluster", *QUICK]) == 0
+    text = capsys.readouterr().out
+    assert "InfiniBand is there on all nodes" in text
+    assert "checked-r1: trained to its end" in text
+    assert job(live, "checked-check-r1")["tags"]["kind"] == "check"
+
+
+def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live, capsys, instead):
+    instead(TRAINED, check_command({**GOOD, "infiniband": False}))
+    args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
+    assert main([*args, "--name", "poor"]) == 23
+    found = capsys.readouterr()
+    assert "gradients take the Ethernet" in found.out
+    assert "--even-if-poor" in found.err
+    assert job(live, "poor-r1") is None
+    assert main([*args, "--name", "poor", "--even-if-poor"]) == 0
+    assert job(live, "poor-check-r2") is not None
+
+
+def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys, instead):
+    instead(TRAINED, "exit 9")
+    args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
+    assert main([*args, "--name", "unchecked"]) == 1
+    assert "the check has not succeeded" in capsys.readouterr().err
+    assert job(live, "unchecked-r1") is None
+
+
+def test_a_check_by_itself_gives_its_verdict(live, capsys, instead):
+    instead(TRAINED, check_command({**GOOD, "infiniband": False}))
+    assert main(["submit", "--kind", "check", "--nodes", "2", "--name", "look", *QUICK]) == 23
+    assert "something is poor" in capsys.readouterr().out
+
+
+def test_storage_that_refuses_the_code_is_told_and_nothing_is_submitted(live, capsys):
+    live.azure.admin.fault("POST .*/startPendingUpload", status=403, code="AuthorizationFailed")
+    assert main(["submit", "--kind", "smoke", "--name", "nocode", "--no-follow"]) == 22
+    assert "job nocode-r1" in capsys.readouterr().err
+    assert job(live, "nocode-r1") is None
+
+
+def interrupted(live, *args, match, seconds=60.0):
+    """Ctrl-C while Azure takes its time for a request; what was said, and the status."""
+    live.azure.admin.fault(match, delay=8.0)
+    child = by_hand(
+        live, "submit", "--kind", "smoke", *args, *QUICK, repository=from_options.REPOSITORY
+    )
+    try:
+        # The fault is taken from the list when its request has come.
+        wait_for(lambda: not live.azure.faults._faults or child.poll() is not None, seconds)
+        assert child.poll() is None, child.communicate()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=seconds)
+    finally:
+        child.kill()
+    assert "Traceback" not in err
+    return out + err, child.returncode
+
+
+def test_ctrl_c_before_a_job_is_submitted_leaves_nothing(live):
+    text, code = interrupted(live, "--name", "early", match="GET .*/computes/")
+    assert code == 130
+    assert "interrupted; nothing was submitted" in text
+    assert job(live, "early-r1") is None
+
+
+def test_ctrl_c_while_the_image_is_registered_leaves_no_job(live):
+    text, code = interrupted(live, "--name", "imaged", match="GET .*/environments/trainer-cpu/")
+    assert code == 130
+    assert "interrupted; nothing was submitted" in text
+
+
+def test_ctrl_c_while_the_code_is_sent_leaves_no_job(live):
+    text, code = interrupted(live, "--name", "sent", match="GET .*/codes/")
+    assert code == 130
+    assert "sent-r1 is not there, but a request on its way may still make it" in text
+    assert job(live, "sent-r1") is None
+
+
+def test_ctrl_c_while_a_submitted_job_is_followed_leaves_it(live):
+    child = by_hand(
+        live,
+        "submit",
+        "--kind",
+        "smoke",
+        "--name",
+        "on",
+        *QUICK,
+        repository=from_options.REPOSITORY,
+    )
+    try:
+        while "on-r1: submitted" not in (line := child.stdout.readline()):
+            assert line, child.stderr.read()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert "python -m jobs cancel on" in said
+    assert "Traceback" not in said
+    assert status(live, f"{live.workspace}/jobs/on-r1") != "Canceled"
+    assert main(["cancel", "on"]) == 0
+
+
+def test_a_preparation_is_a_job_like_others(live, capsys):
+    args = ["prepare", "folder", "--raw", "photos", "--prepared", "flowers", "--name", "shards"]
+    assert main([*args, "--no-follow", "--", "--held-out", "0.2"]) == 0
+    sent = job(live, "shards-r1")
+    assert "--held-out 0.2" in sent["command"]
+    assert sent["tags"]["kind"] == "prepare"
+    assert main(["cancel", "shards"]) == 0
+    capsys.readouterr()
+    assert main(["prepare"]) == 1
+    assert "name what to prepare: folder or imagenet" in capsys.readouterr().err
+
+
+def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, instead):
+    """A Ctrl-C after the PUT has come to Azure: the job is there, and that is said."""
+    instead('sleep 60; ls "${{outputs.run}}"')
+    real = submit.submission.submit
+
+    def cut(*args):
+        real(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit.submission, "submit", cut)
+    assert main(["submit", "--kind", "smoke", "--name", "arrived", *QUICK]) == 130
+    assert "arrived-r1 was submitted already" in capsys.readouterr().err
+    assert main(["cancel", "arrived"]) == 0
+
+
+def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
+    live, monkeypatch, capsys, instead
+):
+    """The job comes between the first look and the second one."""
+    instead('sleep 60; ls "${{outputs.run}}"')
+    request, look = submit.submission.submit, submit.attempts.job
+    interrupted, looks, arrived = [], [], []
+
+    def cut(*args):
+        interrupted.append(args)
+        raise KeyboardInterrupt
+
+    def late(workspace, name):
+        if interrupted and name == "later-r1" and not arrived:
+            looks.append(name)
+            if len(looks) == 2:
+                arrived.append(name)
+                # In this thread: a submission replaces standard error of the whole process.
+                request(*interrupted[0])
+        return look(workspace, name)
+
+    monkeypatch.setattr(submit.submission, "submit", cut)
+    monkeypatch.setattr(submit.attempts, "job", late)
+    assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
+    assert "later-r1 was submitted already" in capsys.readouterr().err
+    assert arrived
+    assert main(["cancel", "later"]) == 0
+
+
+def test_a_run_that_nobody_follows_is_told_to_be_unattended(live, capsys):
+    assert main(["submit", "--kind", "benchmark", "--name", "lone", "--no-follow",
+                 "--outputs", str(live.file), "--", "--max-steps", "5"]) == 0  # fmt: skip
+    live.azure.engine.cancel(f"{live.workspace}/jobs/lone-r1")
+    text = capsys.readouterr().out
+    assert "submitted again only while someone follows it with --supervise" in text
+    assert f"`python -m jobs follow lone --supervise --outputs {live.file}` follows it" in text

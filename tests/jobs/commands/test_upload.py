@@ -1,0 +1,410 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+from azure.storage.blob import ContentSettings
+
+from jobs.azure.containers import container, listed
+from jobs.azure.workspace import connect
+from jobs.commands import upload
+from jobs.commands.upload import UploadOptions
+from jobs.errors import AccessError, ConflictError, MissingError, UnreachableError
+from jobs.transfer import blob_upload, folder_upload
+from jobs.transfer.local_files import LocalError
+from tests import ROOT
+from tests.jobs.support.folders import content, write_files, write_shards
+from trainer.data.manifest import FILE_NAME, read_manifest
+from trainer.errors import ConfigError
+
+MANY, SIZE = 2_000, 131_072
+
+
+def send_folder(live, folder, to, **options):
+    return upload.run(
+        UploadOptions(folder=str(folder), to=to, **options), live.outputs, as_json=True
+    )
+
+
+def there(live, to):
+    """What is in a folder, by name."""
+    role, _, path = to.partition("/")
+    store = getattr(live.outputs.datastores, role)
+    return listed(container(store, connect(live.outputs).credential), path)
+
+
+def child(live):
+    """Environment of a command."""
+    path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    return {**live.environment, **path}
+
+
+def answer(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def data_requests(live, method):
+    return [r for r in live.azure.requests if r.method == method and "/data/" in r.path]
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Send Ctrl-C at the so-manieth call of a function; a background shell would ignore it."""
+
+    def at(owner, name, number):
+        before, lock, calls = getattr(owner, name), threading.Lock(), []
+
+        def called(*args, **kwargs):
+            with lock:
+                calls.append(name)
+                if len(calls) == number:
+                    os.kill(os.getpid(), signal.SIGINT)
+            return before(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, called)
+
+    was = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield at
+    signal.signal(signal.SIGINT, was)
+
+
+def test_shards_arrive_whole_with_their_hashes_and_are_registered(live, tmp_path, capsys):
+    folder = write_shards(tmp_path / "set")
+    assert send_folder(live, folder, "prepared/whole") == 0
+    done, found = answer(capsys), there(live, "prepared/whole")
+    manifest = read_manifest(folder)
+    assert done["asset"] == f"whole:{manifest.version}"
+    assert sorted(found) == sorted(path.name for path in folder.iterdir())
+    for shard in manifest.splits["train"].shards:
+        assert found[shard.file].xxh128 == shard.xxh128
+        assert found[shard.file].size == shard.bytes
+    asset = connect(live.outputs).client.data.get("whole", manifest.version)
+    assert asset.type == "uri_folder"
+    assert asset.path.endswith("/datastores/training_data_prepared/paths/whole")
+    assert asset.tags["images"] == "40"
+    assert asset.tags["classes"] == "2"
+    assert len(asset.tags["manifest"]) == 64
+
+
+def test_the_same_again_sends_nothing_and_registers_nothing(live, tmp_path, capsys):
+    folder = write_shards(tmp_path / "set")
+    send_folder(live, folder, "prepared/again")
+    live.azure.admin.forget_requests()
+    capsys.readouterr()
+    send_folder(live, folder, "prepared/again")
+    done = answer(capsys)
+    assert (done["new_files"], done["sent_bytes"]) == (0, 0)
+    assert data_requests(live, "PUT") == []
+
+
+def test_after_ctrl_c_the_same_command_sends_only_the_rest(live, tmp_path, capsys, interrupted):
+    folder = write_files(tmp_path / "set", 300, 1_000)
+    interrupted(blob_upload.Sender, "_put", 100)
+    assert send_folder(live, folder, "raw/stopped", threads=4) == upload.INTERRUPTED
+    said = capsys.readouterr()
+    assert "the same command sends what is still missing" in said.err
+    before = len(there(live, "raw/stopped"))
+    assert 90 <= before <= 110
+    assert data_requests(live, "PUT") == []
+    assert send_folder(live, folder, "raw/stopped", threads=4) == 0
+    assert answer(capsys)["new_files"] == 300 - before
+    assert len(there(live, "raw/stopped")) == 300
+
+
+def test_a_large_file_goes_on_at_the_block_where_it_was_interrupted(
+    live, tmp_path, capsys, interrupted, monkeypatch
+):
+    monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "archive.tar").write_bytes(os.urandom(20 << 20))
+    interrupted(blob_upload.Sender, "_stage", 10)
+    assert send_folder(live, folder, "raw/archive", threads=2) == upload.INTERRUPTED
+    assert there(live, "raw/archive") == {}
+    capsys.readouterr()
+    assert send_folder(live, folder, "raw/archive", threads=2) == 0
+    sent = answer(capsys)["sent_bytes"]
+    assert 7 << 20 <= sent <= 13 << 20
+    assert there(live, "raw/archive")["archive.tar"].size == 20 << 20
+
+
+def test_a_file_that_changes_underneath_is_an_error_and_the_set_stays_incomplete(
+    live, tmp_path, monkeypatch
+):
+    folder = write_shards(tmp_path / "set")
+    victim = folder / "train-00002.tfrecord"
+    read = upload.read_data_set
+
+    def changing(place):
+        found = read(place)
+        victim.write_bytes(content(77, victim.stat().st_size))
+        return found
+
+    monkeypatch.setattr(upload, "read_data_set", changing)
+    with pytest.raises(LocalError, match=r"train-00002\.tfrecord: changed since this began"):
+        send_folder(live, folder, "prepared/changing")
+    found = there(live, "prepared/changing")
+    assert victim.name not in found
+    assert FILE_NAME not in found
+    assert data_requests(live, "PUT") == []
+
+
+def test_damaged_shards_are_all_named_and_no_manifest_is_sent(live, tmp_path):
+    folder = write_shards(tmp_path / "set")
+    for name in ("train-00001.tfrecord", "train-00003.tfrecord"):
+        data = bytearray((folder / name).read_bytes())
+        data[500] ^= 1
+        (folder / name).write_bytes(data)
+    with pytest.raises(LocalError, match="is damaged") as error:
+        send_folder(live, folder, "prepared/damaged")
+    assert "train-00001.tfrecord" in str(error.value)
+    assert "train-00003.tfrecord" in str(error.value)
+    assert sorted(there(live, "prepared/damaged")) == [
+        "train-00000.tfrecord",
+        "train-00002.tfrecord",
+    ]
+
+
+def test_a_set_that_does_not_fit_its_manifest_is_refused_before_anything_is_sent(live, tmp_path):
+    folder = write_shards(tmp_path / "set")
+    (folder / "train-00001.tfrecord").unlink()
+    with pytest.raises(LocalError, match=r"train-00001.tfrecord: missing"):
+        send_folder(live, folder, "prepared/unfit")
+    assert there(live, "prepared/unfit") == {}
+
+
+def test_another_version_in_the_folder_of_one_is_refused(live, tmp_path):
+    send_folder(live, write_shards(tmp_path / "one"), "prepared/taken")
+    other = write_shards(tmp_path / "two", seed=1)
+    with pytest.raises(ConflictError, match=r"taken: is data set taken:.*another folder"):
+        send_folder(live, other, "prepared/taken", overwrite=True)
+
+
+def test_a_version_in_another_folder_is_refused(live, tmp_path):
+    folder = write_shards(tmp_path / "one")
+    send_folder(live, folder, "prepared/here", name="moved")
+    with pytest.raises(ConflictError, match="is registered already, at"):
+        send_folder(live, folder, "prepared/there", name="moved")
+    assert there(live, "prepared/there") == {}
+
+
+def test_files_that_the_local_folder_does_not_have_are_refused(live, tmp_path):
+    send_folder(live, write_files(tmp_path / "one", 3, 10), "raw/mixed", register=False)
+    (tmp_path / "one" / "file-00001.bin").unlink()
+    with pytest.raises(LocalError, match=r"holds 1 files that .* such as file-00001.bin"):
+        send_folder(live, tmp_path / "one", "raw/mixed", register=False)
+
+
+def test_raw_files_with_other_content_need_to_be_asked_for(live, tmp_path, capsys):
+    folder = write_files(tmp_path / "one", 3, 10)
+    send_folder(live, folder, "raw/changed", register=False)
+    (folder / "file-00001.bin").write_bytes(b"0123456789")
+    with pytest.raises(LocalError, match=r"file-00001.bin.*--overwrite True"):
+        send_folder(live, folder, "raw/changed", register=False)
+    capsys.readouterr()
+    send_folder(live, folder, "raw/changed", register=False, overwrite=True)
+    assert answer(capsys)["new_files"] == 1
+    send_folder(live, folder, "raw/changed", register=False)
+    assert answer(capsys)["new_files"] == 0
+
+
+def test_a_file_that_another_program_put_there_without_a_hash_is_not_trusted(live, tmp_path):
+    folder = write_files(tmp_path / "one", 1, 10)
+    client = container(live.outputs.datastores.raw, connect(live.outputs).credential)
+    blob = client.upload_blob("foreign/file-00000.bin", bytes(10))
+    blob.set_http_headers(ContentSettings())
+    with pytest.raises(LocalError, match="already, without a hash to compare with"):
+        send_folder(live, folder, "raw/foreign")
+    send_folder(live, folder, "raw/foreign", overwrite=True)
+    assert client.download_blob("foreign/file-00000.bin").readall() == content(0, 10)
+
+
+def test_a_workspace_that_is_not_there_is_told_before_anything_is_sent(live, tmp_path):
+    outputs = replace(live.outputs, workspace="elsewhere")
+    folder = str(write_shards(tmp_path / "set"))
+    with pytest.raises(MissingError, match="workspace elsewhere"):
+        upload.run(UploadOptions(folder=folder, to="prepared/nowhere"), outputs, as_json=True)
+    assert there(live, "prepared/nowhere") == {}
+
+
+def test_two_who_send_the_same_at_once_do_not_disturb_each_other(live, tmp_path, monkeypatch):
+    monkeypatch.setattr(blob_upload, "BLOCK", 1 << 20)
+    folder = write_files(tmp_path / "set", 40, 1_000)
+    (folder / "archive.tar").write_bytes(os.urandom(8 << 20))
+    ended = []
+
+    def sending():
+        ended.append(send_folder(live, folder, "raw/both", threads=4))
+
+    others = [threading.Thread(target=sending) for _ in range(2)]
+    for one in others:
+        one.start()
+    for one in others:
+        one.join()
+    assert ended == [0, 0]
+    assert len(there(live, "raw/both")) == 41
+
+
+def test_a_registered_raw_folder_is_never_changed(live, tmp_path):
+    folder = write_files(tmp_path / "one", 3, 10)
+    send_folder(live, folder, "raw/closed")
+    before = there(live, "raw/closed")
+    (folder / "file-00001.bin").write_bytes(b"0123456789")
+    with pytest.raises(ConflictError, match="runs rely on its content"):
+        send_folder(live, folder, "raw/closed", overwrite=True)
+    (folder / "file-00001.bin").write_bytes(content(1, 10))
+    (folder / "more.bin").write_bytes(b"")
+    with pytest.raises(ConflictError, match="runs rely on its content"):
+        send_folder(live, folder, "raw/closed")
+    assert there(live, "raw/closed") == before
+
+
+def test_odd_names_and_empty_files_arrive_and_hidden_ones_stay(live, tmp_path, capsys):
+    folder = tmp_path / "set"
+    names = ["a b/ö 100%?#&+.bin", "empty", "=('quoted').txt", "deep/er/file"]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"" if name == "empty" else name.encode())
+    (folder / ".hidden").write_bytes(b"x")
+    (folder / "void").mkdir()
+    send_folder(live, folder, "raw/odd")
+    said = capsys.readouterr().err
+    assert "left out: 1 hidden, such as .hidden" in said
+    assert "left out: 1 empty folders, such as void" in said
+    found = there(live, "raw/odd")
+    assert sorted(found) == sorted(names)
+    assert found["empty"].size == 0
+
+
+def test_one_archive_can_be_sent(live, tmp_path):
+    archive = tmp_path / "train.tar"
+    archive.write_bytes(b"tar")
+    send_folder(live, archive, "raw/one-archive")
+    assert list(there(live, "raw/one-archive")) == ["train.tar"]
+
+
+def test_a_dry_run_tells_what_would_be_sent_and_sends_nothing(live, tmp_path, capsys):
+    folder = write_shards(tmp_path / "set")
+    send_folder(live, folder, "prepared/dry", dry_run=True)
+    assert len(answer(capsys)["would"]["send"]) == 5
+    assert there(live, "prepared/dry") == {}
+    send_folder(live, folder, "prepared/dry")
+    capsys.readouterr()
+    send_folder(live, folder, "prepared/dry", dry_run=True)
+    would = answer(capsys)["would"]
+    assert len(would["keep"]) == 4
+    assert would["compare"] == [FILE_NAME]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("AuthorizationPermissionMismatch", r"Storage Blob Data Contributor.*people\.publishers"),
+        ("AuthorizationFailure", "is private"),
+    ],
+)
+def test_storage_that_refuses_names_what_is_needed(live, tmp_path, code, words):
+    folder = write_shards(tmp_path / "set")
+    account = live.outputs.datastores.prepared.account
+    live.azure.admin.fault(f"PUT /{account}/prepared/refused", status=403, code=code, times=None)
+    with pytest.raises(AccessError, match=words) as error:
+        send_folder(live, folder, "prepared/refused")
+    assert f"container prepared of {account}" in str(error.value)
+    assert data_requests(live, "PUT") == []
+
+
+def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys):
+    folder = write_files(tmp_path / "set", 60, 1_000)
+    fault = live.azure.admin.fault
+    fault("PUT /[^/]+/raw/rough", cut=True, after=10, times=3)
+    fault("PUT /[^/]+/raw/rough", status=503, retry_after=1, after=20, times=3)
+    fault("GET /[^/]+/raw.*comp=list", status=500, after=1, times=1)
+    assert send_folder(live, folder, "raw/rough", threads=4) == 0
+    assert answer(capsys)["new_files"] == 60
+    assert len(there(live, "raw/rough")) == 60
+
+
+def test_storage_that_stays_away_is_given_up_in_the_time_that_was_asked_for(live, tmp_path):
+    stores = live.outputs.datastores
+    away = replace(stores.raw, blob_endpoint="https://127.0.0.1:9/account/")
+    outputs = replace(live.outputs, datastores=replace(stores, raw=away))
+    options = UploadOptions(
+        folder=str(write_files(tmp_path / "set", 2, 10)), to="raw/away", patience_minutes=0.02
+    )
+    with pytest.raises(UnreachableError, match=r"no answer from 127\.0\.0\.1"):
+        upload.run(options, outputs, as_json=True)
+
+
+def test_from_the_command_line(live, tmp_path):
+    folder = write_files(tmp_path / "set", 3, 10)
+    command = [sys.executable, "-m", "jobs", "upload", str(folder), "--to", "raw/by-command"]
+    done = subprocess.run(
+        [*command, "--json"], env=child(live), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["new_files"] == 3
+    assert "no manifest.json: sent as raw files" in done.stderr
+    done = subprocess.run(
+        [*command, "--threads", "0"], env=child(live), cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--threads: 0 must be at least 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "name the folder to upload"),
+        ({"folder": "x", "to": "raw"}, "must be DATASTORE/PATH"),
+        ({"folder": "x", "to": "raw/../up"}, "must be DATASTORE/PATH"),
+        ({"folder": "x", "to": "attic/x"}, "'attic' is no datastore; there are raw, prepared"),
+        ({"folder": "x", "to": "raw/a.b"}, "--name: 'a.b'"),
+    ],
+)
+def test_wrong_options_are_refused_with_what_to_say(live, values, words):
+    with pytest.raises(ConfigError, match=words):
+        upload.run(UploadOptions(**values), live.outputs, as_json=True)
+
+
+@pytest.mark.slow
+def test_a_blob_server_that_is_killed_half_way_and_comes_back_costs_only_time(
+    live, tmp_path, capsys, monkeypatch
+):
+    folder = write_files(tmp_path / "set", MANY, SIZE)
+    (folder / "archive.tar").write_bytes(os.urandom(24 << 20))
+    azurite, half = live.azure.azurite, threading.Event()
+    before = folder_upload.Progress.file
+
+    def counting(progress):
+        before(progress)
+        # Several threads count, so none need see the very number.
+        if progress.total_files >= MANY // 2:
+            half.set()
+
+    def outage():
+        half.wait(60)
+        # Not asked to stop: it also loses what it has taken and not yet written down.
+        os.kill(azurite.pid, signal.SIGKILL)
+        threading.Event().wait(1)
+        azurite.start()
+
+    monkeypatch.setattr(folder_upload.Progress, "file", counting)
+    killer = threading.Thread(target=outage)
+    killer.start()
+    try:
+        assert send_folder(live, folder, "raw/outage") == 0
+    finally:
+        half.set()
+        killer.join()
+    said = capsys.readouterr()
+    assert "storage does not answer" in said.err
+    assert "storage answers again" in said.err
+    assert json.loads(said.out)["bytes"] >= 256_000_000
+    found = there(live, "raw/outage")
+    assert len(found) == MANY + 1
+    assert {blob.size for name, blob in found.items() if name != "archive.tar"} == {SIZE}
+    assert data_requests(live, "PUT")

@@ -1,0 +1,80 @@
+"""What a check of a cluster means."""
+
+from dataclasses import replace
+
+import pytest
+
+from jobs.errors import JobsError
+from jobs.following.cluster_check_result import verdict
+from tests.jobs.support.platform import platform
+
+NDV2 = platform().clusters.gpu
+MIB = 1 << 20
+SOUND = {"infiniband_fault": ""}
+
+
+def measured(ranks=16, bandwidth=15.9e9, **changes):
+    return {
+        "ranks": ranks,
+        "ranks_per_node": 8,
+        "infiniband": True,
+        "nodes": [SOUND, SOUND],
+        "sums": [
+            {"bytes": 256 * MIB, "seconds": 0.03, "bus_bytes_per_second": bandwidth},
+            {"bytes": 32 * MIB, "seconds": 0.01, "bus_bytes_per_second": 1.0},
+        ],
+        "read_bytes_per_second": [2e9, 1e9],
+        "environment": {"gpus": ["V100"] * ranks},
+    } | changes
+
+
+def test_a_cluster_as_it_should_be_is_good():
+    found = verdict(measured(), NDV2)
+    assert found.good
+    assert found.lines == (
+        "16 ranks, 8 a node",
+        "InfiniBand is there on all nodes",
+        "2 nodes: 15.9 GB/s of bus bandwidth for 256 MiB, 99% of the 16.0 that Azure published for"
+        " 2 nodes of Standard_ND40rs_v2",
+        "data: 1000 MB/s on the slowest of 2 nodes, 3000 MB/s on all together",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"bandwidth": 12.7e9}, "79% of the 16.0"),
+        (
+            {"infiniband": False, "nodes": [SOUND, {"infiniband_fault": "no adapter"}]},
+            "take the Ethernet: node 1: no adapter",
+        ),
+        ({"ranks_per_node": 4}, "where 8 were wanted"),
+        ({"environment": {"gpus": ["V100"] * 15}}, "15 see a GPU"),
+        ({"environment": {}}, "0 see a GPU"),
+    ],
+)
+def test_what_would_make_a_job_slow_is_told(changes, told):
+    found = verdict(measured(**changes), NDV2)
+    assert not found.good
+    assert any(told in line for line in found.lines)
+
+
+def test_one_node_and_a_size_without_a_figure_are_not_judged():
+    alone = verdict(measured(ranks=8, bandwidth=1.0, infiniband=False), NDV2)
+    assert alone.good
+    assert "inside of it" in alone.lines[1]
+    other = verdict(measured(bandwidth=1e9), replace(NDV2, size="Standard_ND96asr_v4"))
+    assert other.good
+    assert "no figure to compare with" in " ".join(other.lines)
+
+
+def test_without_data_nothing_is_said_of_reading():
+    assert not any("data" in one for one in verdict(measured(read_bytes_per_second=[]), NDV2).lines)
+
+
+@pytest.mark.parametrize(
+    "file", [{}, measured(ranks_per_node=0), measured(sums=[]), measured(sums=3)]
+)
+def test_a_file_of_another_version_is_refused(file):
+    with pytest.raises(JobsError, match="run the check again"):
+        verdict(file, NDV2)

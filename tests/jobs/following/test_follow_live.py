@@ -1,0 +1,459 @@
+"""Following jobs on a loopback Azure to each of the ends that they may take."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from jobs.azure import job_states, transport
+from jobs.azure import workspace as azure
+from jobs.cli import main
+from jobs.commands import cancel
+from jobs.following import supervisor
+from tests import ROOT
+from tests.jobs.support.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
+
+QUICK = ["--poll-seconds", "0.1"]
+ONCE = 'if [ ! -e "${{outputs.run}}/n" ] && touch "${{outputs.run}}/n"'
+AGAIN = ["--supervise", "--resubmit.backoff-seconds", "0.1"]
+
+
+@pytest.fixture(autouse=True)
+def outputs(live, monkeypatch):
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    return live.outputs
+
+
+def test_a_run_that_trains_to_its_end_is_0_and_its_lines_are_shown(live, capsys):
+    begin(live, "good", f"echo hello; {TRAINED}")
+    assert main(["follow", "good", *QUICK]) == 0
+    text = capsys.readouterr().out
+    assert "hello" in text.splitlines()
+    assert text.index("hello\n") < text.index("good-r1: completed")
+    assert "good-r1: trained to its end" in text
+    assert "python -m jobs download good" in text
+
+
+def test_a_job_that_completes_without_its_result_is_no_success(live, capsys):
+    begin(live, "empty", "echo nothing done")
+    assert main(["follow", "empty", *QUICK]) == 1
+    assert "the run has not trained all of its epochs" in capsys.readouterr().out
+
+
+def test_a_preparation_has_no_result_to_look_for(live):
+    begin(live, "prepared", "echo shards", kind="prepare")
+    assert main(["follow", "prepared", *QUICK]) == 0
+
+
+def test_a_program_that_fails_gives_its_status_its_last_lines_and_azures_words(live, capsys):
+    begin(live, "broken", "echo the cause >&2; exit 3")
+    assert main(["follow", "broken", *QUICK, "--rank", "7", *AGAIN]) == 3
+    found = capsys.readouterr()
+    assert "failed by its own error, so it is not submitted again" in found.out
+    assert "the last lines of user_logs/std_log_process_00.txt" in found.err
+    assert "  the cause" in found.err
+    assert "exited with status code 3" in found.err
+
+
+def test_lines_of_all_ranks_say_whose_they_are(live, capsys):
+    begin(live, "two", "echo I am $OMPI_COMM_WORLD_RANK", nodes=2, kind="check")
+    assert main(["follow", "two", *QUICK, "--rank", "all"]) == 0
+    text = capsys.readouterr().out
+    assert "[0] I am 0" in text
+    assert "[1] I am 1" in text
+
+
+def test_a_run_for_a_program_is_one_document_on_stdout(live, capsys):
+    begin(live, "document", TRAINED)
+    assert main(["follow", "document", *QUICK, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["run"] == "document"
+    assert found["exit_code"] == 0
+    assert found["attempts"] == 1
+
+
+def test_what_someone_else_cancels_stops_with_20(live, capsys):
+    job = begin(live, "ended", "sleep 60")
+    meanwhile(running(live, job), lambda: live.azure.engine.cancel(job))
+    assert main(["follow", "ended", *QUICK, *AGAIN]) == 20
+    assert "cancelled by someone else or by Azure" in capsys.readouterr().out
+
+
+def test_what_we_cancel_stops_everyone_who_supervises_even_if_cancelled_runs_go_on(live, capsys):
+    job = begin(live, "stopped", "sleep 60")
+    cancel = [sys.executable, "-m", "jobs", "cancel", "stopped"]
+    meanwhile(
+        running(live, job),
+        lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
+    )
+    assert main(["follow", "stopped", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 20
+    assert "cancelled, as you asked" in capsys.readouterr().out
+
+
+def test_what_we_cancel_in_the_pause_between_two_attempts_has_no_next_one(
+    live, capsys, monkeypatch
+):
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.2)
+    job = begin(live, "paused", "sleep 60", cluster=live.outputs.clusters.gpu)
+    cancel = [sys.executable, "-m", "jobs", "cancel", "paused"]
+    meanwhile(
+        running(live, job),
+        lambda: live.azure.admin.preempt(job=job),
+        lambda: wait_for(lambda: status(live, job) == "Failed"),
+        lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
+    )
+    pause = ["--supervise", "--resubmit.backoff-seconds", "60"]
+    assert main(["follow", "paused", *QUICK, *pause]) == 20
+    assert "attempt 2 of 5 comes next, in 60 s" in capsys.readouterr().out
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypatch):
+    monkeypatch.setattr(transport, "RETRIES", 0)
+    once = f"{ONCE}; then sleep 60; fi"
+    job = begin(live, "gap", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "gap")),
+        # The first look at a run is not repeated.
+        lambda: wait_for(lambda: asked(live, "gap-r1/details")),
+        lambda: live.azure.admin.fault("(GET|PUT) .*/jobs/gap-r", status=503, times=4),
+        lambda: live.azure.admin.preempt(job=job),
+    )
+    assert main(["follow", "gap", *QUICK, *AGAIN]) == 0
+    assert "gap-r2: trained to its end" in capsys.readouterr().out
+
+
+def test_a_time_out_is_told_with_the_option(live, capsys):
+    begin(live, "late", "sleep 60", timeout="PT1S")
+    assert main(["follow", "late", *QUICK, *AGAIN]) == 20
+    assert "--timeout-hours" in capsys.readouterr().out
+
+
+def test_a_run_that_is_pre_empted_twice_goes_on_until_it_has_trained(live, capsys):
+    gpu = live.outputs.clusters.gpu
+    count = (
+        'n=$(cat "${{outputs.run}}/n" 2>/dev/null || echo 0); echo $((n+1)) > "${{outputs.run}}/n"'
+    )
+    job = begin(
+        live,
+        "night",
+        f"{count}; echo life $n; if [ $n -lt 2 ]; then sleep 60; fi; {TRAINED}",
+        cluster=gpu,
+    )
+    second = job.replace("-r1", "-r2")
+
+    def taken(one):
+        return [
+            running(live, one),
+            lambda: wait_for(lambda: written(live, "night", one)),
+            lambda: live.azure.admin.preempt(job=one),
+        ]
+
+    meanwhile(*taken(job), *taken(second))
+    assert main(["follow", "night", *QUICK, *AGAIN]) == 0
+    text = capsys.readouterr().out
+    assert text.count("PreemptionError") >= 2
+    assert "attempt 2 of 5 comes next" in text
+    assert [f"life {n}" in text for n in range(3)] == [True] * 3
+    third = live.azure.resources.get(f"{live.workspace}/jobs/night-r3")["properties"]
+    first = live.azure.resources.get(job)["properties"]
+    assert third["tags"]["attempt"] == "3"
+    assert third["tags"]["run"] == "night"
+    for key in ("command", "computeId", "environmentId", "limits", "resources", "distribution"):
+        assert third[key] == first[key]
+    assert third["outputs"]["run"] == first["outputs"]["run"]
+    assert main(["status"]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("night ")]
+    assert "Completed" in line
+    assert "Failed, Failed" in line
+
+
+def written(live, run, job):
+    """Whether the file that counts the lives has come to storage for the attempt that runs."""
+    number = job[-1]
+    store = live.outputs.datastores.results
+    from jobs.azure.containers import container, read_small
+    from jobs.azure.workspace import credential
+
+    content = read_small(container(store, credential()), f"runs/{run}/n")
+    return content is not None and content.decode().strip() == number
+
+
+def test_without_supervision_a_pre_empted_run_is_told_and_not_submitted_again(live, capsys):
+    job = begin(live, "alone", "sleep 60", cluster=live.outputs.clusters.gpu)
+    meanwhile(running(live, job), lambda: live.azure.admin.preempt(job=job))
+    assert main(["follow", "alone", *QUICK]) == 21
+    assert "python -m jobs follow alone --supervise` submits it again" in capsys.readouterr().out
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_a_job_that_azure_begins_anew_in_its_place_is_followed_through(live, capsys):
+    once = f"{ONCE}; then echo first; sleep 60; fi"
+    job = begin(live, "anew", f"{once}; echo second; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "anew")),
+        lambda: live.azure.admin.preempt(job=job, manner="restart"),
+    )
+    assert main(["follow", "anew", *QUICK]) == 0
+    text = capsys.readouterr().out
+    assert "second" in text
+    assert "anew-r1: trained to its end" in text
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_a_whole_cluster_that_is_taken_without_a_word_goes_on_only_if_asked(live, capsys):
+    gpu = live.outputs.clusters.gpu
+    once = f"{ONCE}; then sleep 60; fi"
+    job = begin(live, "mute", f"{once}; {TRAINED}", cluster=gpu)
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "mute")),
+        lambda: live.azure.admin.preempt(job=job, manner="cancel"),
+    )
+    assert main(["follow", "mute", *QUICK, *AGAIN]) == 20
+    assert "--resubmit.canceled True submits such a run again" in capsys.readouterr().out
+    assert main(["follow", "mute", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 0
+    assert "mute-r2: submitted" in capsys.readouterr().out
+
+
+def test_two_who_supervise_ask_for_the_same_job(live, capsys):
+    once = f"{ONCE}; then sleep 60; fi"
+    job = begin(live, "both", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    other = subprocess.Popen(
+        [sys.executable, "-m", "jobs", "follow", "both", *QUICK, *AGAIN],
+        cwd=ROOT, env=live.environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    first = other.stdout.readline()
+    assert "both-r1" in first
+    meanwhile(
+        running(live, job),
+        lambda: wait_for(lambda: touched(live, "both")),
+        lambda: live.azure.admin.preempt(job=job),
+    )
+    assert main(["follow", "both", *QUICK, *AGAIN]) == 0
+    text = capsys.readouterr().out + other.communicate(timeout=30)[0]
+    assert other.returncode == 0
+    # The slower one finds the job there, or even the run trained.
+    assert "both-r2: submitted" in text
+    assert live.azure.resources.get(job.replace("-r1", "-r3")) is None
+
+
+def touched(live, run):
+    from jobs.azure.containers import container
+    from jobs.azure.workspace import credential
+
+    client = container(live.outputs.datastores.results, credential())
+    return client.get_blob_client(f"runs/{run}/n").exists()
+
+
+def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatch):
+    gpu = live.outputs.clusters.gpu
+    monkeypatch.setattr(job_states, "HINT_SECONDS", (0.3, 3600.0))
+    live.azure.admin.capacity(f"{live.workspace}/computes/{gpu.name}", 0)
+    try:
+        job = begin(live, "waits", "true", cluster=gpu, nodes=2)
+        meanwhile(
+            lambda: wait_for(lambda: asked(live, "/usages")), lambda: live.azure.engine.cancel(job)
+        )
+        assert main(["follow", "waits", *QUICK]) == 20
+    finally:
+        live.azure.admin.capacity(f"{live.workspace}/computes/{gpu.name}", None)
+    text = capsys.readouterr().out
+    assert f"queued, waits for 2 nodes of {gpu.name}" in text
+    assert "still queued after" in text
+    assert f"{gpu.name} has " in text
+    assert "a region may have none left for hours" in text
+
+
+def asked(live, path):
+    return any(path in request.path for request in live.azure.requests)
+
+
+@pytest.mark.slow
+def test_a_network_that_is_cut_in_the_middle_loses_no_line(live, capsys):
+    job = begin(live, "cut", f"for i in $(seq 1 40); do echo line $i; sleep 0.1; done; {TRAINED}")
+    meanwhile(
+        running(live, job),
+        lambda: live.azure.admin.fault("GET .*/details", cut=True, times=4),
+        lambda: live.azure.admin.fault("GET .*/details", status=500, times=1),
+        live.azure.admin.kill_blob_server,
+        live.azure.admin.start_blob_server,
+    )
+    assert main(["follow", "cut", *QUICK]) == 0
+    found = capsys.readouterr()
+    lines = [line for line in found.out.splitlines() if line.startswith("line ")]
+    assert lines == [f"line {number}" for number in range(1, 41)]
+    assert "no answer from Azure; a job that runs goes on" in found.err
+    assert "Azure answers again" in found.err
+
+
+def test_a_network_that_stays_cut_ends_following_and_not_the_job(live, capsys):
+    job = begin(live, "far", "sleep 30")
+    wait_for(lambda: status(live, job) == "Running")
+    live.azure.admin.fault("GET .*/details", cut=True, times=None)
+    try:
+        assert main(["follow", "far", *QUICK, "--patience-minutes", "0.01"]) == 22
+        said = capsys.readouterr().err
+        assert "no answer" in said
+        assert "what Azure runs goes on" in said
+        assert "`python -m jobs follow far` goes on with it" in said
+        assert status(live, job) == "Running"
+    finally:
+        live.azure.admin.clear_faults()
+        live.azure.engine.cancel(job)
+
+
+def test_logs_of_a_job_that_has_ended_and_of_one_that_runs(live, capsys):
+    begin(live, "said", "echo rank $OMPI_COMM_WORLD_RANK; echo oops >&2", nodes=2, kind="check")
+    assert main(["logs", "said", "--rank", "all", "--follow", "--json", *QUICK]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"rank": 1, "line": "rank 1"} in found
+    assert main(["logs", "said", "--rank", "1"]) == 0
+    assert set(capsys.readouterr().out.splitlines()) == {"rank 1", "oops"}
+    assert main(["logs", "said", "--rank", "all", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"rank": 0, "line": "rank 0"} in found
+    assert main(["logs", "said", "--rank", "5"]) == 1
+    assert "ranks with a log: 0, 1" in capsys.readouterr().err
+
+
+def test_nodes_that_are_allocated_are_what_costs(live, capsys):
+    cluster = live.outputs.clusters.preparation
+    job = begin(live, "costly", "sleep 60")
+    wait_for(lambda: status(live, job) == "Running")
+    assert main(["status"]) == 0
+    text = capsys.readouterr().out
+    assert "nodes that cost money now:" in text
+    assert f" x {cluster.size} (Dedicated): 1 busy" in text
+    assert main(["cancel", "costly"]) == 0
+    assert "costly-r1: Canceled" in capsys.readouterr().out
+    assert main(["cancel", "costly"]) == 0
+    assert "had ended already" in capsys.readouterr().out
+
+
+def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
+    job = begin(live, "left", "sleep 60")
+    child = by_hand(live, "follow", "left", *QUICK)
+    try:
+        while "runs on" not in (line := child.stdout.readline()):
+            assert line, child.stderr.read()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert "python -m jobs follow left" in said
+    assert "python -m jobs cancel left" in said
+    assert "Traceback" not in said
+    assert status(live, job) == "Running"
+    live.azure.engine.cancel(job)
+
+
+def failed_by_pre_emption(live, run):
+    """An attempt that was taken away, without anyone who follows it."""
+    job = begin(live, run, "sleep 60", cluster=live.outputs.clusters.gpu)
+    wait_for(lambda: status(live, job) == "Running")
+    live.azure.admin.preempt(job=job)
+    wait_for(lambda: status(live, job) == "Failed")
+    return job
+
+
+def test_a_cut_network_in_the_pause_says_that_nobody_submits_again(live, capsys, monkeypatch):
+    monkeypatch.setattr(transport, "RETRIES", 0)
+    failed_by_pre_emption(live, "mid")
+    live.azure.admin.fault("GET .*/jobs/mid-r", cut=True, after=3, times=None)
+    patience = ["--supervise", "--patience-minutes", "0.005", "--resubmit.backoff-seconds", "60"]
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.1)
+    assert main(["follow", "mid", *QUICK, *patience]) == 22
+    said = capsys.readouterr().err
+    assert "no answer from Azure" in said
+    assert "its last attempt has ended; nothing of it goes on by itself" in said
+    assert "`python -m jobs follow mid --supervise` goes on with it" in said
+
+
+def test_a_refusal_in_the_pause_is_waited_out_with_two_notes(live, capsys, monkeypatch):
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.1)
+    failed_by_pre_emption(live, "vpn")
+    live.azure.admin.fault("GET .*/jobs/vpn-r1", status=403, after=4, times=3)
+    meanwhile(
+        lambda: wait_for(lambda: live.azure.resources.get(f"{live.workspace}/jobs/vpn-r2")),
+        lambda: live.azure.engine.cancel(f"{live.workspace}/jobs/vpn-r2"),
+    )
+    pause = ["--supervise", "--resubmit.backoff-seconds", "1"]
+    assert main(["follow", "vpn", *QUICK, *pause]) == 20
+    said = capsys.readouterr().err
+    assert "no answer from Azure; a job that runs goes on" in said
+    assert "Azure answers again" in said
+
+
+def test_storage_that_is_away_at_the_end_is_waited_for(live, capsys):
+    job = begin(live, "slow", TRAINED)
+    wait_for(lambda: status(live, job) == "Completed")
+    live.azure.admin.fault("HEAD .*result.json", status=503, times=6)
+    assert main(["follow", "slow", *QUICK]) == 0
+    found = capsys.readouterr()
+    assert "slow-r1: trained to its end" in found.out
+    assert "cannot be looked at" not in found.err
+
+
+def test_a_result_that_nobody_could_look_at_is_no_success(live, capsys):
+    job = begin(live, "unseen", TRAINED)
+    wait_for(lambda: status(live, job) == "Completed")
+    live.azure.admin.fault("HEAD .*result.json", status=403, times=None)
+    assert main(["follow", "unseen", *QUICK]) == 22
+    text = capsys.readouterr().out
+    assert "unseen-r1: completed; its result could not be looked at" in text
+
+
+def test_an_old_attempts_name_cancels_the_run(live, capsys):
+    failed_by_pre_emption(live, "p1")
+    second = begin(live, "p1", "sleep 60", number=2)
+    wait_for(lambda: status(live, second) == "Running")
+    assert main(["cancel", "p1-r1"]) == 0
+    assert "p1-r2: Canceled" in capsys.readouterr().out
+    assert "canceled_by" in live.azure.resources.get(second)["properties"]["tags"]
+
+
+def test_an_attempt_that_comes_while_the_run_is_marked_is_cancelled_as_well(
+    live, capsys, monkeypatch
+):
+    failed_by_pre_emption(live, "p2")
+    second = f"{live.workspace}/jobs/p2-r2"
+    real = cancel._mark
+
+    def mark(console, workspace, job):
+        if job.name == "p2-r1":
+            begin(live, "p2", "sleep 60", number=2)
+        return real(console, workspace, job)
+
+    monkeypatch.setattr(cancel, "_mark", mark)
+    assert main(["cancel", "p2"]) == 0
+    assert "p2-r2: Canceled" in capsys.readouterr().out
+    assert "canceled_by" in live.azure.resources.get(second)["properties"]["tags"]
+
+
+def test_a_refused_cancel_says_that_the_job_runs_on_and_is_marked(live, capsys):
+    job = begin(live, "kept", "sleep 60")
+    wait_for(lambda: status(live, job) == "Running")
+    live.azure.admin.fault("POST .*/cancel", status=403)
+    assert main(["cancel", "kept"]) == 22
+    assert "was not cancelled and may run on; it is marked" in capsys.readouterr().err
+    assert main(["cancel", "kept"]) == 0
+
+
+def test_a_mark_that_changed_nothing_is_set_by_the_documented_way(live, capsys, monkeypatch):
+    job = begin(live, "guess", "true", kind="check")
+    wait_for(lambda: status(live, job) == "Completed")
+    monkeypatch.setattr(azure.Workspace, "history", lambda *_: None)
+    monkeypatch.setattr(cancel, "ARRIVAL_SECONDS", 0.0)
+    assert main(["cancel", "guess"]) == 0
+    assert "canceled_by" in live.azure.resources.get(job)["properties"]["tags"]
+
+
+def test_a_name_that_is_mistyped_is_1(live, capsys):
+    assert main(["follow", "nihgt"]) == 1
+    assert "has no job and no run of this name" in capsys.readouterr().err

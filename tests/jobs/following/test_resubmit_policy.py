@@ -1,0 +1,218 @@
+"""When a run is submitted again, and what it is told when it is not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.following.resubmit_policy import (
+    CANCELED,
+    FAILED,
+    INTERRUPTED,
+    Ending,
+    Resubmit,
+    Stop,
+    decide,
+    evidence,
+)
+from jobs.options import ResubmitOptions
+from jobs.spec.job_spec import LIFETIME_HOURS
+from tests.jobs.support.platform import platform
+
+LENT = platform().clusters.gpu
+OWN = replace(LENT, priority="Dedicated")
+OPTIONS = ResubmitOptions(attempts=3, backoff_seconds=60, longest_backoff_seconds=100)
+OPTED_IN = replace(OPTIONS, canceled=True)
+DAY = 86_400
+
+PREEMPTED = Ending(
+    "Failed",
+    messages=(
+        "UserError",
+        "AzureMLCompute job failed. PreemptionError: Nodes of this job got pre-empted. Check if the"
+        " run has failed or restarted. Reason: Received pre-emption warning signal",
+    ),
+)
+CANCELLED = Ending("Canceled", seconds=3600)
+WEEK_OVER = Ending("Canceled", seconds=7 * DAY - 60, timeout_seconds=7 * DAY)
+FAILED_BY_CODE = Ending("Failed", messages=("Execution failed.",), exit_code=1)
+PEER = Ending("Failed", exit_code=6)
+HUNG = Ending("Failed", exit_code=7)
+STOPPED = Ending("Failed", exit_code=143)
+NO_ROLE = Ending(
+    "Failed",
+    messages=("UserError", "ScriptExecution.StreamAccess.Authentication: permission denied"),
+)
+
+
+@pytest.mark.parametrize(
+    ("history", "expected", "why"),
+    [
+        # It has done what it should.
+        ([Ending("Completed")], 22, "could not be looked at"),
+        ([Ending("Completed", trains=False)], 0, "completed"),
+        ([Ending("Completed", trained=True)], 0, "trained"),
+        ([PREEMPTED, PREEMPTED, Ending("Completed", trained=True)], 0, "trained"),
+        ([replace(PREEMPTED, trained=True)], 0, "trained"),
+        ([replace(CANCELLED, trained=True)], 0, "trained"),
+        # It was taken away.
+        ([PREEMPTED], Resubmit, "PreemptionError"),
+        ([PREEMPTED, PREEMPTED], Resubmit, "attempt 3 of 3"),
+        ([replace(PREEMPTED, status="Canceled")], Resubmit, "PreemptionError"),
+        ([replace(PREEMPTED, exit_code=137)], Resubmit, "PreemptionError"),
+        ([Ending("Failed", messages=("NodeLost",))], Resubmit, "NodeLost"),
+        ([Ending("Failed", messages=("2 nodes were lost",))], Resubmit, "nodes were lost"),
+        ([STOPPED], Resubmit, "asked to stop from outside"),
+        ([PEER], Resubmit, "status 6"),
+        ([HUNG], Resubmit, "status 7"),
+        ([PEER, PREEMPTED], Resubmit, "PreemptionError"),
+        ([replace(PREEMPTED, exit_code=6), PEER], Resubmit, "status 6"),
+        ([WEEK_OVER], Resubmit, "7 days"),
+        # It was taken away too often.
+        ([PREEMPTED] * 3, INTERRUPTED, "3 attempts are all"),
+        ([PREEMPTED] * 5, INTERRUPTED, "3 attempts are all"),
+        # Somebody wanted its end.
+        ([CANCELLED], CANCELED, "without word of pre-emption"),
+        ([PREEMPTED, CANCELLED], CANCELED, "without word of pre-emption"),
+        ([replace(CANCELLED, canceled_by_us=True)], CANCELED, "as you asked"),
+        ([replace(PREEMPTED, canceled_by_us=True)], CANCELED, "as you asked"),
+        ([replace(CANCELLED, timeout_seconds=3600)], CANCELED, "--timeout-hours"),
+        # It is broken.
+        ([FAILED_BY_CODE], 1, "its own error"),
+        ([Ending("Failed")], FAILED, "its own error"),
+        ([NO_ROLE], FAILED, "has no role on a container"),
+        ([PREEMPTED, NO_ROLE], FAILED, "make up"),
+        ([replace(NO_ROLE, exit_code=1)], 1, "its own error"),
+        ([replace(PREEMPTED, exit_code=2)], 2, "its own error"),
+        ([replace(PREEMPTED, exit_code=5)], 5, "its own error"),
+        ([Ending("Failed", exit_code=3)], 3, "its own error"),
+        ([Ending("Failed", exit_code=4)], 4, "its own error"),
+        ([Ending("Failed", exit_code=137)], 137, "its own error"),
+        ([PREEMPTED, FAILED_BY_CODE], 1, "its own error"),
+        ([PEER, PEER], 6, "twice in a row"),
+        ([PEER, HUNG], 7, "twice in a row"),
+        ([Ending("Completed", trained=False)], FAILED, "not trained all"),
+        ([Ending("Completed", trained=False, messages=PREEMPTED.messages)], FAILED, "not trained"),
+    ],
+)
+def test_what_follows_from_a_history(history, expected, why):
+    decision = decide(history, OPTIONS, LENT)
+    assert why in decision.reason
+    if expected is Resubmit:
+        assert isinstance(decision, Resubmit)
+        assert decision.number == len(history) + 1
+    else:
+        assert isinstance(decision, Stop)
+        assert decision.exit_code == expected
+
+
+def test_what_someone_cancelled_is_submitted_again_when_it_was_opted_in():
+    assert isinstance(decide([CANCELLED], OPTED_IN, LENT), Resubmit)
+
+
+def test_a_person_who_submits_a_run_again_begins_to_count_anew():
+    anew = replace(PREEMPTED, by_person=True)
+    assert isinstance(decide([PREEMPTED] * 3 + [PREEMPTED], OPTIONS, LENT), Stop)
+    decision = decide([PREEMPTED] * 3 + [anew], OPTIONS, LENT)
+    assert (decision.number, decision.delay) == (5, 60)
+    assert "attempt 5 comes next, 2 of 3 since a person's" in decision.reason
+    assert isinstance(decide([anew] + [PREEMPTED] * 2, OPTIONS, LENT), Stop)
+
+
+def test_a_loss_before_a_person_submitted_again_is_none_in_a_row():
+    assert isinstance(decide([PEER, replace(PEER, by_person=True)], OPTIONS, LENT), Resubmit)
+
+
+@pytest.mark.parametrize(
+    "ending", [replace(CANCELLED, canceled_by_us=True), replace(CANCELLED, timeout_seconds=3600)]
+)
+def test_opting_in_takes_back_no_wish_of_ones_own(ending):
+    assert isinstance(decide([ending], OPTED_IN, LENT), Stop)
+
+
+def test_nodes_of_ones_own_live_longer():
+    assert isinstance(decide([WEEK_OVER], OPTIONS, OWN), Stop)
+    assert isinstance(decide([replace(WEEK_OVER, seconds=21 * DAY)], OPTIONS, OWN), Resubmit)
+
+
+def test_the_log_is_shown_of_what_failed_and_not_of_what_was_taken():
+    shown = [decide([ending], OPTIONS, LENT) for ending in (FAILED_BY_CODE, CANCELLED)]
+    assert [stop.show_log for stop in shown] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Execution failed.", "the loss was lost in the logs", "exemption", "nodes: 4", "User error"],
+)
+def test_other_messages_are_no_evidence(text):
+    assert evidence([text]) is None
+
+
+def test_the_first_message_with_evidence_is_the_reason():
+    assert evidence(["Failed", "node has been lost", "pre-empted"]) == "node has been lost"
+
+
+endings = st.builds(
+    Ending,
+    status=st.sampled_from(["Completed", "Failed", "Canceled"]),
+    seconds=st.floats(0, 30 * DAY),
+    timeout_seconds=st.none() | st.floats(1, 30 * DAY),
+    messages=st.lists(st.sampled_from([*PREEMPTED.messages, "other"])).map(tuple),
+    exit_code=st.none() | st.integers(0, 255),
+    canceled_by_us=st.booleans(),
+    trained=st.none() | st.booleans(),
+    trains=st.booleans(),
+    by_person=st.booleans(),
+)
+choices = st.builds(
+    ResubmitOptions,
+    attempts=st.integers(1, 99),
+    backoff_seconds=st.floats(0, 1000),
+    longest_backoff_seconds=st.floats(1000, 10_000),
+    canceled=st.booleans(),
+)
+
+
+@given(st.lists(endings, min_size=1, max_size=120), choices, st.sampled_from([LENT, OWN]))
+def test_a_run_comes_to_an_end_and_says_why(history, options, cluster):
+    decision = decide(history, options, cluster)
+    assert decision.reason
+    if isinstance(decision, Resubmit):
+        assert decision.number == len(history) + 1
+        assert 0 <= decision.delay <= options.longest_backoff_seconds
+        assert not history[-1].canceled_by_us
+        assert history[-1].status != "Completed"
+
+
+@given(st.lists(endings, min_size=1, max_size=5), choices)
+def test_only_a_trained_run_ends_with_status_0(history, options):
+    decision = decide(history, options, LENT)
+    last = history[-1]
+    done = last.trained or (last.status == "Completed" and not last.trains)
+    assert done == (isinstance(decision, Stop) and decision.exit_code == 0)
+
+
+def test_pauses_double_up_to_the_longest():
+    options = ResubmitOptions(attempts=6, backoff_seconds=10, longest_backoff_seconds=60)
+    delays = [decide([PREEMPTED] * count, options, LENT).delay for count in range(1, 6)]
+    assert delays == [10, 20, 40, 60, 60]
+
+
+@given(choices)
+def test_pauses_never_get_shorter(options):
+    delays = [
+        decision.delay
+        for count in range(1, options.attempts)
+        if isinstance(decision := decide([PREEMPTED] * count, options, LENT), Resubmit)
+    ]
+    assert len(delays) == options.attempts - 1
+    assert delays == sorted(delays)
+    assert delays[:1] in ([], [options.backoff_seconds])
+
+
+def test_the_days_are_those_of_the_quota():
+    assert {name: hours / 24 for name, hours in LIFETIME_HOURS.items()} == {
+        "LowPriority": 7,
+        "Dedicated": 21,
+    }

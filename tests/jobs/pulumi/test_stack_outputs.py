@@ -1,0 +1,98 @@
+"""Outputs are read from Pulumi or from a file, and what is missing is said."""
+
+import json
+import stat
+
+import pytest
+
+from infra.outputs import to_dict
+from jobs.errors import NotDeployedError, PlatformReadError
+from jobs.pulumi.stack_outputs import read_outputs
+from tests.jobs.support.platform import platform
+
+
+@pytest.fixture
+def pulumi(tmp_path, monkeypatch):
+    """A `pulumi` that prints and ends as a test wants it, and notes its arguments."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program, arguments = folder / "pulumi", tmp_path / "arguments"
+
+    def answer(stdout="", stderr="", status=0):
+        (tmp_path / "out").write_text(stdout)
+        (tmp_path / "err").write_text(stderr)
+        program.write_text(
+            f'#!/bin/sh\necho "$@" > {arguments}\ncat {tmp_path}/out\ncat {tmp_path}/err >&2\n'
+            f"exit {status}\n"
+        )
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        return arguments
+
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return answer
+
+
+def test_a_stack_is_asked_by_its_name(pulumi, tmp_path):
+    arguments = pulumi(json.dumps(to_dict(platform())))
+    assert read_outputs(tmp_path, "prod", None) == platform()
+    assert "stack output platform --json --stack prod" in arguments.read_text()
+
+
+def test_a_file_is_read_instead_in_both_forms(tmp_path):
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(to_dict(platform())))
+    assert read_outputs(tmp_path, None, str(file)) == platform()
+    file.write_text(json.dumps({"platform": to_dict(platform())}))
+    assert read_outputs(tmp_path, None, str(file)) == platform()
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("error: no stack named 'dev' found", "make up STACK=dev"),
+        ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE"),
+        ("error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions",
+         "pulumi login"),
+        ("error: current stack does not have output property 'platform'", "never been deployed"),
+        ("error: something else", "could not read the stack dev: something else"),
+    ],
+)  # fmt: skip
+def test_what_pulumi_says_is_told_with_what_to_do(pulumi, tmp_path, said, advice):
+    pulumi(stderr=said, status=255)
+    with pytest.raises(PlatformReadError) as error:
+        read_outputs(tmp_path, "dev", None)
+    assert advice in str(error.value)
+    assert said.removeprefix("error: ") in str(error.value)
+    assert error.value.exit_code == 4
+
+
+def test_a_missing_pulumi_is_told_with_the_way_around_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PlatformReadError, match=r"not on the path.*--outputs"):
+        read_outputs(tmp_path, "dev", None)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"workspace": 1}'])
+def test_a_file_that_holds_no_outputs_is_refused_with_its_name(tmp_path, text):
+    file = tmp_path / "outputs.json"
+    file.write_text(text)
+    with pytest.raises(PlatformReadError, match=r"outputs\.json"):
+        read_outputs(tmp_path, None, str(file))
+
+
+def test_a_file_that_is_not_there_is_refused_with_its_name(tmp_path):
+    with pytest.raises(PlatformReadError, match=r"nowhere\.json: No such file"):
+        read_outputs(tmp_path, None, str(tmp_path / "nowhere.json"))
+
+
+@pytest.mark.parametrize(
+    "said", ["no stack named 'dev' found", "current stack does not have output property 'platform'"]
+)
+def test_a_stack_that_exports_nothing_is_told_from_one_that_cannot_be_read(pulumi, tmp_path, said):
+    pulumi(stderr=said, status=255)
+    with pytest.raises(NotDeployedError):
+        read_outputs(tmp_path, "dev", None)
+    pulumi(stderr="incorrect passphrase", status=255)
+    with pytest.raises(PlatformReadError) as error:
+        read_outputs(tmp_path, "dev", None)
+    assert not isinstance(error.value, NotDeployedError)

@@ -1,0 +1,56 @@
+"""The contract from both sides: every kind of job, from what each way of deploying exports."""
+
+import json
+
+import pytest
+
+from infra import outputs
+from jobs.options import JobOptions
+from jobs.spec import kinds
+from jobs.spec.sdk_job import command_job
+from tests.infra.support.stacks import ran
+from tests.infra.support.variants import OPTIONS, SIZES
+from tests.jobs.support import samples
+from tests.jobs.support.platform import FIRST, SOURCE
+
+STACKS = {
+    "prod": ("prod", {}),
+    **{f"dev, {name}": ("dev", changed) for name, changed in (OPTIONS | SIZES).items()},
+}
+
+
+@pytest.fixture(params=STACKS)
+def stack(request):
+    """What a stack exports, as the engine writes it and jobs read it."""
+    name, changed = STACKS[request.param]
+    return outputs.from_dict(json.loads(json.dumps(ran(name, **changed).platform)))
+
+
+def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
+    gpu = stack.clusters.gpu
+    most = gpu.max_nodes
+    specs = [
+        *(samples.training(nodes, stack) for nodes in {1, most}),
+        samples.smoke(stack),
+        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOURCE),
+        samples.preparation(stack),
+        samples.folder_preparation(stack),
+        kinds.check(stack, JobOptions(nodes=most), FIRST, SOURCE),
+    ]
+    if stack.clusters.gpu_dedicated is not None:
+        specs.append(samples.training(1, stack, cluster="gpu_dedicated"))
+    for spec in specs:
+        job = command_job(spec, tmp_path)
+        cluster = stack.clusters.preparation if spec.kind in {"smoke", "prepare"} else spec.cluster
+        assert (job.compute, job.identity.client_id) == (cluster.name, cluster.identity_client_id)
+        if spec.cluster.gpus_per_node:
+            assert job.distribution.process_count_per_instance == cluster.gpus_per_node
+        stores = {one.name for one in vars(stack.datastores).values()}
+        folders = [*spec.inputs.values(), *spec.outputs.values()]
+        used = {folder.uri.split("/")[3] for folder in folders if "/" in folder.uri}
+        assert used <= stores
+        written = {folder.uri.split("/")[3] for folder in spec.outputs.values()}
+        # Shards are written as the preparation's own identity; the training's may only read them.
+        own = {stack.datastores.prepared.name} if spec.kind == "prepare" else set()
+        allowed = {one.name for one in vars(stack.datastores).values() if one.role == "write"}
+        assert written <= allowed | own

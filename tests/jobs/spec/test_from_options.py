@@ -1,0 +1,60 @@
+"""What a person asks to be run, as the trainer's configuration."""
+
+import shlex
+
+import pytest
+
+from jobs.errors import SpecError
+from jobs.options import DataOptions
+from jobs.spec import from_options, kinds
+from jobs.spec.builder import Source
+from jobs.spec.from_options import RunOptions
+from jobs.spec.run_key import Attempt
+from tests.jobs.support.platform import platform
+from trainer.cli import parse_train
+from trainer.errors import ConfigError
+
+SOURCE = Source("gpu:1", "cpu:1", "code")
+
+
+def spec(preset, *program, asset="mine:1"):
+    options = RunOptions(preset=preset, data=DataOptions(asset=asset))
+    config = from_options.read_config(options, program)
+    attempt = Attempt("run")
+    return from_options.make_spec(platform(), options, config, attempt, SOURCE)
+
+
+@pytest.mark.parametrize("preset", ["digits", "images", "synthetic", "imagenet-ndv2"])
+def test_a_training_reads_the_data_set_that_is_named_whatever_its_preset_reads(preset):
+    made = spec(preset)
+    assert made.inputs["data"].uri == "azureml:mine:1"
+    words = shlex.split(made.command)
+    assert words[words.index("--data.dir") + 1] == kinds.DATA
+    read = parse_train(words[words.index("train") + 1 :])
+    assert read.data.source == "tfrecords"
+
+
+def test_who_says_what_follows_anyway_may_say_it():
+    assert spec("digits", "--data.source", "tfrecords") == spec("digits")
+    assert spec("digits", "--data.source=tfrecords") == spec("digits")
+
+
+def test_without_a_named_data_set_a_preset_reads_its_own():
+    made = spec("digits", asset=None)
+    assert made.inputs == {}
+    assert "--data.dir" not in made.command
+
+
+def test_another_source_beside_a_named_data_set_is_refused():
+    with pytest.raises(SpecError, match="'synthetic' reads no data of the platform"):
+        spec("digits", "--data.source", "synthetic")
+
+
+def test_a_folder_of_this_machine_is_refused():
+    with pytest.raises(SpecError, match="'data/mine' is a folder of a machine"):
+        spec("digits", "--data.dir", "data/mine")
+
+
+def test_a_preset_that_is_not_there_is_still_told():
+    with pytest.raises(ConfigError, match="imagenet-1000gpu"):
+        spec("imagenet-1000gpu")

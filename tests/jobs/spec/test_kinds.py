@@ -1,0 +1,323 @@
+"""Jobs from what a stack exports: nothing is named twice, and nothing unsound gets through."""
+
+import ast
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra import outputs
+from jobs.errors import SpecError
+from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
+from jobs.spec import kinds
+from jobs.spec.command_line import line
+from jobs.spec.job_spec import TENSORBOARD_DIR
+from jobs.spec.run_key import Attempt
+from tests import ROOT
+from tests.jobs.support import samples
+from tests.jobs.support.platform import FIRST, SOURCE, platform
+from tests.jobs.support.samples import IMAGENET, TRAINING
+from trainer import fields
+from trainer.config import CheckpointConfig, LogConfig, TrainConfig, to_args
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
+from trainer.presets import PRESETS
+
+STACK = platform()
+MODULES = sorted(path.stem for path in (ROOT / "jobs").glob("*.py") if path.stem != "__init__")
+
+
+def problems(make):
+    with pytest.raises(SpecError) as caught:
+        make()
+    return [problem.partition(":")[0] for problem in caught.value.problems]
+
+
+def training(config=TRAINING, stack=STACK, attempt=FIRST, **options):
+    chosen = JobOptions(**{"data": IMAGENET, **options})
+    return kinds.train(stack, config, chosen, attempt, SOURCE)
+
+
+@pytest.mark.parametrize("profile", ["private", "allowlisted"])
+@pytest.mark.parametrize("dedicated", [False, True])
+@pytest.mark.parametrize("most", [1, 4, 100])
+def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most):
+    exported = json.loads(
+        json.dumps(outputs.to_dict(platform(profile=profile, dedicated=dedicated, max_nodes=most)))
+    )
+    stack = outputs.from_dict(exported)
+    built = [
+        samples.training(most, stack),
+        samples.smoke(stack),
+        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOURCE),
+        samples.preparation(stack),
+        samples.folder_preparation(stack),
+        kinds.check(stack, JobOptions(nodes=most), FIRST, SOURCE),
+    ]
+    known = {c.name for c in (stack.clusters.gpu, stack.clusters.preparation)}
+    assert {spec.cluster.name for spec in built} == known
+    assert [spec.kind for spec in built] == [
+        "train", "smoke", "benchmark", "prepare", "prepare", "check"
+    ]  # fmt: skip
+    if dedicated:
+        own = samples.training(1, stack, cluster="gpu_dedicated")
+        assert own.cluster == stack.clusters.gpu_dedicated
+
+
+@given(
+    st.sampled_from([("Standard_NC64as_T4_v3", 4, False), ("Standard_ND96asr_v4", 8, True)]),
+    st.integers(1, 100),
+    st.integers(1, 100),
+    st.integers(1, 99),
+)
+@settings(max_examples=50)
+def test_a_training_takes_its_cluster_as_it_is_or_says_why_not(kind, most, nodes, number):
+    size, gpus, infiniband = kind
+    stack = platform(size=size, gpus=gpus, infiniband=infiniband, max_nodes=most)
+    attempt = Attempt("run", number)
+    if nodes > most:
+        assert problems(lambda: training(stack=stack, attempt=attempt, nodes=nodes)) == ["--nodes"]
+        return
+    spec = training(stack=stack, attempt=attempt, nodes=nodes)
+    assert spec.ranks == nodes * gpus
+    assert spec.name == attempt.name
+    assert spec.outputs["run"].uri.endswith("/runs/run")
+    assert bool(spec.docker_args) == infiniband
+
+
+def test_attempts_differ_in_name_and_tags_only():
+    first, second = training(), training(attempt=FIRST.following())
+    assert second.name != first.name
+    assert (
+        replace(second, name=first.name, tags=first.tags, display_name=first.display_name) == first
+    )
+
+
+@pytest.mark.parametrize("name", ["train-4-nodes", "train-tuned", "smoke", "benchmark"])
+def test_the_trainer_knows_every_option_of_the_command(name):
+    spec = samples.every_kind()[name]
+    words = shlex.split(spec.command)
+    assert words[:4] == ["python", "-m", "trainer", "train"]
+    given = dict(zip(words[4::2], words[5::2], strict=True))
+    assert set(given) <= {leaf.flag for leaf in fields.leaves(TrainConfig)}
+    assert given["--name"] == spec.run
+    assert given["--runs-dir"] == "${{outputs.run}}"
+    assert given["--log.tensorboard-dir"] == TENSORBOARD_DIR
+    assert given.get("--data.dir", "${{inputs.data}}") == "${{inputs.data}}"
+
+
+def test_the_trainer_reads_the_command_as_it_was_meant():
+    pytest.importorskip("tyro")
+    from trainer.cli import parse_train
+
+    config = replace(TRAINING, epochs=30, log=LogConfig(every_steps=7))
+    words = shlex.split(training(config).command)
+    read = parse_train(words[4:])
+    placed = replace(
+        config,
+        name=FIRST.run,
+        runs_dir="${{outputs.run}}",
+        data=replace(config.data, dir="${{inputs.data}}"),
+        log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
+    )
+    assert read == placed
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20)))
+def test_words_reach_the_program_as_they_are(words):
+    words = [word for word in words if "${{" not in word]
+    assert shlex.split(line("python", *words)) == ["python", *words]
+
+
+def test_references_stay_without_quotes_inside_of_words():
+    assert line("a b", "${{inputs.raw}}/c d") == "'a b' ${{inputs.raw}}'/c d'"
+
+
+def test_a_training_names_its_data_once():
+    assert problems(lambda: training(data=DataOptions())) == ["--data.asset"]
+    assert problems(lambda: training(PRESETS["digits"])) == ["--data.source"]
+    elsewhere = replace(TRAINING, data=replace(TRAINING.data, dir="/mnt/imagenet"))
+    assert problems(lambda: training(elsewhere)) == ["--data.dir"]
+
+
+def test_a_folder_instead_of_a_version_is_told():
+    spec = training(data=DataOptions(path="imagenet"))
+    assert spec.inputs["data"].uri == (
+        f"azureml://datastores/{STACK.datastores.prepared.name}/paths/imagenet"
+    )
+    assert any("can change" in note for note in spec.notes)
+    assert not any("can change" in note for note in training().notes)
+
+
+def test_options_of_a_persons_machine_are_refused_at_once():
+    config = replace(
+        TRAINING,
+        name="other",
+        resume="never",
+        runs_dir="elsewhere",
+        data=replace(TRAINING.data, cache_dir="/tmp/cache"),
+        exchange=replace(TRAINING.exchange, timeline="timeline.json"),
+        log=LogConfig(tensorboard_dir="tb"),
+    )
+
+    def make():
+        return training(
+            config,
+            nodes=99,
+            cluster="gpu_dedicated",
+            timeout_hours=200.0,
+            variables=("NCCL_IB_DISABLE=1",),
+            data=replace(IMAGENET, mode="download"),
+            services=ServiceOptions(vs_code=True),
+        )
+
+    assert sorted(problems(make)) == [
+        "--cluster", "--data.cache-dir", "--exchange.timeline", "--log.tensorboard-dir", "--name",
+        "--nodes", "--resume", "--runs-dir", "--services.vs-code", "--timeout-hours",
+        "--variables",
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_named_after_its_key_is_sound():
+    assert training(replace(TRAINING, name=FIRST.run)).command == training().command
+
+
+def test_a_timeline_that_is_uploaded_is_sound():
+    timeline = "outputs/timeline.json"
+    spec = training(replace(TRAINING, exchange=replace(TRAINING.exchange, timeline=timeline)))
+    assert f"--exchange.timeline {timeline}" in spec.command
+
+
+def test_a_smoke_test_needs_no_data_and_no_gpu():
+    spec = samples.smoke(STACK)
+    assert not spec.inputs
+    assert spec.cluster == STACK.clusters.preparation
+    assert spec.environment == SOURCE.cpu_environment
+    assert (spec.shm_size, spec.docker_args) == (None, None)
+    assert problems(
+        lambda: kinds.smoke(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOURCE)
+    ) == ["--data.source"]
+
+
+def test_a_benchmark_reads_nothing():
+    assert not samples.benchmark(STACK).inputs
+    assert problems(
+        lambda: kinds.benchmark(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOURCE)
+    ) == ["--data.source"]
+
+
+def test_a_preparation_reads_raw_data_and_writes_prepared_ones_as_its_own_identity():
+    spec = samples.preparation(STACK)
+    assert spec.cluster.identity_client_id == STACK.identities.preparation
+    assert STACK.datastores.raw.name in spec.inputs["raw"].uri
+    assert STACK.datastores.prepared.name in spec.outputs["prepared"].uri
+
+
+@pytest.mark.parametrize(
+    ("what", "flags"),
+    [
+        (PrepareImagenetOptions(), ["--train", "--validation"]),
+        (PrepareImagenetOptions(train="/a", validation="../b"), ["--train", "--validation"]),
+        (PrepareImagenetOptions(train="a", validation="b", words="c/../../d"), ["--words"]),
+        (PrepareFolderOptions(input="/photos"), ["--input"]),
+    ],
+)
+def test_a_preparation_reads_files_below_its_raw_folder_only(what, flags):
+    folders = PreparationOptions(raw="raw", prepared="out")
+    assert (
+        problems(lambda: kinds.prepare(STACK, what, folders, JobOptions(), FIRST, SOURCE)) == flags
+    )
+
+
+def test_a_check_looks_at_the_network_and_at_data_only_if_named():
+    with_data = samples.check(STACK)
+    without = kinds.check(STACK, JobOptions(nodes=4), FIRST, SOURCE)
+    assert with_data.variables["NCCL_DEBUG"] == without.variables["NCCL_DEBUG"] == "INFO"
+    assert "--data" in with_data.command.split()
+    assert not without.inputs
+    assert with_data.timeout_seconds == 2 * 3600
+
+
+def test_what_is_allowed_but_perhaps_not_expected_is_noted():
+    slow = platform(size="Standard_NC64as_T4_v3", gpus=4, infiniband=False)
+    assert any("no InfiniBand" in note for note in training(stack=slow, nodes=2).notes)
+    assert not any("InfiniBand" in note for note in training(stack=slow).notes)
+    bare = replace(TRAINING, checkpoint=CheckpointConfig(every_minutes=0))
+    assert any("--checkpoint.every-minutes" in note for note in training(bare).notes)
+    assert any("--supervise" in note for note in training().notes)
+    own = platform(dedicated=True)
+    assert training(stack=own, cluster="gpu_dedicated").notes == ()
+    on_cpus = training(cluster="preparation")
+    assert any("mixed_float16" in note for note in on_cpus.notes)
+
+
+def test_vs_code_is_offered_where_the_workspace_is_public():
+    public = platform(profile="allowlisted")
+    assert training(stack=public, services=ServiceOptions(vs_code=True)).services.vs_code
+
+
+@pytest.mark.parametrize("name", samples.every_kind())
+def test_no_job_turns_infiniband_off(name):
+    variables = samples.every_kind()[name].variables
+    assert variables.get("NCCL_IB_DISABLE", "0") == "0"
+    assert "NCCL_NET" not in variables
+    assert "NCCL_SOCKET_IFNAME" not in variables
+
+
+def test_a_variable_of_ones_own_comes_last():
+    asked = JobOptions(nodes=4, variables=("NCCL_DEBUG=TRACE", "X=1"))
+    for spec in (
+        training(variables=asked.variables),
+        kinds.check(STACK, asked, FIRST, SOURCE),
+    ):
+        assert (spec.variables["NCCL_DEBUG"], spec.variables["X"]) == ("TRACE", "1")
+
+
+def test_a_preset_goes_by_its_name():
+    assert to_args(TRAINING) == ["--preset", "imagenet-ndv2"]
+    assert "--preset imagenet-ndv2" in training().command
+
+
+def imports(module):
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / "jobs" / f"{module}.py").read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def test_jobs_know_of_the_other_worlds_only_what_is_pure():
+    allowed = {"outputs", "config", "fields", "options", "presets", "errors", "stop"}
+    allowed |= {"arguments", "cli", "plan", "exported", "data.manifest"}
+    for module in MODULES:
+        for name in imports(module):
+            world, _, part = name.partition(".")
+            if world in ("infra", "trainer"):
+                assert part in allowed or name == world, f"{module}: {name}"
+            assert world not in ("tensorflow", "horovod", "pulumi", "rehearsal"), module
+
+
+PURE = [
+    "draft", "environment", "errors", "kinds", "options", "program", "runkey", "snapshot", "spec",
+    "supervise", "variables", "verdict",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_pure_modules_load_only_the_standard_library(module):
+    code = (
+        f"import sys, jobs.{module}\n"
+        "own = {m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)\n"
+        "print(sorted(m for m in own if m[0] != '_'))"
+    )
+    # -S leaves out site-packages, so that anything else would fail to import.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(ast.literal_eval(done.stdout)) <= {"infra", "jobs", "trainer"}

@@ -1,0 +1,102 @@
+"""Every kind of job, as the golden files hold it."""
+
+from dataclasses import replace
+
+from jobs.options import (
+    DataOptions,
+    JobOptions,
+    PreparationOptions,
+    ServiceOptions,
+)
+from jobs.spec import kinds
+from jobs.spec.run_key import Attempt
+from tests.jobs.support.platform import FIRST, SOURCE, platform
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
+from trainer.presets import PRESETS
+
+IMAGENET = DataOptions(asset="imagenet:3")
+TRAINING = PRESETS["imagenet-ndv2"]
+SYNTHETIC = replace(PRESETS["synthetic"], batch_size=256, max_steps=500)
+
+
+def training(nodes, stack, attempt=FIRST, **options):
+    chosen = JobOptions(nodes=nodes, data=IMAGENET, **options)
+    return kinds.train(stack, TRAINING, chosen, attempt, SOURCE)
+
+
+def smoke(stack):
+    return kinds.smoke(stack, PRESETS["digits"], JobOptions(), Attempt("smoke-digits"), SOURCE)
+
+
+def benchmark(stack):
+    return kinds.benchmark(
+        stack, SYNTHETIC, JobOptions(nodes=2), Attempt("synthetic-2-nodes"), SOURCE
+    )
+
+
+def preparation(stack):
+    return kinds.prepare(
+        stack,
+        PrepareImagenetOptions(
+            train="ILSVRC2012_img_train.tar",
+            validation="ILSVRC2012_img_val.tar",
+            ground_truth="ILSVRC2012_devkit_t12.tar.gz",
+            reencode="292:90",
+        ),
+        PreparationOptions(raw="ilsvrc2012", prepared="imagenet"),
+        JobOptions(),
+        Attempt("prepare-imagenet"),
+        SOURCE,
+    )
+
+
+def folder_preparation(stack):
+    return kinds.prepare(
+        stack,
+        PrepareFolderOptions(),
+        PreparationOptions(raw="photos/2026", prepared="photos"),
+        JobOptions(),
+        Attempt("prepare-photos"),
+        SOURCE,
+    )
+
+
+def check(stack):
+    return kinds.check(stack, JobOptions(nodes=4, data=IMAGENET), Attempt("check-4-nodes"), SOURCE)
+
+
+def tuned(stack):
+    """A second attempt with what can be set beside the defaults."""
+    return kinds.train(
+        stack,
+        replace(TRAINING, profile_steps="20:25"),
+        JobOptions(
+            nodes=2,
+            cluster="gpu_dedicated",
+            timeout_hours=12.5,
+            shm_size="128g",
+            variables=("NCCL_DEBUG=INFO",),
+            data=DataOptions(
+                path="imagenet/292", cache="blocks", cache_gb=500, read_threads=64, blocks_ahead=80
+            ),
+            services=ServiceOptions(ssh_public_key="ssh-ed25519 AAAAC3Nz a@b", vs_code=True),
+        ),
+        FIRST.following(),
+        SOURCE,
+    )
+
+
+def every_kind():
+    """By the name of the golden file."""
+    stack = platform()
+    return {
+        "train-1-node": training(1, stack),
+        "train-4-nodes": training(4, stack),
+        "train-most-nodes": training(stack.clusters.gpu.max_nodes, stack),
+        "train-tuned": tuned(platform(profile="allowlisted", dedicated=True)),
+        "smoke": smoke(stack),
+        "benchmark": benchmark(stack),
+        "prepare-imagenet": preparation(stack),
+        "prepare-folder": folder_preparation(stack),
+        "check": check(stack),
+    }

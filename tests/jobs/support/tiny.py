@@ -1,0 +1,98 @@
+"""Jobs of a line of shell on a loopback Azure, tagged as runs of this project."""
+
+import subprocess
+import sys
+import threading
+import time
+
+from tests import ROOT
+from tests.jobs.support.live import ARM
+
+IMAGE = "environments/tiny/versions/1"
+TRAINED = (
+    'mkdir -p "${{outputs.run}}/%(run)s" && echo \'{"steps": 1}\' >'
+    ' "${{outputs.run}}/%(run)s/result.json"'
+)
+"""Leaves what the trainer leaves when a run has trained to its end."""
+
+
+def begin(
+    live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, timeout="PT1H", number=1
+):
+    """Submit an attempt of a run; returns the id of its job."""
+    clusters = live.outputs.clusters
+    image = f"{live.workspace}/{IMAGE}"
+    live.azure.put(image, ARM, {"properties": {"image": "tiny"}})
+    store = live.outputs.datastores.results.name
+    body = {
+        "jobType": "Command",
+        "command": command % {"run": run},
+        "computeId": f"{live.workspace}/computes/{(cluster or clusters.preparation).name}",
+        "environmentId": image,
+        "experimentName": kind,
+        "displayName": f"{run}, attempt {number}",
+        "resources": {"instanceCount": nodes},
+        "distribution": {"distributionType": "Mpi", "processCountPerInstance": 1},
+        "limits": {"jobLimitsType": "Command", "timeout": timeout},
+        "inputs": {},
+        "outputs": {
+            "run": {
+                "jobOutputType": "uri_folder",
+                "mode": "ReadWriteMount",
+                "uri": f"azureml://datastores/{store}/paths/runs/{run}",
+            }
+        },
+        "tags": {"run": run, "attempt": str(number), "kind": kind, "stack": "dev"},
+    }
+    job = f"{live.workspace}/jobs/{run}-r{number}"
+    live.azure.put(job, ARM, {"properties": body})
+    return job
+
+
+def status(live, job):
+    """Of a job, by its id."""
+    return live.azure.runs.get(job)["status"]
+
+
+def wait_for(condition, seconds=30.0):
+    """Until something is so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it has not come to that"
+        time.sleep(0.02)
+
+
+def meanwhile(*steps):
+    """Do something, step by step, while the test's own thread follows a job."""
+
+    def work():
+        for step in steps:
+            step()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def running(live, job):
+    """A step: until a job runs."""
+    return lambda: wait_for(lambda: status(live, job) == "Running")
+
+
+def by_hand(live, *args, repository=ROOT):
+    """The command line as a person starts it, so that it hears Ctrl-C; what a shell starts in the
+    background ignores it.
+    """
+    program = (
+        "import pathlib, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from jobs import cli, planned; planned.REPOSITORY = pathlib.Path(sys.argv.pop(1));"
+        "sys.exit(cli.main())"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(repository), *args],
+        cwd=ROOT,
+        env=live.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

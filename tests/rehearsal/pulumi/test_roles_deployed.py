@@ -1,0 +1,242 @@
+"""The roles that the platform declares are enough, and no more than that, where they are asked for.
+
+The unchanged program, deployed by Pulumi's engine to an Azure that refuses whoever lacks a role.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from infra.outputs import from_dict
+from rehearsal.loopback import Loopback
+from rehearsal.machine_learning.runs import ENDED
+from rehearsal.options import Options
+from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.resources.roles import ASSIGNMENT
+from tests.jobs.support.folders import write_shards
+from tests.jobs.support.tiny import TRAINED, begin
+from tests.rehearsal.conftest import Client
+
+pytestmark = pytest.mark.rehearse_all
+
+PUBLISHERS = "0d6b1f6e-0000-4000-8000-000000000001"
+SCIENTISTS = "0d6b1f6e-0000-4000-8000-000000000002"
+WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory):
+    options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, most_idle_seconds=1.0)
+    with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
+        yield azure
+
+
+@pytest.fixture(scope="module")
+def deployed(azure, tmp_path_factory):
+    """The dev stack with two groups of people; its outputs, and the folder of their file."""
+    folder = tmp_path_factory.mktemp("pulumi")
+    with Deployment(azure, folder) as deployment:
+        deployment.configure("people.publishers", PUBLISHERS)
+        deployment.configure("people.scientists", SCIENTISTS)
+        ended = deployment.run("up", "--yes", "--skip-preview")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        text = deployment.run("stack", "output", "platform", "--json").stdout
+    file = folder / "platform.json"
+    file.write_text(text)
+    outputs = from_dict(json.loads(text))
+    group = f"/subscriptions/{outputs.subscription_id}/resourceGroups/{outputs.resource_group}"
+    workspace = f"{group}/providers/{WORKSPACES}/{outputs.workspace}"
+    azure.put(f"{workspace}/environments/image/versions/1", "", {"properties": {"image": "x:1"}})
+    return SimpleNamespace(outputs=outputs, file=file, workspace=workspace)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return write_shards(tmp_path_factory.mktemp("data") / "set")
+
+
+def jobs(azure, deployed, groups, *arguments):
+    """Run a command as a program that has just been registered in groups."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    signed_in = azure.environment_of(*azure.identity.add_client(groups=groups))
+    return subprocess.run(
+        [sys.executable, "-m", "jobs", *map(str, arguments)],
+        cwd=ROOT, env={**kept, **signed_in, "JOBS_OUTPUTS": str(deployed.file)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def upload(azure, deployed, groups, shards, folder):
+    return jobs(azure, deployed, groups, "upload", shards, "--to", f"prepared/{folder}")
+
+
+def test_who_is_in_both_groups_publishes_data(azure, deployed, shards):
+    ended = upload(azure, deployed, [PUBLISHERS, SCIENTISTS], shards, "published")
+    assert ended.returncode == 0, ended.stderr
+    assert "registered as published:" in ended.stdout
+
+
+@pytest.mark.parametrize("groups", [[], [SCIENTISTS]], ids=["nobody", "a scientist"])
+def test_who_is_no_publisher_is_told_what_it_takes(azure, deployed, shards, groups):
+    ended = upload(azure, deployed, groups, shards, "refused")
+    assert ended.returncode == 22, ended.stdout
+    store = deployed.outputs.datastores.prepared
+    for part in (f"container prepared of {store.account}: refused",
+                 "AuthorizationPermissionMismatch", "Storage Blob Data Contributor",
+                 "people.publishers"):  # fmt: skip
+        assert part in ended.stderr
+    there = azure.blobs.container(store.account, store.container)
+    assert list(there.list_blob_names(name_starts_with="refused")) == []
+
+
+def test_a_run_could_start_for_a_scientist_and_for_nobody_else(azure, deployed):
+    assert "ok    storage:" in jobs(azure, deployed, [SCIENTISTS], "preflight").stdout
+    said = jobs(azure, deployed, [PUBLISHERS], "preflight").stdout
+    assert "STOP  storage:" in said
+    assert "people.scientists" in said
+
+
+class Runs:
+    """Submits jobs of a line of shell, as the clusters' own identities."""
+
+    def __init__(self, azure, deployed):
+        self._client, self._deployed, self._number = Client(azure), deployed, 0
+
+    def job(self, cluster, line, **folders):
+        """Run a job to its end; its record.
+
+        Args:
+            cluster: such as `gpu`.
+            line: to run.
+            folders: datastore by name; read by `reads_...` and written by `writes_...`.
+        """
+        self._number += 1
+        name = f"{cluster}-{self._number}"
+        where, found = self._deployed.workspace, getattr(self._deployed.outputs.clusters, cluster)
+        body = {
+            "jobType": "Command",
+            "command": line,
+            "computeId": f"{where}/computes/{found.name}",
+            "environmentId": f"{where}/environments/image/versions/1",
+            "identity": {"identityType": "Managed", "clientId": found.identity_client_id},
+            "inputs": {
+                name: self._folder("Input", "in", store)
+                for name, store in folders.items()
+                if name.startswith("reads_")
+            },
+            "outputs": {
+                name: self._folder("Output", "out", store)
+                for name, store in folders.items()
+                if name.startswith("writes_")
+            },
+        }
+        path = f"{where}/jobs/{name}"
+        assert self._client.put(path, {"properties": body}).status_code == 201
+        return self._wait(path)
+
+    def _folder(self, kind, path, store):
+        datastore = getattr(self._deployed.outputs.datastores, store).name
+        uri = f"azureml://datastores/{datastore}/paths/{path}"
+        return {f"job{kind}Type": "uri_folder", "mode": "Mount", "uri": uri}
+
+    def _wait(self, path):
+        workspace, _, name = path.rpartition("/jobs/")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            found = self._client.get(f"/history/v1.0{workspace}/runs/{name}/details").json()
+            if found["status"] in ENDED:
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"{name} is {found}")
+
+
+@pytest.fixture(scope="module")
+def runs(azure, deployed):
+    store = deployed.outputs.datastores.prepared
+    azure.blobs.container(store.account, "prepared").upload_blob("in/1", b"one")
+    azure.blobs.container(store.account, "raw").upload_blob("in/1", b"one")
+    return Runs(azure, deployed)
+
+
+def failure(ended):
+    assert ended["status"] == "Failed"
+    assert ended["logFiles"] == {}, "its program was started"
+    return ended["error"]["error"]["message"]
+
+
+def test_training_reads_data_and_writes_results(azure, deployed, runs):
+    line = "cp ${{inputs.reads_data}}/1 ${{outputs.writes_run}}/1"
+    ended = runs.job("gpu", line, reads_data="prepared", writes_run="results")
+    assert ended["status"] == "Completed", ended
+    store = deployed.outputs.datastores.results
+    results = azure.blobs.container(store.account, store.container)
+    assert results.download_blob("out/1").readall() == b"one"
+
+
+def test_training_cannot_write_training_data(runs):
+    said = failure(runs.job("gpu", "true", writes_data="prepared"))
+    assert "to write the job's output writes_data, container prepared" in said
+    assert "acts as hvd-dev-id-training" in said
+
+
+def test_preparation_reads_raw_images_and_writes_shards(runs):
+    line = "cp ${{inputs.reads_raw}}/1 ${{outputs.writes_data}}/1"
+    ended = runs.job("preparation", line, reads_raw="raw", writes_data="prepared")
+    assert ended["status"] == "Completed", ended
+
+
+def test_builds_see_no_data(runs):
+    assert "acts as hvd-dev-id-build" in failure(runs.job("build", "true", reads_data="prepared"))
+
+
+@pytest.fixture
+def without_roles(azure, deployed):
+    """Takes the roles of training's identity on an account away, and gives them back."""
+    taken = []
+
+    def take(store):
+        (identity,) = [
+            one["properties"]["principalId"]
+            for one in azure.resources.of_kind("Microsoft.ManagedIdentity/userAssignedIdentities")
+            if one["properties"]["clientId"] == deployed.outputs.clusters.gpu.identity_client_id
+        ]
+        (found,) = [
+            one
+            for one in azure.resources.of_kind(ASSIGNMENT)
+            if one["properties"]["principalId"] == identity and f"/{store.account}/" in one["id"]
+        ]
+        assert Client(azure).ask("DELETE", found["id"]).status_code == 200
+        taken.append(found)
+
+    yield take
+    for one in taken:
+        azure.put(one["id"], "", {"properties": one["properties"]})
+
+
+def test_without_its_role_on_the_data_training_fails_and_says_so(deployed, runs, without_roles):
+    store = deployed.outputs.datastores.prepared
+    folders = {"reads_data": "prepared", "writes_run": "results"}
+    assert runs.job("gpu", "true", **folders)["status"] == "Completed"
+    without_roles(store)
+    said = failure(runs.job("gpu", "true", **folders))
+    for part in ("to read the job's input reads_data", f"container prepared of {store.account}",
+                 "AuthorizationPermissionMismatch", "acts as hvd-dev-id-training"):  # fmt: skip
+        assert part in said
+
+
+def test_who_follows_a_run_that_lacks_a_role_learns_of_it(azure, deployed, without_roles):
+    store = deployed.outputs.datastores.results
+    without_roles(store)
+    platform = SimpleNamespace(azure=azure, outputs=deployed.outputs, workspace=deployed.workspace)
+    begin(platform, "roleless", TRAINED, cluster=deployed.outputs.clusters.gpu)
+    ended = jobs(azure, deployed, [SCIENTISTS], "follow", "roleless")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    said = ended.stdout + ended.stderr
+    for part in ("has no role on a container", "make up",
+                 f"container {store.container} of {store.account}"):  # fmt: skip
+        assert part in said

@@ -1,0 +1,60 @@
+"""The README's example, from a folder of images to predictions, exactly as it is written there."""
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT, makefile
+from tests.trainer.support.command import result
+from trainer.data.manifest import load_manifest
+
+EXAMPLE = re.compile(r"<!-- the example, .*?-->\n(.*?)<!-- the example ends -->", re.DOTALL)
+
+
+def commands() -> list[str]:
+    found = EXAMPLE.search((ROOT / "README.md").read_text())
+    assert found is not None
+    return [line.strip() for line in found[1].splitlines() if line.startswith("    ")]
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_works_as_it_is_written(tmp_path: Path) -> None:
+    # The project's folder as a newcomer sees it, except that what is written lands elsewhere.
+    for name in (".tools", ".venv", ".venv-trainer", "benchmarks", "locks", "pyproject.toml",
+                 "scripts", "trainer", "Makefile"):  # fmt: skip
+        (tmp_path / name).symlink_to(ROOT / name)
+    said = {}
+    for command in commands():
+        line = command.split("#")[0]
+        done = subprocess.run(
+            shlex.split(line),
+            cwd=tmp_path,
+            env=makefile.environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        said[line.split()[1]] = done
+    manifest = load_manifest(tmp_path / "data" / "images")
+    assert {name: split.examples for name, split in manifest.splits.items()} == {
+        "train": 450,
+        "validation": 50,
+    }
+    assert "0 faults" in said["verify"].stdout
+    assert (tmp_path / "data" / "images" / "inspect.html").stat().st_size > 100_000
+    run = tmp_path / "runs" / "latest"
+    assert result(run)["top1"] >= 0.94
+    stored = json.loads((run / "config.json").read_text())
+    assert stored["data_version"] == manifest.version
+    assert f"{result(run)['top1']:.2%}" in said["evaluate"].stdout
+    firsts = re.findall(r"data/photos/rocket/\d+\.jpg\n +[\d.]+%  (\w+)", said["predict"].stdout)
+    assert len(firsts) == 50
+    assert firsts.count("rocket") >= 45
+    # Nothing that a newcomer would have to explain away.
+    assert "GeneratorDataset" not in said["train"].stdout + said["train"].stderr

@@ -1,0 +1,306 @@
+"""A rank that hangs ends itself and says where; one that only sleeps, or is slow, does not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.trainer.support import scenarios
+from tests.trainer.support.world import run_world
+from trainer.distributed import heartbeat
+from trainer.distributed.heartbeat import Heartbeats, Pulse, late_ranks
+from trainer.errors import WATCHDOG_EXIT_CODE
+
+PRELUDE = """
+import ctypes, faulthandler, os, sys, threading, time
+from pathlib import Path
+from trainer import watchdog
+from trainer.config import WatchdogConfig
+from trainer.place import Place
+
+watchdog.TICK_SECONDS = 0.05
+watchdog.EXPLAIN_SECONDS = 1.0
+
+def start(step=1, startup=30, rank=0, size=1):
+    config = WatchdogConfig(step_seconds=step, startup_seconds=startup)
+    return watchdog.Watchdog(config, Place(rank, size, rank, size, "test"))
+
+"""
+
+
+def begin(code, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run(code, **options):
+    """Run a process with a watchdog; status, stderr, seconds."""
+    before = time.monotonic()
+    process = begin(code, **options)
+    try:
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    return process.returncode, err, time.monotonic() - before
+
+
+# 1. Who is ended.
+
+
+def test_a_main_thread_that_is_stuck_in_training_is_ended_with_its_stack():
+    status, err, seconds = run("""
+def wait_for_peer():
+    time.sleep(60)
+
+with start() as dog, dog.phase("train"):
+    dog.beat(41, arrived=False)
+    wait_for_peer()
+""")
+    assert status == WATCHDOG_EXIT_CODE
+    assert "rank 0: no progress for 1 s after step 41, in the phase 'train'" in err
+    assert "in wait_for_peer" in err
+    assert seconds < 10
+
+
+def test_the_same_step_told_again_and_again_is_no_progress():
+    status, _, _ = run("""
+with start() as dog, dog.phase("train"):
+    while True:
+        dog.beat(41, arrived=False)
+        time.sleep(0.05)
+""")
+    assert status == WATCHDOG_EXIT_CODE
+
+
+def test_slow_steps_and_batches_are_progress():
+    status, err, _ = run("""
+with start(startup=1) as dog:
+    with dog.phase("train"):
+        for step in range(3):
+            time.sleep(0.4)
+            dog.beat(step, arrived=False)
+    with dog.phase("evaluation"):
+        for _ in range(3):
+            time.sleep(0.4)
+            dog.alive()
+    for _ in range(3):
+        with dog.phase("checkpoint"):
+            time.sleep(0.4)
+""")
+    assert (status, err) == (0, "")
+
+
+def test_outside_of_training_the_longer_limit_holds():
+    status, err, _ = run("""
+with start(step=1, startup=3) as dog:
+    with dog.phase("compile"):
+        time.sleep(2)
+    with dog.phase("train"):
+        dog.beat(1, arrived=False)
+    time.sleep(60)
+""")
+    assert status == WATCHDOG_EXIT_CODE
+    assert "no progress for 3 s after step 1, in the phase 'other work'" in err
+    assert "--watchdog.startup-seconds" in err
+
+
+def test_a_rank_that_waits_for_others_lets_the_late_one_speak_first():
+    status, err, _ = run("""
+watchdog.PATIENCE_SECONDS = 1.0
+with start() as dog, dog.phase("train"):
+    dog.beat(41, arrived=True)
+    time.sleep(60)
+""")
+    assert status == WATCHDOG_EXIT_CODE
+    assert "no progress for 2 s" in err
+
+
+def test_time_spent_stopped_does_not_count():
+    process = begin("""
+with start(step=2) as dog, dog.phase("train"):
+    print("ready", flush=True)
+    time.sleep(1)
+print("done")
+""")
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    process.send_signal(signal.SIGCONT)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (0, "done\n", "")
+
+
+def test_a_lock_of_pythons_that_is_never_given_back_ends_the_process_too():
+    status, err, seconds = run("""
+with start(step=1, startup=2) as dog, dog.phase("train"):
+    ctypes.PyDLL(None).sleep(60)
+""")
+    assert status == 1
+    assert "Timeout (0:00:02)!" in err
+    assert seconds < 10
+
+
+def test_a_pipe_that_takes_no_more_does_not_keep_the_process():
+    read, write = os.pipe()
+    code = """
+with start() as dog, dog.phase("train"):
+    os.set_blocking(2, False)
+    try:
+        while True:
+            os.write(2, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(2, True)
+    time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", PRELUDE + code], stderr=write)
+    try:
+        assert process.wait(timeout=15) == WATCHDOG_EXIT_CODE
+    finally:
+        process.kill()
+        os.close(read)
+        os.close(write)
+
+
+def test_0_switches_it_off():
+    status, err, _ = run("""
+with start(step=0, startup=1) as dog, dog.phase("train"):
+    time.sleep(2)
+    assert threading.active_count() == 1
+""")
+    assert (status, err) == (0, "")
+
+
+def test_after_its_end_it_does_nothing_even_if_that_was_an_error():
+    status, err, _ = run("""
+try:
+    with start(startup=1) as dog, dog.phase("train"):
+        raise KeyError("x")
+except KeyError:
+    time.sleep(2)
+""")
+    assert (status, err) == (0, "")
+
+
+# 2. Who is late.
+
+
+def test_a_frozen_rank_is_named_by_the_one_that_waits(tmp_path):
+    code = f"""
+from trainer import heartbeat
+watchdog.HEARTBEAT_SECONDS, heartbeat.SILENT_SECONDS = 0.1, 1.0
+watchdog.PATIENCE_SECONDS = 0.0
+with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
+    dog.share(Path({str(tmp_path)!r}))
+    dog.beat(7, arrived=True)
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + code, str(rank)],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in ranks:
+            assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        ranks[1].send_signal(signal.SIGSTOP)
+        _, err = ranks[0].communicate(timeout=15)
+    finally:
+        for process in ranks:
+            process.kill()
+            process.communicate()
+    assert ranks[0].returncode == WATCHDOG_EXIT_CODE
+    assert "rank 0: late is rank 1: no sign of life for" in err
+
+
+WAITS, WORKS = Pulse("train", 41, arrived=True), Pulse("train", 41, arrived=False)
+
+
+@pytest.mark.parametrize(
+    ("pulses", "size", "words"),
+    [
+        ({0: (WAITS, 1.0), 1: (WAITS, 9.0)}, 2, "rank 1: no sign of life for 9 s"),
+        ({0: (WAITS, 1.0), 1: (WORKS, 1.0)}, 2, "rank 1: has not computed its part of step 42"),
+        (
+            {0: (Pulse("checkpoint", 41, arrived=False), 1.0), 1: (WORKS, 1.0)},
+            2,
+            "rank 0: is in the phase 'checkpoint'",
+        ),
+        ({0: (WAITS, 1.0), 1: (Pulse("train", 40, arrived=True), 1.0)}, 2, "rank 1: is at step 40"),
+        ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 2, "all ranks are equally far"),
+        ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 8, "one of the 6 ranks of which nothing is known"),
+    ],
+    ids=["silent", "computing", "elsewhere", "behind", "equal", "other nodes"],
+)
+def test_the_late_rank_is_told_from_those_that_wait(pulses, size, words):
+    found = late_ranks(pulses, size)
+    assert words in found
+    assert found.count("rank ") == words.count("rank ")
+
+
+@pytest.mark.slow
+def test_the_loop_knows_whether_it_waits_for_others_and_counts_no_step_before_its_end():
+    waiting, late = run_world(scenarios.stall_one_rank, 2, 2.0, 1)
+    assert (3, True) in waiting
+    assert late.count((3, False)) > late.count((3, True))
+
+
+# 3. The files by which ranks know each other.
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return [Heartbeats(tmp_path / "run", rank, 2) for rank in range(2)]
+
+
+def test_ranks_read_what_each_wrote_last(files):
+    files[0].write(WORKS)
+    files[0].write(WAITS)
+    assert {rank: pulse for rank, (pulse, _) in files[1].read().items()} == {0: WAITS}
+    assert 0 <= files[1].read()[0][1] < 5
+
+
+def test_nothing_is_left_when_the_last_rank_has_ended(files):
+    for heartbeats in files:
+        heartbeats.write(WORKS)
+    files[0].close()
+    assert list(files[1].read()) == [1]
+    files[1].close()
+    assert not files[0].folder.exists()
+
+
+def test_what_a_killed_attempt_has_left_is_not_taken_for_a_rank(files):
+    files[0].write(WORKS)
+    long_ago = time.time() - 60
+    os.utime(files[0].folder / "rank-0", (long_ago, long_ago))
+    assert files[1].read() == {}
+
+
+def test_a_folder_of_another_users_is_not_written_to(files, monkeypatch):
+    monkeypatch.setattr(heartbeat.os, "getuid", lambda: 12345)
+    files[0].write(WORKS)
+    assert not list(files[0].folder.iterdir())
+
+
+def test_heartbeats_that_cannot_be_written_are_done_without(files):
+    files[0].folder.rmdir()
+    files[0].write(WORKS)
+    assert files[0].read() == {}
+    files[0].close()

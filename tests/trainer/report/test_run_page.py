@@ -1,0 +1,432 @@
+"""The run report: what it reads, what it shows, and that a browser draws it."""
+
+import base64
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from PIL import Image
+
+from tests import ROOT
+from tests.trainer.support.reader import Reader, loaded, without_library
+from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
+from trainer.cli import main
+from trainer.errors import CheckpointError
+from trainer.presets import PRESETS
+from trainer.report.data import POINTS, Curve, read_run
+from trainer.report.outcome import read_outcome
+from trainer.report.write import write_report
+from trainer.training.metrics import MetricsFile
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path / "run", wrong=[(3, 5), (3, 5), (8, 1)])
+
+
+def page_of(folder):
+    return write_report([folder]).read_text()
+
+
+# 1. What is read.
+
+
+def test_the_result_of_a_finished_run_is_its_summary(run):
+    read = read_run(run)
+    assert read.state == "finished"
+    summary = read.summary
+    assert (summary.final, summary.step, summary.examples) == (True, 100, 40)
+    assert summary.top1 == pytest.approx(37 / 40)
+    assert (summary.images_per_second, summary.seconds) == (640.0, 34.5)
+    assert summary.phases == SECONDS
+    assert read.problems == ()
+
+
+def test_attempts_and_checkpoints_are_where_they_happened(run):
+    read = read_run(run)
+    assert [(a.number, a.step, a.ranks) for a in read.attempts] == [(1, 0, 2), (2, 60, 2)]
+    assert read.checkpoints == (20, 40, 60, 80, 100)
+
+
+def test_a_checkpoint_that_was_not_noted_is_known_by_the_attempt_that_continued_from_it(run):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    kept = [line for line in lines if '"checkpoint", "step": 60' not in line]
+    assert len(kept) == len(lines) - 1
+    (run / "metrics.jsonl").write_text("\n".join(kept) + "\n")
+    assert 60 in read_run(run).checkpoints
+
+
+def test_a_run_that_lost_steps_shows_each_step_once(tmp_path):
+    run = write_run(tmp_path / "run")
+    write_metrics(run)
+    MetricsFile(run / "metrics.jsonl").rewind(40)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"event": "start", "step": 40, "attempt": 3}) + "\n")
+        file.write(json.dumps({"event": "train", "step": 45, "loss": 1.0}) + "\n")
+    read = read_run(run)
+    assert read.curve("train", "loss").steps == (*range(5, 45, 5), 45)
+    assert [attempt.step for attempt in read.attempts] == [0, 60, 40]
+    assert read.state == "unfinished"
+    assert "attempt 3" in page_of(run)
+
+
+def test_half_a_line_and_lines_of_something_else_are_passed_over(run):
+    text = (run / "metrics.jsonl").read_text()
+    strange = '[]\n7\nnull\n{"event": 3, "step": 1}\n{"event": "train", "step": "x"}\n'
+    (run / "metrics.jsonl").write_text(strange + text + '{"event": "train", "st')
+    assert read_run(run).summary == read_run(run).summary
+    assert read_run(run).state == "finished"
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", '"high"', "true", "[1]", "null", "1e999"])
+def test_a_figure_that_is_no_number_is_no_point(tmp_path, value):
+    run = write_run(tmp_path / "run")
+    (run / "metrics.jsonl").write_text(f'{{"event": "train", "step": 5, "loss": {value}}}\n')
+    assert read_run(run).curve("train", "loss").steps == ()
+    assert "No curves" in page_of(run)
+
+
+def test_a_long_curve_is_averaged_and_keeps_its_mean_and_end():
+    steps = tuple(range(1, 4 * POINTS + 3))
+    curve = Curve(steps, (1.0,) * len(steps), tuple(float(step % 7) for step in steps))
+    thin = curve.thinned()
+    assert len(thin.steps) <= POINTS
+    assert thin.steps[-1] == steps[-1]
+    assert sum(thin.values) / len(thin.values) == pytest.approx(3.0, abs=0.01)
+    assert Curve(steps[:POINTS], steps[:POINTS], steps[:POINTS]).thinned().steps == steps[:POINTS]
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="is not the folder of a run"):
+        write_report([tmp_path])
+    with pytest.raises(CheckpointError, match="is not the folder of a run"):
+        write_report([tmp_path / "none"])
+
+
+# 2. What is missing is said.
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("config.json", "The configuration cannot be read"),
+        ("metrics.jsonl", "No curves"),
+        ("result.json", "Not finished"),
+        ("predictions.csv", "No predictions"),
+    ],
+)
+def test_a_missing_file_is_a_sentence(run, file, says):
+    (run / file).unlink()
+    assert says in Reader(page_of(run)).text
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe\x00", b'{"config": 3}'])
+@pytest.mark.parametrize("file", ["config.json", "metrics.jsonl", "result.json", "predictions.csv"])
+def test_a_damaged_file_is_no_failure(run, file, content):
+    (run / file).write_bytes(content)
+    assert Reader(page_of(run)).headings
+
+
+def test_a_configuration_of_another_version_is_named(tmp_path):
+    run = write_run(tmp_path / "run", velocity=3)
+    assert "config.json is of another version: velocity" in Reader(page_of(run)).text
+
+
+def test_a_stopped_run_shows_how_far_it_came(run):
+    (run / "result.json").unlink()
+    write_metrics(run, stops_at=200)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"event": "stop", "step": 100}) + "\n")
+    text = Reader(page_of(run)).text
+    assert "Stopped after step 100; it can be continued." in text
+    assert "held-out top-1 so far 95.24%" in text
+    assert "time so far 35.0 s" in text
+
+
+def test_a_run_that_goes_on_shows_its_newest_figures(run):
+    write_metrics(run, ends_at=40)
+    read = read_run(run)
+    assert (read.summary.final, read.summary.step) == (False, 40)
+    assert read.summary.top1 == pytest.approx(40 / 105)
+    text = Reader(page_of(run)).text
+    assert "the last sign of it is of 2023-11-14 22:14 UTC" in text
+    assert "No predictions" in text
+
+
+def test_a_run_without_held_out_images_says_so(run):
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    rest = [line for line in lines if '"train"' in line[:20] or '"start"' in line[:20]]
+    (run / "metrics.jsonl").write_text("".join(rest))
+    assert "No evaluation" in Reader(page_of(run)).text
+
+
+def test_images_that_could_not_be_read_are_named(tmp_path):
+    run = write_run(tmp_path / "run", wrong=[(1, 2)], images=False)
+    text = (run / "metrics.jsonl").read_text()
+    noted = text.replace('"images": 1', '"images": 0, "problem": "shard 3 is gone"')
+    (run / "metrics.jsonl").write_text(noted)
+    text = Reader(page_of(run)).text
+    assert "Images are missing: shard 3 is gone." in text
+    assert "held-out image 39 was not kept" in text
+
+
+# 3. What is shown.
+
+
+def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
+    outcome = read_outcome(read_run(run))
+    with (run / "predictions.csv").open() as file:
+        rows = [(int(row["label"]), int(row["predicted"])) for row in csv.DictReader(file)]
+    assert outcome.counts == Counter(rows)
+    assert (outcome.examples, outcome.wrong) == (40, 3)
+    assert outcome.most_confused(5) == [(3, 5, 2), (8, 1, 1)]
+    assert outcome.weakest(2) == [3, 8]
+    assert outcome.accuracy(3) == pytest.approx(4 / 6)
+
+    matrix = page_of(run).split("Confusion matrix")[-1].split("</table>")[0]
+    shown = [
+        [int(cell) for cell in re.findall(r">(\d+)</td>", row)] for row in matrix.split("<tr>")[2:]
+    ]
+    assert shown == [[outcome.counts.get((a, b), 0) for b in range(10)] for a in range(10)]
+
+
+def test_the_images_shown_are_those_of_the_mistakes_the_surest_first(run):
+    images = Reader(page_of(run)).all("img")
+    assert [image["alt"] for image in images] == [
+        "Held-out image 39: 8, taken for 1",
+        "Held-out image 38: 3, taken for 5",
+        "Held-out image 37: 3, taken for 5",
+    ]
+    for image, index in zip(images, (39, 38, 37), strict=True):
+        data = base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))
+        with Image.open(io.BytesIO(data)) as shown:
+            assert shown.tobytes() == picture(index).tobytes()
+
+
+def test_a_run_without_mistakes_says_so(tmp_path):
+    text = Reader(page_of(write_run(tmp_path / "run"))).text
+    assert "None: all of 40 held-out images are right." in text
+
+
+def test_many_classes_and_mistakes_keep_the_page_small(tmp_path):
+    names = [f"class {number}" for number in range(400)]
+    wrong = [(n % 400, (n + 1) % 400) for n in range(500)]
+    run = write_run(tmp_path / "run", names=names, wrong=wrong, examples=3000)
+    page = without_library(page_of(run))
+    assert len(page) < 200_000
+    assert "The 20 commonest confusions" in page
+    assert "The 10 classes that were right least often" in page
+    assert page.count("<img") == 24
+
+
+def test_the_options_that_differ_from_the_preset_come_first(tmp_path):
+    page = page_of(write_run(tmp_path / "run", epochs=7, seed=3))
+    first = page.split("What differs from the preset")[-1].split("</table>")[0]
+    assert re.findall(r"<code>(\S+)</code>", first) == ["epochs", "seed"]
+    assert "--epochs 7 --seed 3" in page
+    assert "<code>optimizer.momentum</code>" in page
+
+
+def test_the_environment_of_every_attempt_is_shown(run):
+    table = page_of(run).split("What each attempt ran on")[-1].split("</table>")[0]
+    assert table.count("abacus") == 2
+    assert table.count("0.50, 1.25") == 2
+
+
+# 4. Nothing from a file is taken for markup.
+
+
+def test_hostile_names_are_texts(tmp_path):
+    names = [HOSTILE, "b", "c"]
+    folder = tmp_path / "<img src=x onerror=alert(2)>"
+    run = write_run(folder, names=names, wrong=[(0, 1), (1, 0)], runs_dir=HOSTILE)
+    with (run / "metrics.jsonl").open("a") as file:
+        values = {"attempt": 3, "environment": {HOSTILE: HOSTILE}, "ranks": HOSTILE}
+        file.write(json.dumps({"event": "start", "step": 7, **values}) + "\n")
+    page = without_library(page_of(run))
+    reader = Reader(page)
+    assert HOSTILE in reader.text
+    assert folder.name in reader.text
+    scripts = [attrs for attrs in reader.all("script") if "type" not in attrs]
+    assert len(scripts) == 1
+    assert all("onerror" not in attrs for _, attrs in reader.elements)
+    assert all(image["src"].startswith("data:image/") for image in reader.all("img"))
+
+
+def test_hostile_names_of_compared_runs_are_texts(tmp_path):
+    runs = [write_run(tmp_path / name / "<b onclick=x>") for name in "ab"]
+    page = without_library(write_report(runs, tmp_path / "both.html").read_text())
+    reader = Reader(page)
+    assert not reader.all("b")
+    data = page.split('data-plot="plot-loss">')[1].split("</script>")[0]
+    assert "<" not in data
+    assert all("<b" not in trace["name"] for trace in json.loads(data)["data"])
+
+
+def test_a_page_loads_nothing(run):
+    assert loaded(page_of(run)) == []
+    assert "url(" not in (ROOT / "trainer" / "report" / "style.css").read_text()
+
+
+# 5. A page that everyone can read.
+
+
+def test_headings_are_in_order_and_pictures_have_texts(run):
+    reader = Reader(page_of(run))
+    assert reader.headings[0] == 1
+    assert reader.headings.count(1) == 1
+    for before, after in zip(reader.headings, reader.headings[1:], strict=False):
+        assert after <= before + 1
+    assert all(image["alt"] for image in reader.all("img"))
+    canvases = [attrs for attrs in reader.all("div") if attrs.get("class") == "canvas"]
+    assert len(canvases) == 6
+    assert all("at step" in canvas["aria-label"] for canvas in canvases)
+    assert reader.all("html")[0]["lang"] == "en"
+
+
+def luminance(colour):
+    """Relative luminance of #rrggbb (WCAG 2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(under, over, part):
+    """The colour of `r g b` laid over #rrggbb with some opacity."""
+    below = [int(under[at : at + 2], 16) for at in (1, 3, 5)]
+    above = [int(value) for value in over.split()]
+    return "#" + "".join(
+        f"{round(a * part + b * (1 - part)):02x}" for a, b in zip(above, below, strict=True)
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_and_curves_stand_out_from_what_is_behind_them(scheme):
+    style = (ROOT / "trainer" / "report" / "style.css").read_text()
+    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    assert len(blocks) == 2
+    block = blocks[scheme == "dark"]
+    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", block))
+    for behind in (colours["page"], colours["surface"]):
+        for name in ("ink", "muted", "accent", "warning"):
+            assert contrast(colours[name], behind) >= 4.5, (name, behind)
+        for number in range(1, 9):
+            assert contrast(colours[f"series-{number}"], behind) >= 3, number
+    for name in ("hit", "miss"):
+        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", style)[1]
+        behind = mixed(colours["surface"], colours[name], float(strongest))
+        assert contrast(colours["ink"], behind) >= 4.5, name
+
+
+# 6. Several runs.
+
+
+def test_a_comparison_shows_best_results_and_options_that_differ(tmp_path):
+    good = write_run(tmp_path / "good", epochs=5)
+    bad = write_run(tmp_path / "bad", wrong=[(1, 2)] * 4, epochs=5, seed=9)
+    page = write_report([good, bad]).read_text()
+    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", page)
+    assert re.findall(r"<strong>(.*?)</strong>", rows[0])[0] == "100.00%"
+    assert "90.00%" in rows[1]
+    assert "<strong>90.00%" not in rows[1]
+    differing = page.split("As each run was first started")[-1].split("</table>")[0]
+    assert re.findall(r"<code>(\S+)</code>", differing) == ["seed"]
+    assert "the highest accuracy" in page
+    data = json.loads(page.split('data-plot="plot-accuracy">')[1].split("</script>")[0])["data"]
+    colours = {trace["name"]: set() for trace in data}
+    for trace in data:
+        colours[trace["name"]].add(trace["line"]["color"])
+    assert colours == {"good": {"var(--series-1)"}, "bad": {"var(--series-2)"}}
+
+
+def test_a_run_that_is_not_finished_is_never_the_best(tmp_path):
+    done = write_run(tmp_path / "done", wrong=[(1, 2)] * 20)
+    running = write_run(tmp_path / "running")
+    write_metrics(running)
+    page = write_report([done, running]).read_text()
+    assert "running (unfinished: so far)" in page
+    assert "<strong>" not in page.split("</table>")[0]
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path):
+    runs = [write_run(tmp_path / name / "run") for name in "ab"]
+    text = Reader(write_report(runs, tmp_path / "both.html").read_text()).text
+    assert str(runs[0]) in text
+    assert str(runs[1]) in text
+
+
+def test_many_runs_of_different_kinds_can_be_compared(tmp_path):
+    runs = [write_run(tmp_path / f"run-{number}") for number in range(20)]
+    for number, name in enumerate(("config.json", "metrics.jsonl", "result.json")):
+        (runs[number] / name).unlink()
+    page = write_report(runs).read_text()
+    assert "The configuration of run-0 cannot be read" in page
+    data = json.loads(page.split('data-plot="plot-rate">')[1].split("</script>")[0])["data"]
+    lines = [(trace["line"]["color"], trace["line"]["dash"]) for trace in data]
+    assert len(set(lines)) == len(lines) == 19
+
+
+def test_pages_are_written_where_they_are_expected_and_whole(tmp_path, run):
+    other = write_run(tmp_path / "other")
+    (tmp_path / "latest").symlink_to("run")
+    assert write_report([run]) == run / "report.html"
+    assert write_report([run, other]) == tmp_path / "compare.html"
+    assert write_report([run, tmp_path / "latest"]) == run / "report.html"
+    assert write_report([run], tmp_path / "new" / "page.html").is_file()
+    assert not list(tmp_path.rglob("*.partial"))
+    assert "<h1>run</h1>" in write_report([tmp_path / "latest"]).read_text()
+
+
+# 7. The command.
+
+
+def test_the_command_prints_the_page_and_never_loads_tensorflow(run, tmp_path):
+    code = (
+        "import sys\nfrom trainer.cli import main\n"
+        f"status = main(['report', {str(run)!r}, '--output', {str(tmp_path / 'page.html')!r}])\n"
+        "sys.exit(status or 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(tmp_path / "page.html")]
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
+    assert main(["report", str(tmp_path / "none")]) == CheckpointError.exit_code
+    assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
+
+
+def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
+    run, monkeypatch, capsys
+):
+    from trainer.loggers.reporter import Reporter
+    from trainer.report import write
+    from trainer.run_folder import RunFolder
+    from trainer.training.plan import make_plan
+
+    def fail(_):
+        raise RuntimeError("out of ink")
+
+    monkeypatch.setattr(write, "write_report", fail)
+    config = PRESETS["digits"]
+    reporter = Reporter(config, make_plan(config, 2, 1437), RunFolder(run), chief=True)
+    result = json.loads((run / "result.json").read_text())
+    reporter.finished(100, result)
+    said = capsys.readouterr()
+    assert "RuntimeError: out of ink" in said.err
+    assert f"python -m trainer report {run}" in said.err
+    assert "report.html" not in said.out
+    assert json.loads((run / "result.json").read_text()) == result

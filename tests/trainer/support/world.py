@@ -1,0 +1,104 @@
+"""Run a function in several real Horovod ranks and return what each of them returned.
+
+The functions live in `tests.trainer.support.scenarios`; arguments and results travel as
+pickles in files, so that a test can compare arrays to the bit.
+"""
+
+import multiprocessing
+import os
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from tests import ROOT
+from trainer.distributed import launcher
+from trainer.distributed.horovod import rendezvous
+
+TIMEOUT = 120
+
+# Importing TensorFlow takes seconds of processor time; every rank is forked from one that has.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["tests.trainer.support.loaded"])
+
+
+def run_world(
+    scenario: Callable[..., Any],
+    ranks: int,
+    *args: Any,
+    overrides: Sequence[Mapping[str, str]] | None = None,
+    prefixes: Sequence[Sequence[str]] | None = None,
+    address: str = "127.0.0.1",
+) -> list[Any]:
+    """Call `scenario(*args)` in every rank; results in the order of ranks.
+
+    Args:
+        scenario: a function of `tests.trainer.support.scenarios`.
+        ranks: size of the world; 1 means no Horovod.
+        args: its arguments.
+        overrides: environment of each rank, over that of ranks on one machine.
+        prefixes: what each rank's command starts with, such as `ip netns exec NAME`.
+        address: where the rendezvous listens.
+    """
+    with tempfile.TemporaryDirectory() as scratch, rendezvous(address) as port:
+        (Path(scratch) / "args").write_bytes(pickle.dumps(args))
+        processes = []
+        for rank in range(ranks):
+            env = launcher.rank_environment({}, rank, ranks, port) if ranks > 1 else {}
+            env |= overrides[rank] if overrides else {}
+            prefix = prefixes[rank] if prefixes else ()
+            given = (scenario.__name__, scratch, str(rank))
+            processes.append(FORKED.Process(target=_begin, args=(env, prefix, given)))
+            processes[-1].start()
+        try:
+            _wait(processes)
+        finally:
+            for process in processes:
+                process.kill()
+        for rank, process in enumerate(processes):
+            process.join()
+            status, log = process.exitcode, (Path(scratch) / f"log{rank}").read_text()
+            assert status == 0, f"rank {rank} ended with {status}:\n{log}"
+        return [pickle.loads((Path(scratch) / f"{rank}").read_bytes()) for rank in range(ranks)]
+
+
+def _wait(processes: Sequence[BaseProcess]) -> None:
+    """Until all have ended, one has failed, or time is up."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        statuses = [process.exitcode for process in processes]
+        if None not in statuses or any(statuses):
+            return
+        time.sleep(0.05)
+
+
+def _begin(env: Mapping[str, str], prefix: Sequence[str], given: tuple[str, str, str]) -> None:
+    """Become one rank, in a process that has loaded everything and has not used it."""
+    os.environ.update(env)
+    if launcher.PARENT in env:
+        os.environ[launcher.PARENT] = str(os.getppid())
+    _, scratch, rank = given
+    log = os.open(Path(scratch) / f"log{rank}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if prefix:
+        command = [*prefix, sys.executable, "-m", "tests.trainer.support.world", *given]
+        os.chdir(ROOT)
+        os.execvp(command[0], command)
+    _run(*given)
+
+
+def _run(name: str, scratch: str, rank: str) -> None:
+    from tests.trainer.support import scenarios
+
+    args = pickle.loads((Path(scratch) / "args").read_bytes())
+    result = getattr(scenarios, name)(*args)
+    (Path(scratch) / rank).write_bytes(pickle.dumps(result))
+
+
+if __name__ == "__main__":
+    _run(*sys.argv[1:])
