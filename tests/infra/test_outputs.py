@@ -121,7 +121,7 @@ def test_no_key_could_hold_a_secret():
         assert word not in names
 
 
-PURE = ["settings", "groups", "contradictions", "capacity", "naming", "addresses", "outputs"]
+PURE = ["settings", "groups", "validation", "capacity", "naming", "subnets", "outputs"]
 PURE += ["errors", "fields", "catalog.sizes", "catalog.roles", "catalog.zones", "catalog.rules"]
 
 

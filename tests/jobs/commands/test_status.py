@@ -73,7 +73,7 @@ def test_times_are_told_by_their_largest_unit(seconds, text):
 def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, most, older):
     monkeypatch.setattr(status, "LOOKED_AT", most)
     monkeypatch.setattr(
-        status.attempts, "listed", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
+        status.job_attempts, "listed", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
     )
     status.run(StatusOptions(), live.outputs, as_json=False)
     said = capsys.readouterr().out

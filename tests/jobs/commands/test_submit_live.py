@@ -274,7 +274,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
 ):
     """The job comes between the first look and the second one."""
     instead('sleep 60; ls "${{outputs.run}}"')
-    request, look = submit.submission.submit, submit.attempts.job
+    request, look = submit.submission.submit, submit.job_attempts.job
     interrupted, looks, arrived = [], [], []
 
     def cut(*args):
@@ -291,7 +291,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
         return look(workspace, name)
 
     monkeypatch.setattr(submit.submission, "submit", cut)
-    monkeypatch.setattr(submit.attempts, "job", late)
+    monkeypatch.setattr(submit.job_attempts, "job", late)
     assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
     assert "later-r1 was submitted already" in capsys.readouterr().err
     assert arrived

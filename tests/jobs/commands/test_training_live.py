@@ -28,7 +28,7 @@ SMALL = [
 STATE = """
 import hashlib, sys
 from pathlib import Path
-from tests.trainer.command import final_state
+from tests.trainer.support.command import final_state
 
 for run in sys.argv[1:]:
     whole = hashlib.sha256()

@@ -85,7 +85,8 @@ def by_hand(live, *args, repository=ROOT):
     """
     program = (
         "import pathlib, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from jobs import cli, planned; planned.REPOSITORY = pathlib.Path(sys.argv.pop(1));"
+        "from jobs import cli; from jobs.spec import from_options;"
+        "from_options.REPOSITORY = pathlib.Path(sys.argv.pop(1));"
         "sys.exit(cli.main())"
     )
     return subprocess.Popen(
