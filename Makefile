@@ -173,7 +173,7 @@ types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
 types-platform: $(INFRA) ## Check types of the platform, of jobs and of rehearsals
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent infra jobs rehearsal environments tests/infra tests/jobs tests/rehearsal tests/images
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments tests/infra tests/jobs tests/rehearsal tests/images
 
 lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from benchmarks import command, options
-from trainer.arguments import parse
-from trainer.errors import ConfigError, TrainerError
+from common.arguments import parse
+from common.errors import ConfigError, UserError
 
 T = TypeVar("T")
 
@@ -60,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
         return _run(args)
-    except (TrainerError, OSError) as error:
+    except (UserError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, TrainerError) else TrainerError.exit_code
+        return error.exit_code if isinstance(error, UserError) else UserError.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -21,11 +21,11 @@ from benchmarks.options import (
     LoopBenchmark,
     TrainBenchmark,
 )
+from common.errors import UserError
 from trainer.config import ExchangeConfig
 from trainer.diagnostics.environment import cores, environment
 from trainer.distributed.horovod import Communicator, Horovod, connect
 from trainer.distributed.launcher import is_rank, launch
-from trainer.errors import TrainerError
 from trainer.presets import PRESETS
 
 _RESULT = "TRAINER_BENCHMARK_RESULT"
@@ -84,7 +84,7 @@ def _measure_exchange(options: ExchangeBenchmark) -> None:
 def train(options: TrainBenchmark) -> None:
     """Measure whole trainings of synthetic images."""
     if len(options.steps) != len(options.image_sizes):
-        raise TrainerError("--steps: give one number for each of --image-sizes")
+        raise UserError("--steps: give one number for each of --image-sizes")
     from benchmarks.training.scaling import Contenders
 
     started_on = environment()
@@ -191,7 +191,7 @@ def _in_world(args: Sequence[str], ranks: int) -> dict[str, Any]:
         os.environ[_RESULT] = str(file)
         status = launch(args, ranks, "benchmarks")
         if status:
-            raise TrainerError(f"the ranks of the benchmark ended with status {status}")
+            raise UserError(f"the ranks of the benchmark ended with status {status}")
         result: dict[str, Any] = json.loads(file.read_text())
     return result
 

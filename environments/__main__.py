@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from common.errors import UserError
 from environments import base, build, stand_in
 from environments.build import Order
 from environments.containers import find
-from environments.errors import ImageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         return int(given.run(given))
-    except ImageError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -16,14 +16,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from common.errors import UserError
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 JUDGED: Final = ROOT / "environments" / "known-vulnerabilities.toml"
 
 _MINUTES: Final = 10
-
-
-class AuditError(Exception):
-    """There is no answer about the locks; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +51,25 @@ def judgements(path: Path) -> list[Judgement]:
     """Read those that are committed.
 
     Raises:
-        AuditError: an entry lacks something or has more than it may.
+        UserError: an entry lacks something or has more than it may.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))["judged"]
         return [Judgement(**entry) for entry in entries]
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-        raise AuditError(f"{path}: {error}; an entry is package, id, reason, until") from error
+        raise UserError(f"{path}: {error}; an entry is package, id, reason, until") from error
 
 
 def findings(report: Mapping[str, Any]) -> list[Finding]:
     """What pip-audit's JSON tells.
 
     Raises:
-        AuditError: it did not look a package up.
+        UserError: it did not look a package up.
     """
     found = []
     for package in report["dependencies"]:
         if "skip_reason" in package:
-            raise AuditError(f"{package['name']} was not looked up: {package['skip_reason']}")
+            raise UserError(f"{package['name']} was not looked up: {package['skip_reason']}")
         found += [
             Finding(
                 package["name"],
@@ -122,7 +120,7 @@ def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
         service: options that tell pip-audit whom to ask.
 
     Raises:
-        AuditError: the service does not answer, or the lock cannot be read.
+        UserError: the service does not answer, or the lock cannot be read.
     """
     command = [sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip"]
     command += ["--progress-spinner", "off", "--format", "json", "--requirement", str(lock)]
@@ -132,13 +130,13 @@ def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
             capture_output=True, text=True, check=False, timeout=60 * _MINUTES,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise AuditError(f"{lock.name}: no answer within {_MINUTES} minutes") from error
+        raise UserError(f"{lock.name}: no answer within {_MINUTES} minutes") from error
     try:
         return findings(json.loads(done.stdout))
     except json.JSONDecodeError as error:
         # Its exit status is 1 for findings as for failures.
         said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise AuditError(
+        raise UserError(
             f"{lock.name}: pip-audit gave no answer; OSV must be in reach (--osv-url names another "
             f"address of it). Its last words: {said[-1]}"
         ) from error
@@ -163,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ):
                 for finding in told:
                     found.setdefault(finding, []).append(lock.name)
-    except AuditError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     open_ = problems(found, judged, datetime.now(UTC).date())

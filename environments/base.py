@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from common.errors import UserError
 from environments.containers import Containers, Recipe
-from environments.errors import ImageError
 
 RELEASE: Final = "bookworm"
 LOCAL: Final = f"localhost/trainer-base:{RELEASE}"
@@ -21,11 +21,11 @@ def declared(dockerfile: str) -> str:
     """The base that a Dockerfile begins with if it is told no other.
 
     Raises:
-        ImageError: it has no such argument.
+        UserError: it has no such argument.
     """
     found = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE)
     if found is None:
-        raise ImageError("the Dockerfile has no line ARG BASE_IMAGE=...")
+        raise UserError("the Dockerfile has no line ARG BASE_IMAGE=...")
     return found[1]
 
 
@@ -41,7 +41,7 @@ def ensure(
         fresh: whether the newest is wanted, whatever is here.
 
     Raises:
-        ImageError: the registry cannot be reached, and no base can be made here either.
+        UserError: the registry cannot be reached, and no base can be made here either.
     """
     if not fresh:
         for name in (wanted, LOCAL):
@@ -64,10 +64,10 @@ def make(containers: Containers, wanted: str) -> None:
         wanted: what it is made in place of, for errors.
 
     Raises:
-        ImageError: mmdebstrap is not installed, or fails.
+        UserError: mmdebstrap is not installed, or fails.
     """
     if shutil.which("mmdebstrap") is None:
-        raise ImageError(
+        raise UserError(
             f"{wanted} cannot be pulled, and mmdebstrap, which could make a base in its place, is"
             " not installed: sudo apt-get install mmdebstrap, or name a base that can be had with"
             " BASE=IMAGE"
@@ -80,7 +80,7 @@ def make(containers: Containers, wanted: str) -> None:
             [*command, f"{folder}/root.tar"], capture_output=True, text=True, check=False
         )
         if made.returncode:
-            raise ImageError(f"mmdebstrap could not make a base:\n{_end(made.stderr)}")
+            raise UserError(f"mmdebstrap could not make a base:\n{_end(made.stderr)}")
         (Path(folder) / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
         built = subprocess.run(
             containers.build_command(Recipe(Path(folder)), LOCAL),
@@ -89,7 +89,7 @@ def make(containers: Containers, wanted: str) -> None:
             check=False,
         )
         if built.returncode:
-            raise ImageError(f"{containers.program} could not make a base:\n{_end(built.stderr)}")
+            raise UserError(f"{containers.program} could not make a base:\n{_end(built.stderr)}")
 
 
 def _end(text: str) -> str:

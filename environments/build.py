@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from common.errors import UserError
 from environments import base
 from environments.containers import Containers, Recipe
-from environments.errors import ImageError
 from jobs.errors import SnapshotError
 from jobs.spec.build_context import Image, build_context
 
@@ -84,12 +84,12 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         tell: shows a person what goes on.
 
     Raises:
-        ImageError: it cannot be built, or is larger than it may be.
+        UserError: it cannot be built, or is larger than it may be.
     """
     try:
         context = build_context(ROOT, order.image)
     except SnapshotError as error:
-        raise ImageError(str(error)) from error
+        raise UserError(str(error)) from error
     dockerfile = context.contents["Dockerfile"].decode()
     begun = order.base or base.ensure(
         containers, base.declared(dockerfile), tell, fresh=order.fresh
@@ -103,7 +103,7 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         recipe = Recipe(here, arguments, fresh=order.fresh, id_file=id_file)
         seconds, steps, cached = _follow(containers, recipe, order, tell)
         if not id_file.exists():
-            raise ImageError(f"{order.name}: the build was interrupted; give the command again")
+            raise UserError(f"{order.name}: the build was interrupted; give the command again")
         identifier = id_file.read_text(encoding="utf-8").strip()
     built = Built(
         name=order.name,
@@ -126,7 +126,7 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         f" {cached} of {steps} steps were there already"
     )
     if limit and built.bytes > limit:
-        raise ImageError(
+        raise UserError(
             f"{order.name} has {built.bytes / 1e9:.2f} GB, more than its {limit / 1e9:.2f}: find"
             " what came in with `du` in it, or raise BUDGET in environments/build.py with a reason"
         )
@@ -153,7 +153,7 @@ def _describe(containers: Containers, order: Order, tell: Callable[[str], None])
             check=False,
         )
     if done.returncode:
-        raise ImageError(
+        raise UserError(
             f"{order.name}: no bill of materials: {done.stderr.removeprefix('error: ').strip()}"
         )
     return True
@@ -190,7 +190,7 @@ def _follow(
     if process.returncode:
         lines = log.read_text(encoding="utf-8").splitlines()[-_SHOWN:]
         end = "\n".join(f"  {line}" for line in lines)
-        raise ImageError(
+        raise UserError(
             f"{order.name}: the build ended with status {process.returncode}; all it said is in"
             f" {log}, its end:\n{end}"
         )

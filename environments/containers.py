@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
 
-from environments.errors import ImageError
+from common.errors import UserError
 
 MODEST: Final = Path(__file__).with_name("containers.conf")
 TRUSTED: Final = "/etc/ssl/certs/ca-certificates.crt"
@@ -99,11 +99,11 @@ class Containers(ABC):
         """Bytes of an image's layers, not compressed.
 
         Raises:
-            ImageError: there is no such image.
+            UserError: there is no such image.
         """
         text = self._says("image", "inspect", "--format={{.Size}}", image)
         if text is None:
-            raise ImageError(f"{image}: is no image of {self.program} here")
+            raise UserError(f"{image}: is no image of {self.program} here")
         return int(text)
 
     def pull(self, image: str) -> str | None:
@@ -122,7 +122,7 @@ class Containers(ABC):
         """An image's files, in a folder of whoever asks."""
         created = self._says("create", image, "true")
         if created is None:
-            raise ImageError(f"{image}: is no image of {self.program} here")
+            raise UserError(f"{image}: is no image of {self.program} here")
         name = created.strip()
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +133,7 @@ class Containers(ABC):
                     unpack = ["tar", "-x", "--exclude=dev/*", "-C", folder]
                     unpacked = subprocess.run(unpack, stdin=tar.stdout, check=False).returncode
                 if tar.returncode or unpacked:
-                    raise ImageError(f"{image}: its files could not be exported")
+                    raise UserError(f"{image}: its files could not be exported")
                 yield Path(folder)
         finally:
             self.remove_container(name)
@@ -206,7 +206,7 @@ class Podman(Containers):
             return
         folder = self._says("image", "mount", image)
         if folder is None:
-            raise ImageError(f"{image}: is no image of {self.program} here")
+            raise UserError(f"{image}: is no image of {self.program} here")
         try:
             yield Path(folder.strip())
         finally:
@@ -225,7 +225,7 @@ class Podman(Containers):
             if done.returncode == 0:
                 return prefix
             said = done.stderr.strip()
-        raise ImageError(
+        raise UserError(
             f"podman cannot run {image} on this machine: {said}\nSettings that let it go into a"
             " containers.conf, which CONTAINERS_CONF names"
         )
@@ -266,12 +266,12 @@ class Buildah(Containers):
     def root(self, image: str) -> Iterator[Path]:
         created = self._says("from", "--pull-never", image)
         if created is None:
-            raise ImageError(f"{image}: is no image of {self.program} here")
+            raise UserError(f"{image}: is no image of {self.program} here")
         name = created.strip()
         try:
             folder = self._says("mount", name)
             if folder is None:
-                raise ImageError(f"{image}: buildah cannot mount it")
+                raise UserError(f"{image}: buildah cannot mount it")
             yield Path(folder.strip())
         finally:
             self.remove_container(name)
@@ -281,7 +281,7 @@ def find() -> Containers:
     """The first of Docker, Podman and Buildah that this machine has.
 
     Raises:
-        ImageError: there is none, or only Docker's client without an engine.
+        UserError: there is none, or only Docker's client without an engine.
     """
     notes = []
     if shutil.which(Docker.program):
@@ -297,7 +297,7 @@ def find() -> Containers:
         return Buildah()
     there = shutil.which(Buildah.program) is not None
     notes.append("buildah serves root alone here" if there else "buildah is not installed")
-    raise ImageError(
+    raise UserError(
         f"nothing here can build images: {'; '.join(notes)}. Start Docker's engine, or install"
         " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
     )

@@ -20,7 +20,7 @@ from cyclonedx.model.license import License
 from cyclonedx.spdx import is_expression, is_supported_id
 from packageurl import PackageURL
 
-from environments.errors import ImageError
+from common.errors import UserError
 from environments.licences import PLACE, TEXT, named_in
 
 SPDX: Final = {
@@ -48,7 +48,7 @@ def distributions(root: Path) -> Iterator[Component]:
         root: of the image.
 
     Raises:
-        ImageError: metadata of a distribution cannot be read.
+        UserError: metadata of a distribution cannot be read.
     """
     for folder in sorted(root.rglob("*-packages")):
         own = folder.relative_to(root).parts[:3] != ("usr", "lib", "python3")
@@ -65,12 +65,12 @@ def distribution(root: Path, folder: Path) -> Component:
         folder: the distribution's metadata.
 
     Raises:
-        ImageError: the metadata cannot be read.
+        UserError: the metadata cannot be read.
     """
     found = PathDistribution(folder)
     name, version = found.metadata["Name"], found.metadata["Version"]
     if not name or not version:
-        raise ImageError(f"{folder}: METADATA is missing, or has no name or version")
+        raise UserError(f"{folder}: METADATA is missing, or has no name or version")
     files = found.files or []
     place = folder.relative_to(root)
     texts = sorted(
@@ -160,7 +160,7 @@ def _declared(path: Path) -> Iterator[Component]:
     try:
         bill: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if bill.get("bomFormat") != "CycloneDX":
-            raise ImageError(f"{path}: is not of CycloneDX, the one format that is read here")
+            raise UserError(f"{path}: is not of CycloneDX, the one format that is read here")
         for part in bill.get("components", ()):
             purl = part.get("purl")
             yield Component(
@@ -171,4 +171,4 @@ def _declared(path: Path) -> Iterator[Component]:
                 licenses=licences(named_in(part)),
             )
     except (ValueError, KeyError) as error:
-        raise ImageError(f"{path}: cannot be read as a bill of materials: {error}") from error
+        raise UserError(f"{path}: cannot be read as a bill of materials: {error}") from error

@@ -29,8 +29,8 @@ from debsbom.dpkg.package import SourcePackage, filter_binaries
 from debsbom.generate import Debsbom, SBOMType
 from debsbom.generate.generate import DistroArchUnknownError
 
+from common.errors import UserError
 from environments.distributions import distributions
-from environments.errors import ImageError
 from environments.licences import MENTIONED, TEXT, report
 
 SBOM: Final = "sbom.json"
@@ -52,7 +52,7 @@ def write(root: Path, to: Path, name: str) -> None:
         name: of the image.
 
     Raises:
-        ImageError: the folder is no root of Debian's, or metadata in it cannot be read.
+        UserError: the folder is no root of Debian's, or metadata in it cannot be read.
     """
     text = serialized(bill(root, name))
     to.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def bill(root: Path, name: str) -> Bom:
         name: of the image.
 
     Raises:
-        ImageError: the folder is no root of Debian's, or metadata in it cannot be read.
+        UserError: the folder is no root of Debian's, or metadata in it cannot be read.
     """
     made = debian(root)
     system = made.metadata.component
@@ -88,11 +88,11 @@ def debian(root: Path) -> Bom:
         root: folder that holds the image's files.
 
     Raises:
-        ImageError: the folder is no root of Debian's.
+        UserError: the folder is no root of Debian's.
     """
     for needed in (STATUS, RELEASE):
         if not (root / needed).is_file():
-            raise ImageError(
+            raise UserError(
                 f"{root / needed}: is missing, so this is not the root of Debian's files"
             )
     release = _VERSION.search((root / RELEASE).read_text(encoding="utf-8"))
@@ -102,7 +102,7 @@ def debian(root: Path) -> Bom:
     try:
         scanned.scan()
     except DistroArchUnknownError as error:
-        raise ImageError(f"{root / STATUS}: does not tell dpkg's own architecture") from error
+        raise UserError(f"{root / STATUS}: does not tell dpkg's own architecture") from error
     made: Bom = scanned.generate(SBOMType.CycloneDX)
     components = {component.bom_ref.value: component for component in made.components}
     sources = {package.purl(): package for package in scanned.packages if package.is_source()}
@@ -137,7 +137,7 @@ def serialized(made: Bom) -> str:
     SOURCE_DATE_EPOCH, if it is set.
 
     Raises:
-        ImageError: the result does not keep to CycloneDX's schema.
+        UserError: the result does not keep to CycloneDX's schema.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     made.metadata.timestamp = datetime.fromtimestamp(int(epoch), UTC) if epoch else None
@@ -145,7 +145,7 @@ def serialized(made: Bom) -> str:
     made.serial_number = uuid5(NAMESPACE_URL, _json(made))
     text = _json(made)
     if error := JsonStrictValidator(SCHEMA).validate_str(text):
-        raise ImageError(f"the bill of materials does not keep to CycloneDX: {error}")
+        raise UserError(f"the bill of materials does not keep to CycloneDX: {error}")
     return text
 
 
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         write(options.root, options.to, options.name or options.to.name)
-    except ImageError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"{options.to / SBOM}, {options.to / LICENCES}")

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from common.errors import UserError
 from environments import base
 from environments.build import Order
 from environments.containers import Containers, Recipe
-from environments.errors import ImageError
 
 FOLDER: Final = Path(__file__).with_name("stand_in")
 COMPILER: Final = "localhost/trainer-cuda:stand-in"
@@ -30,10 +30,10 @@ def order(containers: Containers, wanted: Order, tell: Callable[[str], None]) ->
         tell: shows a person what goes on.
 
     Raises:
-        ImageError: the image has no part of CUDA's, or the stand-in cannot be made.
+        UserError: the image has no part of CUDA's, or the stand-in cannot be made.
     """
     if wanted.image != "gpu":
-        raise ImageError(f"trainer-{wanted.image}: has nothing of CUDA that could be stood in for")
+        raise UserError(f"trainer-{wanted.image}: has nothing of CUDA that could be stood in for")
     declared = base.declared((FOLDER / "Dockerfile").read_text(encoding="utf-8"))
     begun = wanted.base or base.ensure(containers, declared, tell, fresh=wanted.fresh)
     _make(containers, begun, tell, fresh=wanted.fresh)
@@ -55,6 +55,6 @@ def _make(containers: Containers, begun: str, tell: Callable[[str], None], *, fr
     )
     if done.returncode:
         end = "\n".join(f"  {line}" for line in done.stdout.splitlines()[-_SHOWN:])
-        raise ImageError(f"{COMPILER}: cannot be made; the end of what was said:\n{end}")
+        raise UserError(f"{COMPILER}: cannot be made; the end of what was said:\n{end}")
     size = containers.size(COMPILER) / 1e9
     tell(f"{COMPILER}: {size:.2f} GB, in {time.monotonic() - since:.1f} s")

@@ -1,18 +1,12 @@
-"""Errors that a person can act on: each problem names the key, the value and what is allowed."""
+"""What can go wrong with a platform before it is declared."""
 
-from collections.abc import Sequence
+from common.errors import ProblemsError
 
 
-class PlatformError(Exception):
-    """Something a user can mend. Lists every problem at once, not only the first."""
+class PlatformError(ProblemsError):
+    """Settings, outputs or changes that no platform can be made of."""
 
     subject = "platform"
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        head = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        lines = [f"{head} in the {self.subject}:", *(f"  - {problem}" for problem in self.problems)]
-        super().__init__("\n".join(lines))
 
 
 class SettingsError(PlatformError):

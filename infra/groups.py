@@ -8,27 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from common.fields import Bounds, Pattern
 from infra.catalog.rules import VaultTag
-from infra.fields import Bounds, Form
 from infra.naming import ClusterRole
 
-Guid = Annotated[str, Form(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
-Email = Annotated[str, Form(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
+Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
+Email = Annotated[str, Pattern(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
 GROUP_ID = r"/subscriptions/[^/]+/resource[gG]roups/[^/]+"
 
 
-def _id(kind: str, *, parent: str = "") -> Form:
-    return Form(
+def _id(kind: str, *, parent: str = "") -> Pattern:
+    return Pattern(
         rf"(?i:{GROUP_ID}/providers/{kind}/[^/]+{parent})",
         f"a resource id /subscriptions/.../resourceGroups/.../providers/{kind}/...",
     )
 
 
 GroupId = Annotated[
-    str, Form(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
+    str, Pattern(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
 ]
 KeyUri = Annotated[
-    str, Form(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
+    str, Pattern(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
 ]
 NetworkId = Annotated[str, _id("Microsoft.Network/virtualNetworks")]
 SubnetId = Annotated[str, _id("Microsoft.Network/virtualNetworks", parent="/subnets/[^/]+")]
@@ -271,7 +271,7 @@ class BudgetSettings:
     """In the currency of the subscription's bill."""
 
     start: Annotated[
-        str, Form(r"20\d\d-(0[1-9]|1[0-2])-01", "the first day of a month, such as 2026-12-01")
+        str, Pattern(r"20\d\d-(0[1-9]|1[0-2])-01", "the first day of a month, such as 2026-12-01")
     ]
     """Azure takes a start in the current month or up to 12 months ahead, and none in the past, so
     it is written down once and then left alone."""

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from infra import fields
+from common import fields
+from common.fields import Bounds, Pattern
 from infra.errors import OutputsError
-from infra.fields import Bounds, Form
 
 SCHEMA_VERSION = 1
 """Goes up when a field is removed or changes its meaning."""
 
 Profile = Literal["private", "allowlisted"]
 
-Guid = Annotated[str, Form(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
-Filled = Annotated[str, Form(r".+", "not empty")]
-Https = Annotated[str, Form(r"https://[^\s?#]+", "an https:// address without a query")]
+Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
+Filled = Annotated[str, Pattern(r".+", "not empty")]
+Https = Annotated[str, Pattern(r"https://[^\s?#]+", "an https:// address without a query")]
 """A query could carry a signature that grants access."""
 
 

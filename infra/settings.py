@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from infra import fields, subnets
+from common import fields
+from common.fields import Pattern
+from infra import subnets
 from infra.errors import SettingsError
-from infra.fields import Form
 from infra.groups import (
     BudgetSettings,
     ClustersSettings,
@@ -28,7 +29,7 @@ from infra.naming import PRIORITIES, ClusterRole, Names
 from infra.outputs import Profile
 from infra.validation import contradictions
 
-Region = Annotated[str, Form(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]
+Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
+from common.fields import Reading
 from infra import capacity, naming
 from infra import subnets as addresses
 from infra.capacity import ROLES, key
 from infra.errors import AddressError
-from infra.fields import Reading
 
 if TYPE_CHECKING:
     from infra.settings import Settings

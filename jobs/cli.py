@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_origin
 
+from common import fields
+from common.arguments import parse, split_positional
+from common.errors import ConfigError, UserError
 from jobs.console import PLATFORM
-from jobs.errors import JobsError, NotDeployedError
+from jobs.errors import NotDeployedError
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.spec.from_options import REPOSITORY
-from trainer import fields
-from trainer.arguments import parse, split_positional
-from trainer.errors import ConfigError, TrainerError
 
 USAGE = """\
 usage: python -m jobs VERB [NAME] [options] [-- options of the trainer]
@@ -126,12 +126,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What is still to be written goes nowhere, so that the interpreter's end is quiet as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
-    except (JobsError, TrainerError) as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
-        return JobsError.exit_code
+        return UserError.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -159,7 +159,7 @@ def _run(args: list[str]) -> int:
     name, verb = args[0], VERBS[args[0]]
     own, program = _divided(args[1:])
     if program and not verb.program:
-        raise JobsError(f"{name}: takes no options of the trainer after '--'")
+        raise UserError(f"{name}: takes no options of the trainer after '--'")
     rest, common = common_options(own)
     PLATFORM.set(common.given)
     module = importlib.import_module(verb.module)

@@ -2,8 +2,8 @@
 
 import sys
 
+from common.errors import UserError
 from jobs.console import Console
-from jobs.errors import JobsError
 
 
 def confirm(name: str, warning: str, console: Console) -> None:
@@ -15,11 +15,11 @@ def confirm(name: str, warning: str, console: Console) -> None:
         console: tells the warning.
 
     Raises:
-        JobsError: nobody is there, or something else was typed.
+        UserError: nobody is there, or something else was typed.
     """
     console.note(warning)
     if not sys.stdin.isatty():
-        raise JobsError(f"teardown of {name}: nobody is here to be asked; give --yes True")
+        raise UserError(f"teardown of {name}: nobody is here to be asked; give --yes True")
     print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != name:
-        raise JobsError(f"teardown of {name}: not confirmed, so nothing was deleted")
+        raise UserError(f"teardown of {name}: not confirmed, so nothing was deleted")

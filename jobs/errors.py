@@ -1,32 +1,21 @@
-"""Errors that a person can act on: the command line prints them without a traceback."""
+"""What can go wrong between a person and a platform."""
 
-from collections.abc import Sequence
-
-
-class JobsError(Exception):
-    """Something a user can mend; the message names the thing, what is wrong and what to do."""
-
-    exit_code = 1
+from common.errors import ProblemsError, UserError
 
 
-class SpecError(JobsError):
-    """A job that could not run as asked. Lists every problem at once, not only the first."""
+class SpecError(ProblemsError):
+    """A job that could not run as asked."""
 
-    exit_code = 2
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        head = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        super().__init__("\n".join([f"{head} in the job:", *(f"  - {p}" for p in self.problems)]))
+    subject = "job"
 
 
-class SnapshotError(JobsError):
+class SnapshotError(UserError):
     """Files that a code snapshot or an image is made of, and that are missing or not files."""
 
     exit_code = 3
 
 
-class PlatformReadError(JobsError):
+class PlatformReadError(UserError):
     """Outputs of a stack that could not be read: no Pulumi, no login, no such stack, no file."""
 
     exit_code = 4
@@ -36,7 +25,7 @@ class NotDeployedError(PlatformReadError):
     """A stack that exports nothing: it was never deployed to its end, or was taken down."""
 
 
-class LockedError(JobsError):
+class LockedError(UserError):
     """A stack that somebody changes now, or whose change was killed."""
 
 
@@ -44,7 +33,7 @@ class HalfMadeError(LockedError):
     """A stack of which Pulumi cannot know whether Azure has made all that it asked for."""
 
 
-class RequestError(JobsError):
+class RequestError(UserError):
     """Azure could not be asked, or said no. A job that runs is not touched by it."""
 
     exit_code = 22

@@ -1,6 +1,6 @@
 """JobOptions: how a configuration is run on the platform, as plain data.
 
-Typed and bounded by the rules of `trainer.fields`, so that a command line and a file are read the
+Typed and bounded by the rules of `common.fields`, so that a command line and a file are read the
 same way for both. What decides the training itself, such as `--profile-steps`, is TrainConfig's.
 """
 
@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from trainer import fields
-from trainer.errors import ConfigError
-from trainer.fields import Bounds
+from common import fields
+from common.errors import ConfigError
+from common.fields import Bounds
 
 Role = Literal["gpu", "gpu_dedicated", "preparation"]
 """Clusters that jobs are sent to; the build cluster is the workspace's own."""

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from common.errors import UserError
 
-class RehearsalError(Exception):
+
+class RehearsalError(UserError):
     """Something keeps the rehearsal itself from running."""
 
 

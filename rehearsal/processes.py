@@ -23,7 +23,7 @@ from rehearsal.processes import kill_marked
 sys.stdin.buffer.read()
 kill_marked(sys.argv[2])
 if sys.argv[3]:
-    from rehearsal.runtime import remove_all
+    from rehearsal.machine_learning.runtime import remove_all
     remove_all(sys.argv[3], sys.argv[2])
 if len(sys.argv) > 4:
     shutil.rmtree(sys.argv[4], ignore_errors=True)

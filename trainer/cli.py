@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.arguments import parse, split_positional, without_options
-from trainer.config import TrainConfig
-from trainer.errors import ConfigError, TrainerError
+from common.arguments import parse, split_positional, without_options
+from common.errors import ConfigError, UserError
 from trainer.options import (
     EvaluateOptions,
     ExportOptions,
@@ -25,7 +24,7 @@ from trainer.options import (
     ReportOptions,
     VerifyOptions,
 )
-from trainer.presets import EXPECTATIONS, PRESETS
+from trainer.presets import parse_train
 
 USAGE = """\
 usage: python -m trainer COMMAND [options]
@@ -57,12 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
         return _run(args)
-    except TrainerError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
-        return TrainerError.exit_code
+        return UserError.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -184,35 +183,3 @@ def _train(args: list[str]) -> int:
     from trainer.training.train import train
 
     return train(config)
-
-
-def parse_train(args: Sequence[str]) -> TrainConfig:
-    """Read a training configuration: the named preset, then every option over it.
-
-    Raises:
-        ConfigError: with every unknown option, unreadable value and contradiction.
-    """
-    return parse(_preset(args), "train", args, _train_help())
-
-
-def _preset(args: Sequence[str]) -> TrainConfig:
-    """The configuration that the other options change."""
-    name = "digits"
-    for position, arg in enumerate(args):
-        if arg == "--preset":
-            name = args[position + 1] if position + 1 < len(args) else ""
-        elif arg.startswith("--preset="):
-            name = arg.removeprefix("--preset=")
-    # One that does not exist is reported with whatever else is wrong.
-    return PRESETS.get(name, PRESETS["digits"])
-
-
-def _train_help() -> str:
-    presets = "\n\n".join(
-        f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
-    )
-    return (
-        "Train a ResNet. --preset NAME picks where the options start from (shown: digits, or the"
-        " preset given before --help); --dry-run prints the resolved configuration and what follows"
-        f" from it, and exits.\n\nPresets:\n\n{presets}"
-    )

@@ -8,10 +8,10 @@ and every problem is reported at once.
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from trainer import fields
+from common import fields
+from common.errors import ConfigError
+from common.fields import Bounds
 from trainer.contradictions import contradictions
-from trainer.errors import ConfigError
-from trainer.fields import Bounds
 
 Positive = Bounds(at_least=1)
 NotNegative = Bounds(at_least=0)
@@ -325,16 +325,3 @@ class TrainConfig:
             return None
         begin, end = self.profile_steps.split(":")
         return int(begin), int(end)
-
-
-def to_args(config: TrainConfig) -> list[str]:
-    """The command line that makes this configuration: its preset and whatever differs from it."""
-    from trainer.presets import PRESETS
-
-    base = PRESETS[config.preset]
-    args = ["--preset", config.preset]
-    for leaf in fields.leaves(TrainConfig):
-        value = fields.get(config, leaf.key)
-        if leaf.key != "preset" and value != fields.get(base, leaf.key):
-            args += [leaf.flag, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
-    return args

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from trainer import fields
+from common import fields
 
 if TYPE_CHECKING:
     from trainer.config import TrainConfig

@@ -1,35 +1,17 @@
-"""Errors that a person can act on: the command line prints them without a traceback."""
+"""What can go wrong with a training, by its exit status."""
 
-from collections.abc import Sequence
+import signal
 
-
-class TrainerError(Exception):
-    """Something a user can mend; the message names the thing, what is wrong and what to do."""
-
-    exit_code = 1
+from common.errors import UserError
 
 
-class ConfigError(TrainerError):
-    """A configuration that cannot be run. Lists every problem at once, not only the first."""
-
-    exit_code = 2
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        count = len(self.problems)
-        head = "1 problem" if count == 1 else f"{count} problems"
-        super().__init__(
-            "\n".join([f"{head} in the configuration:"] + [f"  - {p}" for p in self.problems])
-        )
-
-
-class DataError(TrainerError):
+class DataError(UserError):
     """A data set that cannot be trained on: missing, damaged, or not what its manifest says."""
 
     exit_code = 3
 
 
-class CheckpointError(TrainerError):
+class CheckpointError(UserError):
     """A checkpoint or a run folder that cannot be continued from."""
 
     exit_code = 4
@@ -39,13 +21,13 @@ class SupersededError(CheckpointError):
     """A later attempt of the same run has begun, so this one may change nothing any more."""
 
 
-class NonFiniteError(TrainerError):
+class NonFiniteError(UserError):
     """The loss or a gradient became infinite or not a number."""
 
     exit_code = 5
 
 
-class PeerError(TrainerError):
+class PeerError(UserError):
     """Another rank ended, so this one cannot go on; the cause is in that rank's log."""
 
     exit_code = 6
@@ -53,3 +35,11 @@ class PeerError(TrainerError):
 
 WATCHDOG_EXIT_CODE = 7
 """Of a rank that its watchdog has ended; no error is raised, as what hangs can catch none."""
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+"""What asks a run to stop after its step; it then ends with 128 + the signal. SIGUSR1 because
+mpirun passes it on at once and ends nothing by itself; see `trainer.distributed.mpirun_signals` for
+what it makes of SIGTERM."""
+
+STOP_STATUSES = frozenset(128 + number for number in STOP_SIGNALS)
+"""Exit statuses of a run that was asked to stop and has saved its state."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from common.fields import Bounds
 from trainer.config import NotNegative, Positive
-from trainer.fields import Bounds
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """Presets: a configuration per machine, each with the result it is expected to give and who
-measured it.
+measured it; and the way between a configuration and its command line.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from common import fields
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -131,3 +133,49 @@ EXPECTATIONS: dict[str, Expectation] = {
         " measured by this project",
     ),
 }
+
+
+def to_args(config: TrainConfig) -> list[str]:
+    """The command line that makes this configuration: its preset and whatever differs from it."""
+    base = PRESETS[config.preset]
+    args = ["--preset", config.preset]
+    for leaf in fields.leaves(TrainConfig):
+        value = fields.get(config, leaf.key)
+        if leaf.key != "preset" and value != fields.get(base, leaf.key):
+            args += [leaf.flag, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
+    return args
+
+
+def parse_train(args: Sequence[str]) -> TrainConfig:
+    """Read a training configuration: the named preset, then every option over it.
+
+    Raises:
+        ConfigError: with every unknown option, unreadable value and contradiction.
+    """
+    # Only who reads a command line needs tyro.
+    from common.arguments import parse  # noqa: PLC0415
+
+    return parse(_preset(args), "train", args, _train_help())
+
+
+def _preset(args: Sequence[str]) -> TrainConfig:
+    """The configuration that the other options change."""
+    name = "digits"
+    for position, arg in enumerate(args):
+        if arg == "--preset":
+            name = args[position + 1] if position + 1 < len(args) else ""
+        elif arg.startswith("--preset="):
+            name = arg.removeprefix("--preset=")
+    # One that does not exist is reported with whatever else is wrong.
+    return PRESETS.get(name, PRESETS["digits"])
+
+
+def _train_help() -> str:
+    presets = "\n\n".join(
+        f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
+    )
+    return (
+        "Train a ResNet. --preset NAME picks where the options start from (shown: digits, or the"
+        " preset given before --help); --dry-run prints the resolved configuration and what follows"
+        f" from it, and exits.\n\nPresets:\n\n{presets}"
+    )

@@ -10,10 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from trainer import __version__, fields
+from common import fields
+from common.errors import ConfigError
+from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import TrainConfig
-from trainer.errors import CheckpointError, ConfigError
+from trainer.errors import CheckpointError
 from trainer.training.metrics import MetricsFile
 
 _MAY_CHANGE = (

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import command
 from benchmarks.data.photos import write_photos
 from benchmarks.options import InputBenchmark
-from trainer.arguments import parse
+from common.arguments import parse
 from trainer.cli import main as trainer
 
 PHOTOS, COPIES = 1000, 10

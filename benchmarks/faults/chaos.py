@@ -28,7 +28,7 @@ from benchmarks.faults.victim import RANKS, Victim, wait_until
 from benchmarks.measure import columns, write_json
 from trainer.checkpoints.checkpoint import STATE
 from trainer.diagnostics.environment import environment
-from trainer.distributed.signals import STOP_SIGNALS
+from trainer.errors import STOP_STATUSES
 
 Phase = Literal["start-up", "step", "save", "evaluation"]
 SIGNALS = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGSTOP)
@@ -39,7 +39,6 @@ OPTIONS = (
     *("--log.report", "False", "--checkpoint.every-steps", "10", "--log.every-steps", "5"),
     *("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40"),
 )
-STOPPED = frozenset(128 + number for number in STOP_SIGNALS)
 WAKE_SECONDS = 3.0
 PATIENCE_SECONDS = 300.0
 """A run that has not resumed after so long never will."""
@@ -231,7 +230,7 @@ def finish(victim: Victim) -> int:
     Returns:
         The exit status of the last.
     """
-    while (status := victim.wait(3600)) in STOPPED:
+    while (status := victim.wait(3600)) in STOP_STATUSES:
         victim.again()
     return status
 

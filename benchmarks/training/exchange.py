@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.tables import BARE, TAPE, UNSCALE
+from common.errors import UserError
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
-from trainer.errors import TrainerError
 from trainer.model.resnet import build_resnet
 from trainer.training.allreduce import SUMS, Exchange
 from trainer.training.gradients import unscale
@@ -60,7 +60,7 @@ class Contenders:
         2 (n - 1) / n times the data (Patarasuk and Yuan 2009), with n ranks.
 
         Raises:
-            TrainerError: they differ by more than a percent.
+            UserError: they differ by more than a percent.
         """
         sizes = dict.fromkeys(self._contenders, self.our_bytes)
         sizes |= dict.fromkeys((BARE, TAPE), self.gradient_bytes)
@@ -74,7 +74,7 @@ class Contenders:
             seen = (_written() - before) / exchanges
             formula = 2 * (self._world.size - 1) / self._world.size * sizes[name]
             if abs(seen / formula - 1) > TOLERANCE:
-                raise TrainerError(
+                raise UserError(
                     f"{name}: sends {seen:,.0f} bytes an exchange, not the {formula:,.0f} of a ring"
                 )
             found[name] = (seen, formula)

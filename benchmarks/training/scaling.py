@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.tables import ALONE, APART, SHIPPED_CYCLE_MS, together
+from common.errors import UserError
 from trainer.config import ExchangeConfig
-from trainer.errors import TrainerError
 
 DEFAULT_CYCLE_MS = ExchangeConfig().cycle_time_ms
 
@@ -32,7 +32,7 @@ class Contenders:
         """One round: images a second of all processes of each contender together."""
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < 2:
-            raise TrainerError("scaling needs two processor cores; this machine has one")
+            raise UserError("scaling needs two processor cores; this machine has one")
         alone = ["--ranks", "1"]
         cycles = dict.fromkeys((SHIPPED_CYCLE_MS, DEFAULT_CYCLE_MS))
         return {
@@ -54,7 +54,7 @@ class Contenders:
             for run, process in started:
                 out, _ = process.communicate()
                 if process.returncode:
-                    raise TrainerError(f"a training failed:\n{out}")
+                    raise UserError(f"a training failed:\n{out}")
                 rate += json.loads((run / "result.json").read_text())["images_per_second"]
         finally:
             for _, process in started:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from azure.core.exceptions import AzureError
 
+from common.errors import UserError
 from infra.outputs import Datastore
 from jobs.azure import data_assets
 from jobs.azure.containers import Blob, container, listed, read_small, refused
 from jobs.azure.data_assets import DataAsset
 from jobs.azure.workspace import Workspace
-from jobs.errors import JobsError, MissingError
+from jobs.errors import MissingError
 from jobs.transfer.data_set import tags
 from jobs.transfer.local_files import listing
 from trainer.data.manifest import FILE_NAME, Manifest, read_manifest
@@ -26,7 +27,7 @@ def register_prepared(workspace: Workspace, folder: str, name: str | None = None
         name: what it is called; none is the last part of the folder.
 
     Raises:
-        JobsError: there is no manifest, or shards that it names are not there or of another size.
+        UserError: there is no manifest, or shards that it names are not there or of another size.
         ConflictError: the version is another folder's, or the folder another version's.
         RequestError: the workspace or its storage refuses.
     """
@@ -68,7 +69,7 @@ def _parsed(store: Datastore, folder: str, content: bytes) -> Manifest:
             return read_manifest(Path(scratch))
         except DataError as error:
             text = str(error).replace(scratch, f"{store.container}/{folder}")
-            raise JobsError(text) from error
+            raise UserError(text) from error
 
 
 def _compare(store: Datastore, folder: str, manifest: Manifest, there: dict[str, Blob]) -> None:
@@ -81,4 +82,4 @@ def _compare(store: Datastore, folder: str, manifest: Manifest, there: dict[str,
             elif blob.size != shard.bytes:
                 wrong.append(f"{shard.file}: {blob.size} bytes, not {shard.bytes}")
     if wrong:
-        raise JobsError(f"{store.container}/{folder}: does not fit its manifest:\n{listing(wrong)}")
+        raise UserError(f"{store.container}/{folder}: does not fit its manifest:\n{listing(wrong)}")

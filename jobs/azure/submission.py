@@ -9,12 +9,13 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, Final
 
+from common.errors import UserError
 from infra.outputs import Cluster
 from jobs.azure import job_attempts
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
 from jobs.azure.workspace import Workspace, segment
 from jobs.console import command
-from jobs.errors import ConflictError, JobsError, MissingError, RequestError, SpecError
+from jobs.errors import ConflictError, MissingError, RequestError, SpecError
 from jobs.spec.code_snapshot import stage
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import Attempt
@@ -187,11 +188,11 @@ def next_attempt(job: Job) -> Attempt:
     """Of the same run.
 
     Raises:
-        JobsError: the job is none of a run.
+        UserError: the job is none of a run.
     """
     attempt = job.attempt
     if attempt is None:
-        raise JobsError(f"job {job.name}: was not submitted by this project, so it has no attempts")
+        raise UserError(f"job {job.name}: was not submitted by this project, so it has no attempts")
     return attempt.following()
 
 

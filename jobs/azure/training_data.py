@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from common.errors import UserError
 from infra.outputs import Datastore
 from jobs.azure.asset_paths import place
 from jobs.azure.results import read
 from jobs.azure.workspace import Workspace, segment
-from jobs.errors import JobsError
 from jobs.options import DataOptions
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, read_manifest
@@ -33,7 +33,7 @@ def find(workspace: Workspace, data: DataOptions) -> Place:
 
     Raises:
         RequestError: it is not registered.
-        JobsError: it is in a datastore that the stack does not export.
+        UserError: it is in a datastore that the stack does not export.
     """
     stores = workspace.outputs.datastores
     if data.asset is None:
@@ -44,7 +44,7 @@ def find(workspace: Workspace, data: DataOptions) -> Place:
     store, _, folder = rest.partition("/paths/")
     known = {one.name: one for one in (stores.raw, stores.prepared, stores.results)}
     if store not in known:
-        raise JobsError(
+        raise UserError(
             f"--data.asset: {data.asset} is in the datastore {store or 'of another kind'}, which"
             f" the stack {workspace.outputs.stack} does not export"
         )
@@ -55,13 +55,13 @@ def manifest(workspace: Workspace, data: DataOptions) -> Manifest:
     """What a data set's manifest says.
 
     Raises:
-        JobsError: there is none, it is none, or it cannot be read from here.
+        UserError: there is none, it is none, or it cannot be read from here.
     """
     where = find(workspace, data)
     name = f"{where.folder}/{FILE_NAME}"
     content = read(workspace, where.datastore, name)
     if content is None:
-        raise JobsError(
+        raise UserError(
             f"{data.asset or data.path}: there is no {FILE_NAME} in {where.folder} of the datastore"
             f" {where.datastore.name}, so no complete data set; prepare or upload it"
         )
@@ -72,7 +72,7 @@ def manifest(workspace: Workspace, data: DataOptions) -> Manifest:
         try:
             return read_manifest(path)
         except DataError as error:
-            raise JobsError(str(error).replace(folder, where.datastore.name)) from error
+            raise UserError(str(error).replace(folder, where.datastore.name)) from error
 
 
 def plan(config: TrainConfig, ranks: int, found: Manifest | None) -> Plan:
@@ -85,7 +85,7 @@ def plan(config: TrainConfig, ranks: int, found: Manifest | None) -> Plan:
 
     Raises:
         ConfigError: the data set is smaller than a step.
-        JobsError: it does not fit the configuration.
+        UserError: it does not fit the configuration.
     """
     if found is None:
         own = DIGITS_IMAGES if config.data.source == "digits" else config.data.synthetic_examples
@@ -96,10 +96,10 @@ def plan(config: TrainConfig, ranks: int, found: Manifest | None) -> Plan:
         if split not in found.splits or not found.splits[split].examples
     ]
     if empty:
-        raise JobsError(f"the data set has no images in the split {empty[0]!r}; prepare it again")
+        raise UserError(f"the data set has no images in the split {empty[0]!r}; prepare it again")
     classes = len(found.classes)
     if config.model.classes not in (None, classes):
-        raise JobsError(
+        raise UserError(
             f"--model.classes: {config.model.classes}, but the data set has {classes} classes"
         )
     return make_plan(config, ranks, found.splits["train"].examples)

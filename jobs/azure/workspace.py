@@ -19,10 +19,11 @@ from azure.core.pipeline import policies
 from azure.core.rest import HttpRequest
 from azure.identity import DefaultAzureCredential
 
+from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.error_messages import explained, signed_in_as
 from jobs.azure.transport import pipeline, read_json, segment, thing_at
-from jobs.errors import JobsError, RequestError
+from jobs.errors import RequestError
 
 __all__ = ["API_VERSION", "Workspace", "async_credential", "connect", "credential", "segment"]
 
@@ -177,7 +178,7 @@ class Workspace:
         """
         try:
             yield
-        except JobsError:
+        except UserError:
             raise
         except AzureError as error:
             raise explained(error, what, self.outputs, self.who) from error

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from common.errors import UserError
+from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure import job_attempts
 from jobs.azure.job_records import CANCELED_BY, ENDED, Job
 from jobs.azure.submission import writable
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console, command
-from jobs.errors import JobsError, RequestError
-from trainer.fields import Bounds
+from jobs.errors import RequestError
 
 ARRIVAL_SECONDS: Final = 3.0
 """That a further attempt may take to appear, which was submitted just before the mark."""
@@ -34,7 +35,7 @@ class CancelOptions:
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Cancel a run, and wait until nothing of it runs."""
     if not options.name:
-        raise JobsError(f"cancel: name a run or a job; `{command('list')}` shows them")
+        raise UserError(f"cancel: name a run or a job; `{command('list')}` shows them")
     console, workspace = Console(as_json=as_json), connect(outputs)
     job = _newest(workspace, job_attempts.find(workspace, options.name))
     while True:

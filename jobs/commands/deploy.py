@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from common.errors import UserError
 from jobs.console import Console, command
-from jobs.errors import JobsError, LockedError, NotDeployedError, PlatformReadError
+from jobs.errors import LockedError, NotDeployedError, PlatformReadError
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.pulumi.state import replaced
@@ -41,7 +42,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         Exit status: 0, or 130 after Ctrl-C.
 
     Raises:
-        JobsError: Pulumi lacks something, or has not done it.
+        UserError: Pulumi lacks something, or has not done it.
     """
     console, name = Console(as_json=as_json), stack or "dev"
     pulumi = Pulumi(REPOSITORY, name)
@@ -65,8 +66,8 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         return INTERRUPTED
     except LockedError:
         raise
-    except JobsError as error:
-        raise JobsError(f"{error}{_advice(pulumi)}") from error
+    except UserError as error:
+        raise UserError(f"{error}{_advice(pulumi)}") from error
     found = read_outputs(REPOSITORY, name, None)
     console.answer(
         {"stack": name, "workspace": found.workspace},

@@ -8,6 +8,9 @@ from typing import Annotated, Final
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
 
+from common import fields
+from common.errors import ConfigError
+from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
 from jobs.azure.containers import Blob, container, listed, refused
@@ -21,9 +24,6 @@ from jobs.transfer.local_files import LocalError, listing
 from jobs.transfer.parallel import each
 from jobs.transfer.progress import Progress, volume
 from jobs.transfer.retry import Patience
-from trainer import fields
-from trainer.errors import ConfigError
-from trainer.fields import Bounds
 
 INTERRUPTED: Final = 130
 CHECKPOINTS: Final = "checkpoints"
@@ -85,7 +85,7 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
         Exit status: 0 when all is there, 130 when it was interrupted.
 
     Raises:
-        JobsError: the run has left nothing, or not all of it could be written here.
+        UserError: the run has left nothing, or not all of it could be written here.
     """
     problems = fields.problems(options) or key_problems(options.run)
     if problems:

@@ -4,6 +4,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from common.errors import UserError
+from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_attempts import find
 from jobs.azure.job_records import Job
@@ -11,11 +13,10 @@ from jobs.azure.prepared_data import register_prepared
 from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, command
-from jobs.errors import JobsError, RequestError
+from jobs.errors import RequestError
 from jobs.following.follower import PATIENCE_SECONDS, POLL_SECONDS, Manner, ranks_manner
 from jobs.following.supervisor import Outcome, Supervisor
 from jobs.options import ResubmitOptions
-from trainer.fields import Bounds
 
 DETACHED = 130
 
@@ -64,7 +65,7 @@ class FollowOptions(WatchOptions):
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Follow a run; the exit status is its truth."""
     if not options.name:
-        raise JobsError(f"follow: name a run or a job; `{command('list')}` shows them")
+        raise UserError(f"follow: name a run or a job; `{command('list')}` shows them")
     console, workspace = Console(as_json=as_json), connect(outputs)
     manner = options.manner()
     try:
@@ -90,7 +91,7 @@ def follow(supervisor: Supervisor, job: Job) -> int:
         asset = _registered(supervisor.workspace, outcome)
     except KeyboardInterrupt:
         return detached(job.run, supervisor, job)
-    except JobsError:
+    except UserError:
         again = f"`{_back(supervisor, job)}` tries again"
         supervisor.console.note(f"{outcome.job.name}: completed, but not registered; {again}")
         raise

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Literal
 
+from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure import job_attempts
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
 from jobs.console import Console, table
-from trainer.fields import Bounds
 
 
 @dataclass(frozen=True)

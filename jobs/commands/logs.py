@@ -3,13 +3,14 @@
 import json
 from dataclasses import dataclass
 
+from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure import job_attempts
 from jobs.azure.job_records import ENDED
 from jobs.azure.workspace import connect
 from jobs.commands.follow import WatchOptions, detached
 from jobs.console import Console, command
-from jobs.errors import JobsError, RequestError
+from jobs.errors import RequestError
 from jobs.following.follower import Follower
 from jobs.following.log_stream import Line, Logs, fetcher, wanted
 
@@ -30,7 +31,7 @@ class LogsOptions(WatchOptions):
 def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the log; with --follow until the job has ended, whatever its end."""
     if not options.name:
-        raise JobsError(f"logs: name a run or a job; `{command('list')}` shows them")
+        raise UserError(f"logs: name a run or a job; `{command('list')}` shows them")
     workspace, manner = connect(outputs), options.manner()
     try:
         job = job_attempts.find(workspace, options.name)
@@ -44,7 +45,7 @@ def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
     files = wanted(details.logs, manner.ranks)
     if not files:
         known = ", ".join(str(rank) for _, rank in wanted(details.logs, lambda _: True))
-        raise JobsError(
+        raise UserError(
             f"{job.name}: has no such log (it is {details.status}; ranks with a log: "
             f"{known or 'none yet'})"
         )

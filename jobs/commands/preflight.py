@@ -5,19 +5,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from common.errors import UserError
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.azure import job_states, submission, training_data
 from jobs.azure.results import read
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console
-from jobs.errors import JobsError, MissingError, RequestError
+from jobs.errors import MissingError, RequestError
 from jobs.following.follower import quota_problems
 from jobs.spec import from_options
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
 from trainer.config import TrainConfig
-from trainer.errors import ConfigError
 
 SUBSCRIPTIONS = "2022-12-01"
 """Version of Resource Manager's own interface."""
@@ -80,7 +80,7 @@ def look(
             spec = from_options.make_spec(
                 workspace.outputs, options, config, attempt, from_options.read_source()
             )
-        except (JobsError, ConfigError) as error:
+        except UserError as error:
             yield Point("options", good=False, text=str(error))
             return
         yield Point("options", good=True, text=f"{spec.description}")
@@ -96,7 +96,7 @@ def look(
 def _point(name: str, ask: Callable[[], str]) -> Point:
     try:
         return Point(name, good=True, text=ask())
-    except (JobsError, ConfigError) as error:
+    except UserError as error:
         return Point(name, good=False, text=str(error))
 
 
@@ -110,10 +110,10 @@ def _subscription(workspace: Workspace) -> str:
     found = workspace.arm("GET", f"/subscriptions/{outputs.subscription_id}", SUBSCRIPTIONS)
     name, state = found.get("displayName"), found.get("state")
     if state not in (None, "Enabled", "Warned"):
-        raise JobsError(f"{name} is {state}; its owner has to enable it in the portal")
+        raise UserError(f"{name} is {state}; its owner has to enable it in the portal")
     tenant = found.get("tenantId")
     if tenant not in (None, outputs.tenant_id):
-        raise JobsError(
+        raise UserError(
             f"{name} belongs to tenant {tenant}, but the stack was deployed in {outputs.tenant_id};"
             f" sign in there: az login --tenant {outputs.tenant_id}"
         )
@@ -124,7 +124,7 @@ def _workspace(workspace: Workspace) -> str:
     found = workspace.arm("GET", workspace.id)
     state = found["properties"].get("provisioningState")
     if state not in (None, "Succeeded"):
-        raise JobsError(
+        raise UserError(
             f"{workspace.outputs.workspace}: its state is {state}; wait, or deploy the stack again"
         )
     return f"{workspace.outputs.workspace} ({workspace.outputs.access.profile})"

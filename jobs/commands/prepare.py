@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from common.arguments import parse
+from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure import submission
 from jobs.azure.images import ensure
@@ -13,12 +15,10 @@ from jobs.azure.workspace import connect
 from jobs.commands.follow import DETACHED, WatchOptions
 from jobs.commands.submit import carry_out
 from jobs.console import Console
-from jobs.errors import JobsError
 from jobs.following.supervisor import Supervisor
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import from_options, kinds, summary
 from jobs.spec.run_key import Attempt, new_key
-from trainer.arguments import parse
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 
 _OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
@@ -53,7 +53,7 @@ def run(
 ) -> int:
     """Submit a preparation and follow it to its end, which registers what it has written."""
     if not options.what:
-        raise JobsError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
+        raise UserError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
     console, workspace = Console(as_json=as_json), connect(outputs)
     manner = options.manner()
     what = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)

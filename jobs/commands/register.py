@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from azure.core.exceptions import AzureError
 
+from common import fields
+from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure import results
 from jobs.azure.asset_paths import place
@@ -22,13 +24,11 @@ from jobs.azure.job_attempts import attempts
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console
-from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.errors import ConflictError, MissingError
 from jobs.options import NAME
 from jobs.spec.job_spec import datastore_uri
 from jobs.spec.run_key import attempt_of, key_problems
 from jobs.transfer import model_copy
-from trainer import fields
-from trainer.errors import ConfigError
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 
 VERSION_LENGTH: Final = 16
@@ -81,7 +81,7 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     """Register a model, and print its name.
 
     Raises:
-        JobsError: the run has not trained to its end, or has no exported model.
+        UserError: the run has not trained to its end, or has no exported model.
     """
     problems = fields.problems(options) or key_problems(options.run)
     if options.model is not None and not re.fullmatch(NAME, options.model):
@@ -133,11 +133,11 @@ def describe(
         code: digest of the code snapshot that it was trained by, if that is known.
 
     Raises:
-        JobsError: the export is not of the run's last step, or no name fits.
+        UserError: the export is not of the run's last step, or no name fits.
     """
     run, steps, step = options.run, found.result["steps"], found.facts["step"]
     if step != steps:
-        raise JobsError(
+        raise UserError(
             f"run {run}: its exported model is of step {step}, but it has trained to step {steps};"
             " submit it again under the same name, and it exports its final weights"
         )
@@ -195,12 +195,12 @@ def _read(workspace: Workspace, run: str) -> Finished:
             " `python -m jobs list` shows the runs there are"
         )
     if result is None or written is None:
-        raise JobsError(
+        raise UserError(
             f"run {run}: has not trained to its end; `python -m jobs follow {run} --supervise`"
             " carries it there"
         )
     if facts is None or not graph:
-        raise JobsError(
+        raise UserError(
             f"run {run}: has no exported model; submit it again under the same name with"
             " --export True, which trains nothing more and exports its final weights"
         )
@@ -213,14 +213,14 @@ def _read(workspace: Workspace, run: str) -> Finished:
             written=written,
         )
     except ValueError as error:
-        raise JobsError(f"run {run}: a file of its folder is not JSON ({error})") from error
+        raise UserError(f"run {run}: a file of its folder is not JSON ({error})") from error
 
 
 def _copy(workspace: Workspace, run: str, model: Model) -> None:
     """Put the export where nothing writes any more.
 
     Raises:
-        JobsError: it changed meanwhile.
+        UserError: it changed meanwhile.
     """
     store = workspace.outputs.datastores.results
     client = container(store, workspace.credential)
@@ -230,7 +230,7 @@ def _copy(workspace: Workspace, run: str, model: Model) -> None:
     except AzureError as error:
         raise refused(error, store, workspace.outputs, workspace.who, writing=True) from error
     if facts is None or hashlib.sha256(facts).hexdigest() != model.properties[EXPORT]:
-        raise JobsError(
+        raise UserError(
             f"run {run}: was exported again meanwhile, so nothing was registered; give the same"
             " command again"
         )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final
 
+from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure import job_attempts, job_states
 from jobs.azure.job_records import Job
@@ -14,7 +15,6 @@ from jobs.azure.workspace import Workspace, connect, segment
 from jobs.commands.list import ago, document
 from jobs.console import Console, table
 from jobs.errors import MissingError
-from trainer.fields import Bounds
 
 LOOKED_AT: Final = 500
 """Jobs, the newest first, among which runs are looked for; the list comes page by page."""

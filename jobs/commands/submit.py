@@ -4,6 +4,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 
+from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure import job_attempts, submission, training_data
 from jobs.azure.images import ensure
@@ -12,7 +13,7 @@ from jobs.azure.results import artifact
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import DETACHED, WatchOptions, follow, notes
 from jobs.console import Console, command
-from jobs.errors import AccessError, JobsError, RequestError, UnreachableError
+from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.following.cluster_check_result import verdict
 from jobs.following.supervisor import Supervisor
 from jobs.spec import from_options, summary
@@ -118,7 +119,7 @@ def show(
         The run's numbers, as far as they are known.
 
     Raises:
-        JobsError: the cluster, the data set or what it holds is not as the job needs it.
+        UserError: the cluster, the data set or what it holds is not as the job needs it.
     """
     submission.look_up(workspace, spec)
     plan: Plan | None = None
@@ -216,7 +217,7 @@ def _check(
         )
         return DETACHED
     if outcome.exit_code:
-        raise JobsError(
+        raise UserError(
             f"{outcome.job.name}: the check has not succeeded ({outcome.reason}); the training was"
             f" not submitted. `{command('logs', outcome.job.name, '--rank', 'all')}` shows its log"
         )

@@ -8,19 +8,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from common.errors import ConfigError, UserError
+from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import Workspace, connect
 from jobs.confirm import confirm
 from jobs.console import Console
-from jobs.errors import JobsError, NotDeployedError
+from jobs.errors import NotDeployedError
 from jobs.pulumi import cluster_teardown
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import Left, group_is_there, left, workspace_is_there
 from jobs.pulumi.state import Declared
 from jobs.pulumi.teardown_record import Record
 from jobs.pulumi.teardown_steps import Dismantling, running
-from trainer.errors import ConfigError
-from trainer.fields import Bounds
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 INTERRUPTED: Final = 130
@@ -47,11 +47,11 @@ class TeardownOptions:
     """Pause between two looks."""
 
 
-class ProtectedError(JobsError):
+class ProtectedError(UserError):
     """The stack holds resources that are not to be deleted by the way."""
 
 
-class UnknownError(JobsError):
+class UnknownError(UserError):
     """The platform is there, but Pulumi does not know it."""
 
 
@@ -77,7 +77,7 @@ def run(
         after Ctrl-C.
 
     Raises:
-        JobsError: protected resources, a platform that Pulumi does not know, or a step that failed.
+        UserError: protected resources, a platform that Pulumi does not know, or a step that failed.
     """
     console = Console(as_json=as_json)
     name = outputs.stack if outputs else _short(stack or "dev")
@@ -145,11 +145,11 @@ def check_same(group: str, declared: Sequence[Declared]) -> None:
         declared: what the state holds.
 
     Raises:
-        JobsError: the state has another group.
+        UserError: the state has another group.
     """
     for one in declared:
         if one.kind == _GROUP and one.id.lower() != group.lower():
-            raise JobsError(
+            raise UserError(
                 f"the outputs are of {group}, but Pulumi's stack has {one.id}; nothing was deleted."
                 " Leave --outputs and JOBS_OUTPUTS out, so that the stack's own are read"
             )

@@ -10,14 +10,14 @@ from threading import Event
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from common.errors import UserError
+from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import job_attempts
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.workspace import async_credential, connect
 from jobs.console import Console
-from jobs.errors import JobsError
 from jobs.spec.job_spec import TENSORBOARD_DIR
-from trainer.fields import Bounds
 
 PROTOCOL: Final = "abfs"
 
@@ -44,7 +44,7 @@ class TensorboardOptions:
 def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Serve until interrupted."""
     if not options.name:
-        raise JobsError("tensorboard: name a run or a job; `python -m jobs list` shows them")
+        raise UserError("tensorboard: name a run or a job; `python -m jobs list` shows them")
     workspace = connect(outputs)
     job = job_attempts.find(workspace, options.name)
     jobs = [job]
@@ -104,12 +104,12 @@ def _serve(
     try:
         address = board.launch()
     except program.TensorBoardPortInUseError as error:
-        raise JobsError(
+        raise UserError(
             f"tensorboard: port {options.port} of {options.host} is in use; give another one by"
             " --port, or 0 for any that is free"
         ) from error
     except program.TensorBoardServerException as error:
-        raise JobsError(
+        raise UserError(
             f"tensorboard: cannot listen on {options.host}, port {options.port} ({error.msg});"
             " give others by --host and --port"
         ) from error

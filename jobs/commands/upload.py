@@ -11,6 +11,9 @@ from typing import Annotated, Final
 
 from azure.core.exceptions import AzureError
 
+from common import fields
+from common.errors import ConfigError
+from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure.containers import refused
 from jobs.azure.workspace import connect
@@ -19,9 +22,6 @@ from jobs.options import FOLDER, NAME
 from jobs.transfer.data_set import DataSet, read_data_set
 from jobs.transfer.folder_upload import Upload
 from jobs.transfer.progress import Progress, span, volume
-from trainer import fields
-from trainer.errors import ConfigError
-from trainer.fields import Bounds
 
 INTERRUPTED: Final = 130
 
@@ -81,7 +81,7 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         Exit status: 0 when all is there, 130 when it was interrupted.
 
     Raises:
-        JobsError: it cannot be sent, or was not.
+        UserError: it cannot be sent, or was not.
     """
     problems = fields.problems(options) or _problems(options)
     if problems:

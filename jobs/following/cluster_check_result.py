@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.errors import JobsError
 
 _MIB: Final = 1 << 20
 
@@ -40,14 +40,14 @@ def verdict(measured: Mapping[str, Any], cluster: Cluster) -> Verdict:
         cluster: where it ran.
 
     Raises:
-        JobsError: the file is of another version of the check.
+        UserError: the file is of another version of the check.
     """
     try:
         nodes = int(measured["ranks"]) // int(measured["ranks_per_node"])
         findings = [_ranks(measured, cluster), *_network(measured, cluster, nodes)]
         lines = [*findings, *_reading(measured)]
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise JobsError(
+        raise UserError(
             f"the file of the check does not say what this version expects ({error!r}); run the"
             " check again with this one"
         ) from error

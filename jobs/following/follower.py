@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from common.errors import UserError
 from jobs.azure import job_attempts, job_states, quota
 from jobs.azure.job_records import ENDED, Details, Job
 from jobs.azure.workspace import Workspace, segment
 from jobs.console import Console
-from jobs.errors import JobsError, MissingError, RequestError
+from jobs.errors import MissingError, RequestError
 from jobs.following.log_stream import Line, Logs, fetcher
 from jobs.following.outage import Outage
 
@@ -182,16 +183,16 @@ def ranks_manner(text: str, manner: Manner) -> Manner:
     """The same for the ranks that a person names: all, or numbers with commas between them.
 
     Raises:
-        JobsError: the text is neither.
+        UserError: the text is neither.
     """
     if text == "all":
         return replace(manner, ranks=lambda _: True, named=True)
     parts = text.split(",")
     if not all(part.strip().isdigit() for part in parts):
-        raise JobsError(f"--rank: {text!r} must be all, or numbers such as 0 or 0,8")
+        raise UserError(f"--rank: {text!r} must be all, or numbers such as 0 or 0,8")
     numbers = {int(part) for part in parts}
     return replace(manner, ranks=lambda rank: rank in numbers, named=len(numbers) > 1)
 
 
-def _head(error: JobsError) -> str:
+def _head(error: UserError) -> str:
     return str(error).splitlines()[0]

@@ -10,26 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from common.errors import ConfigError, UserError
 from infra.outputs import Cluster
 from jobs.errors import RequestError
 from jobs.options import ResubmitOptions
 from jobs.spec.job_spec import LIFETIME_HOURS
-from trainer.distributed.signals import STOP_SIGNALS
 from trainer.errors import (
+    STOP_STATUSES,
     WATCHDOG_EXIT_CODE,
     CheckpointError,
-    ConfigError,
     DataError,
     NonFiniteError,
     PeerError,
-    TrainerError,
 )
 
 Status = Literal["Completed", "Failed", "Canceled"]
 """In which a job of Azure ML has ended. NotResponding is none of them, although the SDK counts it
 among both: a job that sends no heartbeat may still train."""
 
-FAILED: Final = TrainerError.exit_code
+FAILED: Final = UserError.exit_code
 CANCELED: Final = 20
 INTERRUPTED: Final = 21
 """Taken away, and not submitted again."""
@@ -53,7 +52,6 @@ _EXPLAINED: Final = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
 }
 _LOST_PEER: Final = {PeerError.exit_code, WATCHDOG_EXIT_CODE}
-_STOPPED: Final = {128 + number for number in STOP_SIGNALS}
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def _taken(history: Sequence[Ending], options: ResubmitOptions, cluster: Cluster
 def _lost(history: Sequence[Ending]) -> str | None:
     """What the trainer's status says of a job that failed without any word of Azure's."""
     last = history[-1]
-    if last.exit_code in _STOPPED:
+    if last.exit_code in STOP_STATUSES:
         return "interrupted: all ranks were asked to stop from outside, and saved their state"
     if last.exit_code not in _LOST_PEER:
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from common.errors import UserError
 from infra.outputs import Cluster
 from jobs.azure import job_attempts
 from jobs.azure.job_records import Details, Job, ending
@@ -16,7 +17,7 @@ from jobs.azure.results import TRAINING, trained
 from jobs.azure.submission import submit_again
 from jobs.azure.workspace import Workspace
 from jobs.console import Console, command
-from jobs.errors import JobsError, RequestError
+from jobs.errors import RequestError
 from jobs.following.follower import Follower, Manner
 from jobs.following.log_stream import LONGEST, fetcher, wanted
 from jobs.following.outage import Outage
@@ -186,7 +187,7 @@ def last_lines(workspace: Workspace, details: Details) -> list[str]:
         while part := fetch(details.logs[name], offset):
             offset += len(part)
             text = (text + part)[-LONGEST:]
-    except JobsError as error:
+    except UserError as error:
         return [f"{name}: cannot be read from here: {error}"]
     lines = text.decode(errors="replace").splitlines()[-LAST_LINES:]
     return [f"the last lines of {name}:", *(f"  {line}" for line in lines)]

@@ -10,13 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
-from jobs.errors import (
-    HalfMadeError,
-    JobsError,
-    LockedError,
-    NotDeployedError,
-    PlatformReadError,
-)
+from common.errors import UserError
+from jobs.errors import HalfMadeError, LockedError, NotDeployedError, PlatformReadError
 from jobs.pulumi.stack_outputs import cause
 from jobs.pulumi.state import Declared, half_made, resources
 
@@ -115,7 +110,7 @@ class Pulumi:
         second one makes it stop at once.
 
         Raises:
-            JobsError: not all of it could be deleted.
+            UserError: not all of it could be deleted.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
         self._attended("destroy", "--refresh", "--yes", "--non-interactive", asks=False)
@@ -129,7 +124,7 @@ class Pulumi:
             as_json: whether its words go to stderr, as stdout is for a program.
 
         Raises:
-            JobsError: it ended otherwise than well.
+            UserError: it ended otherwise than well.
             KeyboardInterrupt: it has ended after Ctrl-C.
         """
         options = ["--refresh"] if refresh else []
@@ -140,7 +135,7 @@ class Pulumi:
         """Show what `up` would change; to a program by Pulumi's own document on stdout.
 
         Raises:
-            JobsError: it ended otherwise than well.
+            UserError: it ended otherwise than well.
             KeyboardInterrupt: it has ended after Ctrl-C.
         """
         shown = "--json" if as_json else "--diff"
@@ -175,7 +170,7 @@ class Pulumi:
                 f" off by `pulumi cancel --stack {self.stack}`, and give the same command again"
             )
         if status != 0:
-            raise JobsError(
+            raise UserError(
                 f"pulumi {verb}: ended with status {status}; its words above say why. Give the"
                 " same command again when that is mended: what is done already is not done twice"
             )

@@ -7,10 +7,10 @@ what becomes of the nodes, which Azure's interface requires.
 from collections.abc import Sequence
 from typing import Any
 
+from common.errors import UserError
 from jobs.azure.workspace import Workspace
 from jobs.confirm import confirm
 from jobs.console import Console, command
-from jobs.errors import JobsError
 from jobs.pulumi.state import Declared, clusters
 from jobs.pulumi.teardown_steps import Dismantling, running
 
@@ -38,7 +38,7 @@ def remove(
         Exit status.
 
     Raises:
-        JobsError: there is no such cluster, Pulumi does not know it, or jobs are on it.
+        UserError: there is no such cluster, Pulumi does not know it, or jobs are on it.
     """
     outputs = workspace.outputs
     there = [str(one["name"]) for one in workspace.arm_list("computes")]
@@ -71,7 +71,7 @@ def find(name: str, declared: Sequence[Declared], there: Sequence[str]) -> str:
         there: names of the clusters that the workspace has.
 
     Raises:
-        JobsError: no cluster has the name, or is for that.
+        UserError: no cluster has the name, or is for that.
     """
     names = clusters(declared)
     if name in names:
@@ -81,7 +81,7 @@ def find(name: str, declared: Sequence[Declared], there: Sequence[str]) -> str:
             return known
     listed = [f"{known} ({role})" for role, known in names.items()]
     listed += [known for known in there if known not in names.values()]
-    raise JobsError(
+    raise UserError(
         f"--cluster: {name!r} is no cluster of the stack; there are {', '.join(listed) or 'none'}"
     )
 
@@ -90,17 +90,17 @@ def check_declared(identifier: str, declared: Sequence[Declared], stack: str) ->
     """Stop if `up` would not make it again. Pure.
 
     Raises:
-        JobsError: the state does not know the cluster, or protects it.
+        UserError: the state does not know the cluster, or protects it.
     """
     name = identifier.rpartition("/")[2]
     known = [one for one in declared if one.id.lower() == identifier.lower()]
     if not known:
-        raise JobsError(
+        raise UserError(
             f"cluster {name}: Pulumi knows nothing of it in stack {stack}, so nothing was deleted:"
             " nobody would make it again. If it was made by hand, delete it in the portal"
         )
     if any(one.protected for one in known):
-        raise JobsError(
+        raise UserError(
             f"cluster {name}: is protected, so nothing was deleted; `pulumi state unprotect"
             f" '{known[0].urn}' --stack {stack}` takes that off"
         )
@@ -114,11 +114,11 @@ def check_idle(cluster: str, jobs: Sequence[str]) -> None:
         jobs: names of those that have not ended.
 
     Raises:
-        JobsError: there are some.
+        UserError: there are some.
     """
     if jobs:
         shown = ", ".join(jobs)
-        raise JobsError(
+        raise UserError(
             f"cluster {cluster}: {len(jobs)} jobs on it have not ended ({shown}), so nothing was"
             f" deleted; wait for them, or give `{command('cancel', jobs[0])}`"
         )

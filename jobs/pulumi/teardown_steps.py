@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from common.errors import UserError
 from jobs.azure.job_records import ENDED
 from jobs.azure.workspace import Workspace, segment
 from jobs.console import Console
-from jobs.errors import JobsError, MissingError, RequestError
+from jobs.errors import MissingError, RequestError
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import (
     VAULTS,
@@ -45,7 +46,7 @@ class Dismantling:
         """Delete everything that is still there.
 
         Raises:
-            JobsError: a step failed; those before it are done.
+            UserError: a step failed; those before it are done.
         """
         if workspace_is_there(self._workspace):
             self._cancel_jobs()
@@ -95,7 +96,7 @@ class Dismantling:
             names: of those; all that the workspace has if none.
 
         Raises:
-            JobsError: Azure refuses it, or it does not end.
+            UserError: Azure refuses it, or it does not end.
         """
 
         def computes() -> list[Any]:
@@ -143,7 +144,7 @@ class Dismantling:
         told = False
         while not reached():
             if time.monotonic() >= ends:
-                raise JobsError(
+                raise UserError(
                     f"waited {self._wait / 60:g} minutes for {what}; look at workspace"
                     f" {self._workspace.outputs.workspace} in the portal, and give the same command"
                     " again"

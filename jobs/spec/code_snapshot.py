@@ -1,4 +1,4 @@
-"""The code of a job: a folder that holds the trainer's package and nothing else.
+"""The code of a job: a folder that holds the trainer, what it shares, and nothing else.
 
 Whatever else is in the repository stays here: Azure ML keeps every snapshot, and shows it to
 everyone who may see the job.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jobs.errors import SnapshotError
 
-PACKAGE = "trainer"
+PACKAGES = ("common", "trainer")
 DIGEST_LENGTH = 16
 """Hexadecimal digits; 64 bits tell all versions of a project apart."""
 
@@ -32,14 +32,14 @@ class Snapshot:
 
 
 def stage(repository: Path, target: Path) -> Snapshot:
-    """Copy the package into an empty or new folder.
+    """Copy the packages into an empty or new folder.
 
     Args:
-        repository: folder that holds `trainer/`.
+        repository: folder that holds `common/` and `trainer/`.
         target: folder to fill; what `code` of a job names.
 
     Raises:
-        SnapshotError: the package is not there, holds a link, or the folder is not empty.
+        SnapshotError: a package is not there, holds a link, or the folder is not empty.
     """
     if target.exists() and any(target.iterdir()):
         raise SnapshotError(f"{target}: is not empty; stage a snapshot into a new folder")
@@ -52,19 +52,17 @@ def stage(repository: Path, target: Path) -> Snapshot:
 
 
 def package_files(repository: Path) -> dict[str, Path]:
-    """Files of the package by their names in a snapshot, in order.
+    """Files of the packages by their names in a snapshot, in order.
 
     Raises:
-        SnapshotError: the package is not there, or holds a link.
+        SnapshotError: a package is not there, or holds a link.
     """
-    package = repository / PACKAGE
-    if not (package / "__init__.py").is_file():
-        raise SnapshotError(f"{package}: is not the trainer's package; run this in the repository")
-    return {
-        name: path
-        for name, path in files_below(package, repository).items()
-        if path.suffix not in _COMPILED
-    }
+    files: dict[str, Path] = {}
+    for package in (repository / name for name in PACKAGES):
+        if not (package / "__init__.py").is_file():
+            raise SnapshotError(f"{package}: is no Python package; run this in the repository")
+        files |= files_below(package, repository)
+    return {name: path for name, path in files.items() if path.suffix not in _COMPILED}
 
 
 def files_below(folder: Path, root: Path) -> dict[str, Path]:

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from common import fields
 from jobs.spec.job_spec import PLACEHOLDER
-from trainer import fields
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from common.errors import UserError
 from infra.outputs import PlatformOutputs
-from jobs.errors import JobsError
 from jobs.options import JobOptions
 from jobs.spec import kinds
 from jobs.spec.build_context import Image, build_context
@@ -15,9 +15,8 @@ from jobs.spec.builder import Source
 from jobs.spec.code_snapshot import digest, package_files
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import Attempt, new_key
-from trainer.cli import parse_train
 from trainer.config import TrainConfig
-from trainer.presets import PRESETS
+from trainer.presets import PRESETS, parse_train
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
@@ -48,15 +47,15 @@ def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | 
 
     Raises:
         ConfigError: with every unknown option, unreadable value and contradiction.
-        JobsError: no preset is named.
+        UserError: no preset is named.
     """
     if options.kind == "check":
         if program:
-            raise JobsError(f"{program[0]}: a check has no options of the trainer; leave it out")
+            raise UserError(f"{program[0]}: a check has no options of the trainer; leave it out")
         return None
     wanted = options.preset or _PRESET.get(options.kind)
     if wanted is None:
-        raise JobsError(f"--preset: name what to train: {', '.join(PRESETS)}")
+        raise UserError(f"--preset: name what to train: {', '.join(PRESETS)}")
     data = []
     if options.kind == "train" and (options.data.asset or options.data.path):
         data = _of_platform(wanted, program)

@@ -14,9 +14,9 @@ from jobs.spec import command_line, environment_variables
 from jobs.spec.builder import DATA_INPUT, Draft, Source, on_preparation
 from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datastore_uri
 from jobs.spec.run_key import Attempt
-from trainer.config import TrainConfig, to_args
+from trainer.config import TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
-from trainer.presets import PRESETS
+from trainer.presets import PRESETS, to_args
 
 RUN_OUTPUT: Final = "run"
 RAW_INPUT: Final = "raw"

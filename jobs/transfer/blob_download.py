@@ -15,8 +15,8 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError
 from azure.storage.blob import ContainerClient
 
+from common.errors import UserError
 from jobs.azure.containers import CHECKED_CHUNK, Blob
-from jobs.errors import JobsError
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
 from jobs.transfer.retry import Patience
@@ -148,7 +148,7 @@ class Fetcher:
 
         Raises:
             LocalError: a file is there that is not ours, or it cannot be written.
-            JobsError: what came is not what was stored.
+            UserError: what came is not what was stored.
             StoppedError: the work was stopped.
             AzureError: the container refuses it.
         """
@@ -198,7 +198,7 @@ class Fetcher:
                 )
                 continue
             return blob.etag
-        raise JobsError(
+        raise UserError(
             f"{address}: changed {CHANGES} times while it was read; try again when its job has"
             " ended"
         )
@@ -222,7 +222,7 @@ class Fetcher:
         size = partial.stat().st_size
         if size != blob.size:
             partial.unlink()
-            raise JobsError(
+            raise UserError(
                 f"{target}: {size} bytes were written, but the blob has {blob.size}; does something"
                 " else write into this folder? Try again"
             )
@@ -259,19 +259,19 @@ def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
     """Files for blobs, by the blobs' names.
 
     Raises:
-        JobsError: a name leads out of the folder.
+        UserError: a name leads out of the folder.
     """
     found = {}
     for name in blobs:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\0" in name:
-            raise JobsError(f"{name!r}: is a blob whose name is no file's; remove it from storage")
+            raise UserError(f"{name!r}: is a blob whose name is no file's; remove it from storage")
         found[name] = folder.joinpath(*parts)
     return found
 
 
-def _damaged(address: str) -> JobsError:
-    return JobsError(
+def _damaged(address: str) -> UserError:
+    return UserError(
         f"{address}: what came is not what its writer stored (another MD5); try again, and if it"
         " stays so, the blob is damaged"
     )

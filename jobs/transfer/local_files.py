@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from jobs.errors import JobsError
+from common.errors import UserError
 
 LONGEST_NAME: Final = 1024
 """Characters of a blob's name (Azure, "Naming and referencing containers, blobs")."""
 MOST_SHOWN: Final = 20
 
 
-class LocalError(JobsError):
+class LocalError(UserError):
     """Files that cannot be sent, or that are not what they should be."""
 
     exit_code = 3

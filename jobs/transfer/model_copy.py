@@ -7,8 +7,8 @@ from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, ContainerClient
 
+from common.errors import UserError
 from jobs.azure.containers import Blob, listed
-from jobs.errors import JobsError
 from jobs.transfer.local_files import listing
 
 MODELS: Final = "models"
@@ -35,7 +35,7 @@ def copy(client: ContainerClient, source: str, target: str) -> int:
         Files in it.
 
     Raises:
-        JobsError: the source changed meanwhile, or the copy is not like it.
+        UserError: the source changed meanwhile, or the copy is not like it.
         AzureError: the container refuses.
     """
     wanted = listed(client, source)
@@ -61,7 +61,7 @@ def compare(target: str, wanted: dict[str, Blob], there: dict[str, Blob]) -> Non
     """Compare a copy with what was copied. Pure.
 
     Raises:
-        JobsError: names, sizes or hashes differ.
+        UserError: names, sizes or hashes differ.
     """
     wrong = [f"{name}: is not to be there" for name in sorted(there.keys() - wanted.keys())]
     for name, blob in sorted(wanted.items()):
@@ -69,7 +69,7 @@ def compare(target: str, wanted: dict[str, Blob], there: dict[str, Blob]) -> Non
         if why:
             wrong.append(f"{name}: {why}")
     if wrong:
-        raise JobsError(f"{target}: is not a copy of the export; try again:\n{listing(wrong)}")
+        raise UserError(f"{target}: is not a copy of the export; try again:\n{listing(wrong)}")
 
 
 def differs(blob: Blob, copied: Blob | None) -> str | None:
@@ -96,15 +96,15 @@ def _copy_one(client: ContainerClient, source: str, blob: Blob, target: str) -> 
         time.sleep(_POLL)
         state = _state(copied)
     if state != "success":
-        raise JobsError(f"{target}: could not be copied within storage ({state}); try again")
+        raise UserError(f"{target}: could not be copied within storage ({state}); try again")
 
 
 def _state(copied: BlobClient) -> str:
     return str(copied.get_blob_properties().copy.status)
 
 
-def _changing(source: str) -> JobsError:
-    return JobsError(
+def _changing(source: str) -> UserError:
+    return UserError(
         f"{source}: changed while it was copied, so nothing was registered; wait until the run's"
         " job has ended and give the same command again"
     )

@@ -5,15 +5,13 @@ Times are seconds since the epoch, durations are in seconds.
 
 import dataclasses
 import json
-import math
 import statistics
-import types
-import typing
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, get_args
 
+from common import fields
 from rehearsal.control_plane.faults import Request
 from rehearsal.control_plane.request_kinds import Service, classify
 from rehearsal.errors import RehearsalError
@@ -137,7 +135,7 @@ def kinds(requests: Sequence[Request]) -> tuple[Kind, ...]:
     for request in requests:
         service, resource = classify(request.method, request.path, request.query)
         alike[service, request.method, resource].append(request)
-    order = typing.get_args(Service)
+    order = get_args(Service)
     found = [_kind(*key, each) for key, each in alike.items()]
     return tuple(
         sorted(found, key=lambda k: (order.index(k.service), -k.count, k.resource, k.method))
@@ -167,56 +165,9 @@ def from_json(text: str) -> Cycle:
         data = json.loads(text)
     except ValueError as error:
         raise RehearsalError(f"the record is no JSON: {error}") from error
-    cycle = _read(Cycle, data, "the record")
-    assert isinstance(cycle, Cycle)
-    return cycle
-
-
-def _read(hint: Any, value: object, key: str) -> object:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:
-        return None if value is None else _read(inner[0], value, key)
-    if origin is tuple and isinstance(value, list):
-        hints = [inner[0]] * len(value) if inner[-1] is Ellipsis else list(inner)
-        if len(hints) == len(value):
-            pairs = enumerate(zip(hints, value, strict=True))
-            return tuple(_read(each, one, f"{key}[{index}]") for index, (each, one) in pairs)
-    elif origin is Literal and value in inner:
-        return value
-    elif dataclasses.is_dataclass(hint) and isinstance(value, dict):
-        return _read_group(typing.cast("type", hint), value, key)
-    elif hint in {str, int, float}:
-        return _read_scalar(hint, value, key)
-    wanted = "one of " + ", ".join(inner) if origin is Literal else _wanted(hint)
-    raise RehearsalError(f"{key}: {value!r:.60} is not {wanted}")
-
-
-def _read_scalar(hint: Any, value: object, key: str) -> object:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is float and number and math.isfinite(typing.cast("float", value)):
-        return float(typing.cast("float", value))
-    if type(value) is hint and hint is not float:
-        return value
-    raise RehearsalError(f"{key}: {value!r:.60} is not {_wanted(hint)}")
-
-
-def _wanted(hint: Any) -> str:
-    if hint in {str, int, float}:
-        return {str: "a text", int: "a whole number", float: "a number"}[hint]
-    return "an object" if dataclasses.is_dataclass(hint) else "a list of the right length"
-
-
-def _read_group(cls: type, data: Mapping[str, object], key: str) -> object:
-    hints = typing.get_type_hints(cls)
-    unknown = [name for name in data if name not in hints]
-    if unknown:
-        raise RehearsalError(
-            f"{key}: there is no {', '.join(map(repr, unknown))}; known here: {', '.join(hints)}"
-        )
-    needed = [
-        field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING
-    ]
-    missing = [name for name in needed if name not in data]
-    if missing:
-        raise RehearsalError(f"{key}: {', '.join(missing)} is missing")
-    return cls(**{name: _read(hints[name], value, f"{key}.{name}") for name, value in data.items()})
+    if not isinstance(data, dict):
+        raise RehearsalError(f"the record: {data!r:.60} is not an object")
+    reading = fields.read(Cycle, data)
+    if reading.problems:
+        raise RehearsalError("the record: " + "; ".join(reading.problems))
+    return reading.value

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from common.errors import UserError
 from environments.containers import Container, Containers, Docker, Podman, find
-from environments.errors import ImageError
 from rehearsal.errors import RehearsalError
 
 _KINDS: Final[Mapping[str, type[Containers]]] = {kind.program: kind for kind in (Docker, Podman)}
@@ -51,7 +51,7 @@ def open_image(image: str) -> Runtime:
             )
         # Now, as Podman may find that nothing runs on this machine.
         containers.run_command(Container(image, ["true"], "rehearsal"))
-    except ImageError as error:
+    except UserError as error:
         raise RehearsalError(f"{image}: cannot be run: {error}") from error
     return Runtime(containers, image, _user(containers))
 

@@ -1,18 +1,9 @@
 """The whole page of one rehearsal. Pure."""
 
+from common.page.markup import ABSENT, moment, section, text
+from common.text import duration, plural
 from rehearsal.cycle.record import Attempt, Cycle, Step
-from rehearsal.page.markup import (
-    ABSENT,
-    anchor,
-    clock,
-    document,
-    duration,
-    moment,
-    plural,
-    section,
-    table,
-    text,
-)
+from rehearsal.page.markup import anchor, clock, page, table
 from rehearsal.page.requests import requests
 from rehearsal.page.story import GOOD, ending, events, steps
 from rehearsal.page.timeline import shown, timeline
@@ -45,7 +36,7 @@ def draw(cycle: Cycle, documentation: str) -> str:
         "<footer>Made from the record of the rehearsal by <code>python -m rehearsal page</code>."
         " This page loads nothing.</footer>\n"
     )
-    return document(f"{_headline(cycle)} · {cycle.title}", body)
+    return page(f"{_headline(cycle)} · {cycle.title}", body)
 
 
 def _headline(cycle: Cycle) -> str:

@@ -4,9 +4,11 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from common.page.markup import ABSENT, text
+from common.text import plural
 from rehearsal.control_plane.request_kinds import Service
 from rehearsal.cycle.record import Kind
-from rehearsal.page.markup import ABSENT, plural, table, text
+from rehearsal.page.markup import table
 
 _Column: TypeAlias = tuple[str, Callable[[Kind], str]]
 

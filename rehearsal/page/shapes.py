@@ -3,7 +3,7 @@
 Texts keep their size on every screen for it. Colours are those of the page, by class.
 """
 
-from rehearsal.page.markup import text
+from common.page.markup import text
 
 
 def bar(left: float, right: float, y: float, height: float, kind: str, hint: str = "") -> str:

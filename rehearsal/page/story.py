@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from common.text import plural
 from rehearsal.cycle.record import Attempt, Cycle, Pool
-from rehearsal.page.markup import plural
 
 GOOD = {"Completed", "Finalizing"}
 """Statuses of a job that did what it should."""

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from common.text import duration, plural
 from rehearsal.cycle.record import Attempt, Cycle, Pool, Step
 from rehearsal.page.axis import Axis, axis_of
-from rehearsal.page.markup import clock, duration, plural
+from rehearsal.page.markup import clock
 from rehearsal.page.shapes import area, badge, bar, line, picture, words
 from rehearsal.page.story import GOOD, Event, ending, events, manner, steps, taken
 

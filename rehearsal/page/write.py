@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from common.files import write_atomically
 from rehearsal.cycle.record import Cycle, from_json
 from rehearsal.errors import RehearsalError
 from rehearsal.page.draw import draw
@@ -18,14 +19,7 @@ def write(cycle: Cycle, path: Path) -> Path:
     """
     path = path.absolute()
     page = draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Complete or absent: who has the page open must not read half of it.
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(path, page)
     return path
 
 

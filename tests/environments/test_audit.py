@@ -7,8 +7,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from common.errors import UserError
 from environments import audit
-from environments.audit import AuditError, Finding, Judgement
+from environments.audit import Finding, Judgement
 from tests import ROOT
 from tests.repository.test_repository import LOCKS
 
@@ -64,7 +65,7 @@ def test_findings_are_read_from_the_report():
 
 def test_a_package_that_was_not_looked_up_is_no_package_without_vulnerabilities():
     skipped = {"dependencies": [{"name": "numpy", "skip_reason": "not on PyPI"}]}
-    with pytest.raises(AuditError, match="numpy was not looked up: not on PyPI"):
+    with pytest.raises(UserError, match="numpy was not looked up: not on PyPI"):
         audit.findings(skipped)
 
 
@@ -79,7 +80,7 @@ def test_a_package_that_was_not_looked_up_is_no_package_without_vulnerabilities(
 )
 def test_an_entry_that_lacks_something_is_refused(tmp_path, text):
     (tmp_path / "judged.toml").write_text(text)
-    with pytest.raises(AuditError, match=r"judged\.toml: "):
+    with pytest.raises(UserError, match=r"judged\.toml: "):
         audit.judgements(tmp_path / "judged.toml")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
 from environments import base, build, stand_in
 from environments.__main__ import main
 from environments.build import Order
@@ -20,7 +21,6 @@ from environments.containers import (
     Recipe,
     find,
 )
-from environments.errors import ImageError
 from jobs.spec.build_context import build_context
 from tests import ROOT
 
@@ -96,7 +96,7 @@ def test_a_machine_without_a_builder_is_told_what_to_install(machine, capsys):
 
 def test_the_client_of_docker_alone_is_no_builder(machine):
     machine("docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
-    with pytest.raises(ImageError, match="docker is installed, but no engine answers it"):
+    with pytest.raises(UserError, match="docker is installed, but no engine answers it"):
         find()
     machine("buildah", "exit 0")
     assert isinstance(find(), Buildah)
@@ -122,7 +122,7 @@ def test_a_base_that_cannot_be_pulled_is_made_of_debians_packages(machine, tmp_p
 
 def test_a_base_that_can_neither_be_pulled_nor_made_is_an_error(machine, tmp_path):
     machine("podman", PODMAN)
-    with pytest.raises(ImageError, match=r"mmdebstrap.* is not installed.* BASE=IMAGE"):
+    with pytest.raises(UserError, match=r"mmdebstrap.* is not installed.* BASE=IMAGE"):
         build.build(Podman(), order(tmp_path), str)
 
 
@@ -172,7 +172,7 @@ def test_what_is_inside_is_written_beside_what_was_built_anew(machine, tmp_path,
     assert len(read()) == 1
     monkeypatch.setenv("ID", "another")
     monkeypatch.setenv("BAD", "1")
-    with pytest.raises(ImageError, match="no bill of materials: bad"):
+    with pytest.raises(UserError, match="no bill of materials: bad"):
         build.build(Podman(), given, str)
     monkeypatch.delenv("BAD")
     build.build(Podman(), given, str)
@@ -201,7 +201,7 @@ def test_who_is_not_root_reads_an_image_that_was_exported(kind, machine, tmp_pat
 def test_buildah_is_for_root_alone(machine, monkeypatch):
     machine("buildah", "exit 0")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(ImageError, match="buildah serves root alone"):
+    with pytest.raises(UserError, match="buildah serves root alone"):
         find()
 
 
@@ -233,7 +233,7 @@ def test_steps_of_docker_are_known_with_buildkit_and_without(line, step):
 def test_a_failed_build_shows_its_end_and_where_the_rest_is(machine, tmp_path, monkeypatch):
     machine("podman", PODMAN)
     monkeypatch.setenv("BROKEN", "1")
-    with pytest.raises(ImageError, match="status 7") as caught:
+    with pytest.raises(UserError, match="status 7") as caught:
         build.build(Podman(), order(tmp_path, base="debian"), str)
     assert "gcc: out of luck" in str(caught.value)
     log = Path(re.search(r"in (\S+build\.log)", str(caught.value))[1])
@@ -244,7 +244,7 @@ def test_a_build_that_was_stopped_is_none_whatever_its_status(machine, tmp_path,
     machine("podman", PODMAN)
     monkeypatch.setenv("STOPPED", "1")
     given = order(tmp_path, base="debian")
-    with pytest.raises(ImageError, match="interrupted; give the command again"):
+    with pytest.raises(UserError, match="interrupted; give the command again"):
         build.build(Podman(), given, str)
     assert not build.record(given).exists()
 
@@ -252,7 +252,7 @@ def test_a_build_that_was_stopped_is_none_whatever_its_status(machine, tmp_path,
 def test_an_image_beyond_its_budget_is_refused(machine, tmp_path, monkeypatch):
     machine("podman", PODMAN)
     monkeypatch.setenv("SIZE", str(build.BUDGET["cpu"] + 1))
-    with pytest.raises(ImageError, match=r"more than its 2\.20"):
+    with pytest.raises(UserError, match=r"more than its 2\.20"):
         build.build(Podman(), order(tmp_path, base="debian"), str)
 
 
@@ -301,7 +301,7 @@ def test_podman_gets_modest_settings_where_it_does_not_run_without(machine, monk
     monkeypatch.setenv("CONTAINERS_CONF", "/mine")
     assert Podman().run_command(container)[0] == "podman"
     monkeypatch.setenv("BROKEN", "1")
-    with pytest.raises(ImageError, match="cannot at all"):
+    with pytest.raises(UserError, match="cannot at all"):
         Podman().run_command(container)
 
 
@@ -309,7 +309,7 @@ def test_podman_gets_modest_settings_where_it_does_not_run_without(machine, monk
 def test_the_base_is_an_argument_of_the_build(image):
     text = (ROOT / "environments" / image / "Dockerfile").read_text()
     assert base.declared(text).endswith("debian:bookworm-slim")
-    with pytest.raises(ImageError, match="ARG BASE_IMAGE"):
+    with pytest.raises(UserError, match="ARG BASE_IMAGE"):
         base.declared("FROM scratch\n")
 
 

@@ -1,5 +1,6 @@
 """The images hold what the trainer needs, in the versions that it is tested with."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from infra.catalog import sizes
 from jobs.spec.build_context import LOCK, build_context
 from tests import ROOT
-from tests.repository.test_repository import TRAINER, imports
+from tests.repository.test_import_rules import files, imported
 
 IMAGES = ("cpu", "gpu")
 NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime"}
@@ -59,11 +60,13 @@ def test_each_image_has_its_own_tensorflow_of_one_version():
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_all_that_the_trainer_imports_is_in_the_image(image):
-    named = set().union(*(imports(path) for path in TRAINER)) - sys.stdlib_module_names
+    shipped = [ast.parse(path.read_text()) for path in files("trainer") + files("common")]
+    named = {name.split(".")[0] for tree in shipped for name in imported(tree)}
+    named -= sys.stdlib_module_names
     of = {name: names[0] for name, names in packages_distributions().items()} | IN_IMAGES_ONLY
     # Several packages share this name; it is the one of these that is imported by it.
     of["google"] = "protobuf"
-    modules = named - {"trainer", "_typeshed"} - NOT_IN_IMAGES
+    modules = named - {"common", "trainer", "_typeshed"} - NOT_IN_IMAGES
     names = {one_name(of[module]) for module in modules}
     there = {one_name(name) for name in locked(image)}
     assert len(names) > 10

@@ -2,9 +2,9 @@
 
 import pytest
 
+from common.errors import UserError
 from environments.build import Order
 from environments.containers import find
-from environments.errors import ImageError
 from tests.images.image import Image
 
 MEASURED = pytest.StashKey[dict[str, str]]()
@@ -24,7 +24,7 @@ def measured(pytestconfig):
 def containers():
     try:
         return find()
-    except ImageError as error:
+    except UserError as error:
         pytest.skip(str(error))
 
 

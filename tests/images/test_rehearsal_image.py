@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
 from environments.containers import find
-from environments.errors import ImageError
 from rehearsal.loopback import Loopback
 from rehearsal.processes import pids_marked
 from tests import ROOT
@@ -71,7 +71,7 @@ def variables(text):
 def azure(tmp_path_factory):
     try:
         there = find().has(IMAGE)
-    except ImageError as error:
+    except UserError as error:
         pytest.skip(str(error))
     if not there:
         pytest.skip(f"{IMAGE} is not here; `make images` builds it")

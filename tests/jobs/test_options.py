@@ -2,6 +2,8 @@
 
 import pytest
 
+from common import fields
+from common.errors import ConfigError
 from jobs.options import (
     DataOptions,
     JobOptions,
@@ -9,8 +11,6 @@ from jobs.options import (
     ResubmitOptions,
     ServiceOptions,
 )
-from trainer import fields
-from trainer.errors import ConfigError
 
 
 def problems(make):

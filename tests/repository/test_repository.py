@@ -1,6 +1,5 @@
 """Rules of the repository that a reader should not have to check."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -11,111 +10,7 @@ import pytest
 
 from tests import ROOT, makefile
 
-TRAINER = sorted((ROOT / "trainer").rglob("*.py"))
-PURE = ["config", "fields", "presets", "errors", "contradictions", "options"]
-PURE += ["data.order", "data.manifest", "data.split_counts", "data.meaning", "data.prepare.entries"]
-PURE += ["training.plan", "training.schedule", "training.metrics", "distributed.rank"]
-PURE += ["distributed.host_name", "diagnostics.environment", "diagnostics.infiniband"]
-PURE += ["diagnostics.machine", "diagnostics.nccl", "export.layout"]
-PURE += ["report.data", "report.outcome", "report.panels"]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
-
-
-def imports(path):
-    """Top-level names of all packages that a file imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
-    return found
-
-
-def test_only_distributed_imports_horovod():
-    importers = [path.name for path in TRAINER if "horovod" in imports(path)]
-    assert importers == ["horovod.py"]
-
-
-def test_only_tracking_imports_mlflow():
-    importers = [path.name for path in TRAINER if "mlflow" in imports(path)]
-    assert importers == ["mlflow.py"]
-
-
-def test_the_trainer_imports_neither_cloud_nor_the_other_worlds():
-    for path in TRAINER:
-        assert not imports(path) & {"azure", "pulumi", "jobs", "infra", "rehearsal"}, path
-
-
-def modules(path):
-    """Full names of all modules that a file imports from, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
-
-
-WORLDS = {"infra", "jobs", "trainer", "rehearsal"}
-
-
-@pytest.mark.parametrize(
-    ("world", "others"),
-    [("infra", set()), ("rehearsal", set()), ("jobs", {"infra", "trainer"}), ("trainer", set())],
-)
-def test_a_world_imports_only_what_its_contracts_allow(world, others):
-    for path in (ROOT / world).rglob("*.py"):
-        assert imports(path) & (WORLDS - {world}) <= others, path
-
-
-def test_what_builds_images_knows_of_jobs_only_what_an_image_is_built_from():
-    for path in (ROOT / "environments").glob("*.py"):
-        known = {name for name in modules(path) if name.split(".")[0] in WORLDS}
-        assert known <= {
-            "jobs.spec.build_context",
-            "jobs.spec.build_context.Image",
-            "jobs.spec.build_context.build_context",
-            "jobs.errors",
-            "jobs.errors.SnapshotError",
-        }, path
-
-
-def test_rehearsals_know_of_images_only_what_runs_them():
-    known = set()
-    for path in (ROOT / "rehearsal").rglob("*.py"):
-        known |= {name.split(".")[1] for name in modules(path) if name.startswith("environments.")}
-    assert known == {"containers", "errors"}
-
-
-def test_jobs_know_a_platform_only_by_its_outputs():
-    for path in (ROOT / "jobs").rglob("*.py"):
-        known = {name.split(".")[1] for name in modules(path) if name.startswith("infra.")}
-        assert known <= {"outputs", "errors"}, path
-
-
-def test_jobs_sign_in_in_one_place():
-    importers = {
-        path.name
-        for path in (ROOT / "jobs").rglob("*.py")
-        if "azure.identity.DefaultAzureCredential" in modules(path)
-    }
-    assert importers == {"workspace.py"}
-
-
-@pytest.mark.parametrize("module", PURE)
-def test_pure_modules_load_only_the_standard_library(module):
-    code = (
-        f"import sys, trainer.{module}\n"
-        "own = {m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)\n"
-        "print(sorted(m for m in own if m[0] != '_'))"
-    )
-    # -S leaves out site-packages, so that anything else would fail to import.
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "['trainer']"
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from common.fields import from_dict
 from tests.trainer.support.command import TINY, metrics, result, run_trainer
 from trainer.config import TrainConfig
 from trainer.data.builtin.digits import HELD_OUT_PER_CLASS
-from trainer.fields import from_dict
 from trainer.presets import PRESETS
 from trainer.training.dry_run import DIGITS_EXAMPLES
 

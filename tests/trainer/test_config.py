@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common import fields
+from common.errors import ConfigError
 from tests import ROOT
-from trainer import cli, config, fields
-from trainer.config import TrainConfig, to_args
-from trainer.errors import ConfigError
-from trainer.presets import EXPECTATIONS, PRESETS
+from trainer import cli, config
+from trainer.config import TrainConfig
+from trainer.presets import EXPECTATIONS, PRESETS, to_args
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 INTEGERS = [
@@ -225,9 +226,9 @@ def test_plain_data_list_every_problem_at_once():
     problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 4
     assert "model.dept: there is no such key; did you mean model.depth?" in problems
-    assert "--batch-size: 'many' is not a whole number" in problems
-    assert "--epochs: 0 must be at least 1" in problems
-    assert "--data.source: 'web' is not one of digits, tfrecords, synthetic" in problems
+    assert "batch_size: 'many' is not a whole number" in problems
+    assert "epochs: 0 must be at least 1" in problems
+    assert "data.source: 'web' is not one of digits, tfrecords, synthetic" in problems
 
 
 def test_unknown_key_names_the_one_that_was_meant():

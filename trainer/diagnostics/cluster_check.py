@@ -18,14 +18,15 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
-from trainer.arguments import parse
+from common.arguments import parse
+from common.errors import UserError
+from common.fields import Bounds
 from trainer.config import ExchangeConfig, Positive
 from trainer.diagnostics import infiniband
 from trainer.diagnostics.device import device_name, set_up_device
 from trainer.diagnostics.environment import environment
 from trainer.distributed.horovod import Communicator, connect
-from trainer.errors import DataError, TrainerError
-from trainer.fields import Bounds
+from trainer.errors import DataError
 from trainer.presets import PRESETS
 
 MIB = 1 << 20
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Check the cluster and return an exit status, as those of `python -m trainer`."""
     try:
         run(parse(ClusterCheck(), "cluster_check", sys.argv[1:] if argv is None else argv))
-    except TrainerError as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
@@ -151,7 +152,7 @@ def _sum(communicator: Communicator, size: int, rounds: int) -> dict[str, Any]:
         if number >= 2:
             times.append(time.perf_counter() - begin)
         if value != communicator.size:
-            raise TrainerError(f"a sum of {communicator.size} ones over as many ranks was {value}")
+            raise UserError(f"a sum of {communicator.size} ones over as many ranks was {value}")
     seconds = max(communicator.gather(median(times)))
     bandwidth = bus_bandwidth(size, seconds, communicator.size)
     return {"bytes": size, "seconds": seconds, "bus_bytes_per_second": bandwidth}

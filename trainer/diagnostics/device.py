@@ -5,10 +5,10 @@ import sys
 
 import tensorflow as tf
 
+from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.diagnostics.environment import cores
 from trainer.distributed.horovod import Communicator
-from trainer.errors import ConfigError
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "V100": {"mixed_float16": 125e12, "float32": 15.7e12},

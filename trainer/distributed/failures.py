@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from common.errors import UserError
 from trainer.distributed.rank import launched_as
-from trainer.errors import PeerError, TrainerError
+from trainer.errors import PeerError
 
 PIPE = "TRAINER_FAILURES"
 """The environment variable with the number of the pipe's descriptor."""
@@ -43,8 +44,8 @@ def tell_failure(error: Exception, step: int) -> None:
     if pipe is None or isinstance(error, PeerError):
         return
     place = launched_as(os.environ)
-    explained = isinstance(error, TrainerError)
-    status = error.exit_code if isinstance(error, TrainerError) else TrainerError.exit_code
+    explained = isinstance(error, UserError)
+    status = error.exit_code if isinstance(error, UserError) else UserError.exit_code
     failure = Failure(place.rank if place else 0, step, status, explained, _identify(error))
     # One write of so few bytes never mixes with another rank's. The launcher may be gone.
     with suppress(OSError):

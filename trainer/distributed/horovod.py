@@ -19,10 +19,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from common.errors import UserError
 from trainer.config import ExchangeConfig
 from trainer.distributed.host_name import check_own_name
 from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
-from trainer.errors import PeerError, TrainerError
+from trainer.errors import PeerError
 
 
 @contextmanager
@@ -221,7 +222,7 @@ def connect(config: ExchangeConfig) -> Communicator:
     """Join the world that the launcher made, or be alone if there is none.
 
     Raises:
-        TrainerError: Horovod's world is not the launcher's: several trainings must never pass for
+        UserError: Horovod's world is not the launcher's: several trainings must never pass for
             one.
     """
     place = launched_as(os.environ)
@@ -253,7 +254,7 @@ def connect(config: ExchangeConfig) -> Communicator:
         check_own_name()
     hvd.init()
     if hvd.size() != place.size:
-        raise TrainerError(
+        raise UserError(
             f"{place.launcher} started {place.size} processes, but Horovod sees {hvd.size()}: they"
             " would train apart. Use a Horovod built for this launcher, or horovodrun"
         )
@@ -275,7 +276,7 @@ def _meet(place: Place, timeout: float) -> None:
             # Open until the process ends: a slower rank may still be reading from it.
             _serve("", port)
         except OSError as error:
-            raise TrainerError(
+            raise UserError(
                 f"rank 0 cannot listen on port {port} ({error}); set"
                 " HOROVOD_GLOO_RENDEZVOUS_PORT to a free one"
             ) from error

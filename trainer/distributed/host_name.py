@@ -10,7 +10,7 @@ import socket
 import threading
 from typing import Any
 
-from trainer.errors import TrainerError
+from common.errors import UserError
 
 SECONDS = 60.0
 """A resolver whose servers do not answer gives up after 10 to 30 s by itself."""
@@ -23,7 +23,7 @@ def check_own_name(seconds: float = SECONDS) -> None:
         seconds: how long to wait for an answer.
 
     Raises:
-        TrainerError: it has none, or there was no answer.
+        UserError: it has none, or there was no answer.
     """
     name = socket.gethostname()
     found: list[str] = []
@@ -32,7 +32,7 @@ def check_own_name(seconds: float = SECONDS) -> None:
     asking.join(seconds)
     told = found[0] if found else f"is not resolved within {seconds:g} s"
     if told:
-        raise TrainerError(
+        raise UserError(
             f"this machine's own name, {name!r}, {told}; Horovod's Gloo would crash. Add the line"
             f" '127.0.0.1 {name}' to /etc/hosts (the machine's address instead of 127.0.0.1 where"
             " ranks are on several machines), or start the container with --uts host or, on one"

@@ -23,8 +23,7 @@ from trainer.distributed.failures import PIPE, Failure, read_failures
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.rank import launched_as
 from trainer.distributed.restart_policy import describe
-from trainer.distributed.signals import STOP_SIGNALS
-from trainer.errors import PeerError
+from trainer.errors import STOP_SIGNALS, PeerError
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0

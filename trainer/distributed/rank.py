@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainer.errors import ConfigError
+from common.errors import ConfigError
 
 
 @dataclass(frozen=True)

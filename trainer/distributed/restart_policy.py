@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from signal import Signals
 
+from common.errors import ConfigError, UserError
 from trainer.distributed.failures import Failure
-from trainer.distributed.signals import STOP_SIGNALS
-from trainer.errors import CheckpointError, ConfigError, DataError, NonFiniteError, TrainerError
+from trainer.errors import STOP_SIGNALS, STOP_STATUSES, CheckpointError, DataError, NonFiniteError
 
 LONGEST_DELAY = 60.0
 """Seconds."""
@@ -19,7 +19,7 @@ LONGEST_DELAY = 60.0
 _EXPLAINED = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
 }
-_STOPPED = {128 + number for number in STOP_SIGNALS} | {-number for number in STOP_SIGNALS}
+_STOPPED = STOP_STATUSES | {-number for number in STOP_SIGNALS}
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ def _errors(ending: Ending) -> set[tuple[str, int]]:
         # What follows when a rank is killed is not what is broken.
         return set()
     told = {(failure.what, failure.step) for failure in ending.failures}
-    if told or TrainerError.exit_code not in ending.statuses:
+    if told or UserError.exit_code not in ending.statuses:
         return told
-    return {(f"an end with status {TrainerError.exit_code}", ending.saved or 0)}
+    return {(f"an end with status {UserError.exit_code}", ending.saved or 0)}
 
 
 def _in_vain(history: Sequence[Ending]) -> int:

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""SIGUSR1 because mpirun passes it on at once, and ends nothing by itself; see
-`trainer.distributed.mpirun_signals` for what it makes of SIGTERM."""
+from trainer.errors import STOP_SIGNALS
 
 
 class StopRequest:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from common.errors import UserError
 from trainer.config import TrainConfig
 from trainer.data.meaning import Meaning
-from trainer.errors import DataError, TrainerError
+from trainer.errors import DataError
 from trainer.export.layout import FOLDER, ONNX, SAVED_MODEL
 from trainer.export.onnx import write_onnx
 from trainer.export.saved_model import Trained, write_export
@@ -32,7 +33,7 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
         CheckpointError: not a run, or no valid checkpoint in it.
         DataError: the output holds something else; or the run is of a version that did not keep
             its classes, and its data set is not there.
-        TrainerError: the ONNX model differs from the SavedModel.
+        UserError: the ONNX model differs from the SavedModel.
     """
     # An export computes next to nothing, and the GPUs may be training.
     tf.config.set_visible_devices([], "GPU")
@@ -59,7 +60,7 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
     try:
         write_export(trained, place, top, add_onnx if onnx else None)
     except (OSError, tf.errors.OpError) as error:
-        raise TrainerError(f"{place}: the export cannot be written: {error}") from error
+        raise UserError(f"{place}: the export cannot be written: {error}") from error
     print(f"{place}: SavedModel of {found.path}{''.join(notes)}")
     return place
 

@@ -17,7 +17,7 @@ import onnxruntime
 import tensorflow as tf
 import tf2onnx
 
-from trainer.errors import TrainerError
+from common.errors import UserError
 from trainer.export.saved_model import only_errors
 
 OPSET = 17
@@ -38,7 +38,7 @@ def write_onnx(saved_model: Path, target: Path) -> float:
         The largest difference in a probability that was seen.
 
     Raises:
-        TrainerError: they differ by more than `TOLERANCE`.
+        UserError: they differ by more than `TOLERANCE`.
     """
     # The signature alone would not keep the weights alive.
     exported = tf.saved_model.load(str(saved_model))
@@ -61,7 +61,7 @@ def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
         difference = float(np.abs(found - wanted).max())
         # Written so that what is not a number fails as well.
         if not difference <= TOLERANCE:
-            raise TrainerError(
+            raise UserError(
                 f"{file.name}: differs by {difference:.2g} in a probability from the SavedModel it"
                 f" was made from, more than {TOLERANCE:g}; nothing is exported. Leave out --onnx"
             )

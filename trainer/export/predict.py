@@ -11,7 +11,8 @@ import tensorflow as tf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from trainer.errors import CheckpointError, ConfigError, DataError
+from common.errors import ConfigError
+from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import FOLDER, STRANGE, find_saved_model
 
 OUTPUTS = {"class_ids", "class_names", "probabilities"}

@@ -17,12 +17,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from common.errors import UserError
 from trainer import __version__
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.tensors import Tensors
 from trainer.config import TrainConfig
 from trainer.data.meaning import Meaning
-from trainer.errors import DataError, TrainerError
+from trainer.errors import DataError
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.signatures import serving_module
 from trainer.model.trained import load_model, variables_by_name
@@ -92,7 +93,7 @@ def export_model(
         The folder of the export.
 
     Raises:
-        TrainerError: it cannot be written; the run itself is complete.
+        UserError: it cannot be written; the run itself is complete.
     """
     trained = Trained(
         config,
@@ -105,8 +106,8 @@ def export_model(
     )
     try:
         write_export(trained, folder.path / FOLDER)
-    except (OSError, TrainerError, tf.errors.OpError) as error:
-        raise TrainerError(
+    except (OSError, UserError, tf.errors.OpError) as error:
+        raise UserError(
             f"{folder.path}: the run is complete and its result.json written, but it could not be"
             f" exported: {error}\nto try again: python -m trainer export --run {folder.path}"
         ) from error

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from common.page.markup import ABSENT, section, text
 from trainer.report.data import Run
-from trainer.report.markup import ABSENT, document, duration, figures, percent, section, table, text
+from trainer.report.markup import duration, figures, page, percent, table
 from trainer.report.plots import plot_comparison, run_colour
 from trainer.report.run_page import OWN, options, show
 
@@ -53,7 +54,7 @@ def comparison_page(runs: Sequence[Run]) -> str:
         + "</main>\n<footer>Made from the files of the runs by"
         " <code>python -m trainer report RUN RUN...</code>. This page loads nothing.</footer>\n"
     )
-    return document(f"{', '.join(labels)} · comparison of runs", body, plots)
+    return page(f"{', '.join(labels)} · comparison of runs", body, plots)
 
 
 def distinct_labels(runs: Sequence[Run]) -> list[str]:

@@ -5,9 +5,10 @@ from statistics import median
 
 import plotly.graph_objects as go
 
+from common.page.markup import text
 from trainer.data.manifest import SIDES, Manifest, empty_classes
 from trainer.report.figure import AXIS, Plot, plain, styled, to_json
-from trainer.report.markup import table, text
+from trainer.report.markup import table
 
 MOST_BARS = 20
 """Classes up to which each has a bar; the counts of more are a curve."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from trainer import fields
+from common import fields
+from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.errors import CheckpointError, ConfigError
+from trainer.errors import CheckpointError
 from trainer.training.metrics import MetricsFile
 
 POINTS = 1000

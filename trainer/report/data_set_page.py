@@ -6,25 +6,17 @@ import shlex
 from itertools import islice
 from pathlib import Path
 
+from common.errors import ConfigError
+from common.files import write_atomically
+from common.page.markup import moment, text
+from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.rejected import FILE_NAME as REJECTED
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import InspectOptions
 from trainer.report.counts import balance_plot, balance_tables, remarks, sizes_plot, split_title
-from trainer.report.markup import (
-    document,
-    figures,
-    layout,
-    moment,
-    notes,
-    plural,
-    size,
-    stats,
-    table,
-    text,
-)
+from trainer.report.markup import figures, layout, notes, page, stats, table
 from trainer.report.samples import Samples, take_samples
-from trainer.report.save import save_page
 from trainer.report.sheet import FEW_CLASSES, contact_sheet, samples_per_class
 
 PAGE = "inspect.html"
@@ -58,7 +50,7 @@ def write_inspection(folder: Path, options: InspectOptions) -> Path:
     per_class = samples_per_class(len(manifest.classes), options.per_class)
     samples = take_samples(folder, manifest, per_class)
     sheet = contact_sheet(manifest, samples, per_class, options.per_class)
-    save_page(_page(folder, manifest, samples, sheet), output)
+    write_atomically(output, _page(folder, manifest, samples, sheet), errors="replace")
     return output
 
 
@@ -81,7 +73,7 @@ def _page(folder: Path, manifest: Manifest, samples: Samples, sheet: str) -> str
     overview = notes(_warnings(folder, manifest, samples)) + _overview(manifest)
     body = layout(head, overview, sections, source)
     more = ["filter.js"] if len(manifest.classes) > FEW_CLASSES else []
-    return document(f"{folder.resolve().name} · data set", body, plots, more)
+    return page(f"{folder.resolve().name} · data set", body, plots, more)
 
 
 def _warnings(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:

@@ -1,32 +1,22 @@
-"""Pieces of HTML. Texts go through `text`; nothing else may carry what comes from a file."""
+"""Pieces of HTML that only the pages about runs and data sets have."""
 
-import html
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
+from common import text as words
+from common.page.markup import ABSENT, document, section, text
 from trainer.report.figure import Plot
-
-ABSENT = "\N{EN DASH}"
-"""Stands where there is no value."""
 
 _HERE = Path(__file__).parent
 
 # The browser itself then refuses whatever would leave the page.
-_POLICY = (
-    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-)
+_POLICY = "img-src data: blob:; script-src 'unsafe-inline'"
 
 
-def text(value: object) -> str:
-    """A value as text that cannot be taken for markup."""
-    return html.escape(str(value), quote=True)
-
-
-def document(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] = ()) -> str:
+def page(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] = ()) -> str:
     """A page that needs nothing else.
 
     Args:
@@ -45,15 +35,7 @@ def document(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] =
         scripts = f"{data}<script>{library}</script>\n"
     for name in (*(["script.js"] if plots else []), *more):
         scripts += f"<script>\n{(_HERE / name).read_text(encoding='utf-8')}</script>\n"
-    style = (_HERE / "style.css").read_text(encoding="utf-8")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f"{body}{scripts}</body>\n</html>\n"
-    )
+    return document(title, body, _POLICY, scripts=scripts)
 
 
 def layout(head: str, overview: str, sections: Mapping[str, tuple[str, str]], source: str) -> str:
@@ -90,14 +72,6 @@ def stats(entries: Iterable[tuple[str, str, str]]) -> str:
         for label, value, extra in entries
     )
     return f'<dl class="stats">\n{shown}</dl>\n'
-
-
-def section(identity: str, title: str, content: str) -> str:
-    """A part of the page with its heading."""
-    return (
-        f'<section aria-labelledby="{identity}">\n<h2 id="{identity}">{text(title)}</h2>\n'
-        f"{content}</section>\n"
-    )
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
@@ -155,35 +129,5 @@ def percent(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time span at a glance."""
-    if seconds is None:
-        return ABSENT
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    if minutes < 120:
-        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def moment(seconds: float | None) -> str:
-    """A time as a person writes it."""
-    try:
-        return (
-            "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-        )
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
-def size(count: float) -> str:
-    """Bytes at a glance, in units of a thousand."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:,.1f} {unit}"
-    return f"{count:,.0f} bytes"
-
-
-def plural(number: int, noun: str) -> str:
-    """A number of things in words."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """A time span at a glance, if there is one."""
+    return ABSENT if seconds is None else words.duration(seconds)

@@ -2,7 +2,9 @@
 
 from math import sqrt
 
-from trainer.report.markup import ABSENT, embedded, percent, plural, table, text
+from common.page.markup import ABSENT, text
+from common.text import plural
+from trainer.report.markup import embedded, percent, table
 from trainer.report.outcome import Mistake, Outcome
 
 MATRIX_CLASSES = 30

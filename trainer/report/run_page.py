@@ -3,24 +3,13 @@
 import shlex
 from collections.abc import Iterable
 
-from trainer import fields
-from trainer.config import TrainConfig, to_args
-from trainer.presets import PRESETS
+from common import fields
+from common.page.markup import ABSENT, moment, text
+from common.text import plural
+from trainer.config import TrainConfig
+from trainer.presets import PRESETS, to_args
 from trainer.report.data import POINTS, Attempt, Run, Summary, mapping
-from trainer.report.markup import (
-    ABSENT,
-    document,
-    duration,
-    figures,
-    layout,
-    moment,
-    notes,
-    percent,
-    plural,
-    stats,
-    table,
-    text,
-)
+from trainer.report.markup import duration, figures, layout, notes, page, percent, stats, table
 from trainer.report.mistakes import confusion, grid
 from trainer.report.outcome import read_outcome
 from trainer.report.plots import plot_run
@@ -49,7 +38,7 @@ def run_page(run: Run) -> str:
         f" <code>python -m trainer report {text(shlex.quote(str(run.path)))}</code>."
     )
     body = layout(_head(run), _overview(run), sections, source)
-    return document(f"{run.name} · training report", body, plots)
+    return page(f"{run.name} · training report", body, plots)
 
 
 def describe(config: TrainConfig | None) -> str:

@@ -1,8 +1,10 @@
 """The contact sheet: some images of each class."""
 
+from common.page.markup import text
+from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.report.counts import split_title
-from trainer.report.markup import embedded, plural, text
+from trainer.report.markup import embedded
 from trainer.report.samples import Sample, Samples
 
 FEW_CLASSES = 100

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from common.files import write_atomically
 from trainer.report.comparison import comparison_page
 from trainer.report.data import read_run
 from trainer.report.run_page import run_page
-from trainer.report.save import save_page
 
 
 def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
@@ -30,5 +30,5 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
         first = runs[0].path
         output = first / "report.html" if len(runs) == 1 else first.parent / "compare.html"
     page = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
-    save_page(page, output)
+    write_atomically(output, page, errors="replace")
     return output

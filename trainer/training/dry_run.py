@@ -2,7 +2,7 @@
 
 import os
 
-from trainer import fields
+from common import fields
 from trainer.config import TrainConfig
 from trainer.data.memory import input_memory
 from trainer.distributed.rank import launched_as

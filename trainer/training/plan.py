@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import ceil
 
+from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.errors import ConfigError
 from trainer.training.schedule import Schedule
 
 

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from common.errors import UserError
 from trainer.data.thumbnail import UNDECODABLE, shrink
 from trainer.distributed.horovod import Communicator
-from trainer.errors import TrainerError
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
 COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
@@ -126,7 +126,7 @@ def _thumbnails(
         try:
             suffix, data = thumbnail(read_image(index))
             images[f"{index}.{suffix}"] = data
-        except (TrainerError, *UNDECODABLE) as error:
+        except (UserError, *UNDECODABLE) as error:
             problem = problem or f"held-out example {index}: {error}"
     return images, problem
 

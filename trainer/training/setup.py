@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, empty_classes, load_manifest
 from trainer.data.meaning import Meaning
 from trainer.diagnostics.environment import cores
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.run_folder import RunFolder, check_continues, new_name
 from trainer.training.plan import Plan, make_plan
 

@@ -17,9 +17,9 @@ from trainer.distributed.failures import tell_failure
 from trainer.distributed.horovod import connect
 from trainer.distributed.launcher import end_with_launcher
 from trainer.distributed.rank import Place, launched_as
-from trainer.distributed.signals import STOP_SIGNALS, StopRequest
+from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import PeerError
+from trainer.errors import STOP_SIGNALS, PeerError
 from trainer.training.run import Training
 
 
@@ -30,7 +30,7 @@ def train(config: TrainConfig) -> int:
         0, or 128 + the signal that asked the run to stop.
 
     Raises:
-        TrainerError: with what went wrong and what to do.
+        UserError: with what went wrong and what to do.
     """
     end_with_launcher()
     place = launched_as(os.environ)

@@ -1,10 +1,11 @@
 import pytest
 
+from common.errors import UserError
 from jobs.azure import data_assets
 from jobs.azure.containers import container
 from jobs.azure.prepared_data import register_prepared
 from jobs.azure.workspace import connect
-from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.errors import ConflictError, MissingError
 from tests.jobs.support.folders import write_shards
 from trainer.data.manifest import read_manifest
 
@@ -51,5 +52,5 @@ def test_a_preparation_that_did_not_end_is_told(live, tmp_path):
 def test_shards_that_do_not_fit_are_named(live, tmp_path):
     first, second = "train-00000.tfrecord", "train-00001.tfrecord"
     write(live, write_shards(tmp_path / "set"), "unfit-job", without=[first], cut=second)
-    with pytest.raises(JobsError, match=f"{first}: missing\n  - {second}: 19999 bytes, not 20000"):
+    with pytest.raises(UserError, match=f"{first}: missing\n  - {second}: 19999 bytes, not 20000"):
         register_prepared(connect(live.outputs), "unfit-job")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from common.errors import UserError
 from jobs.azure.job_records import read_job
 from jobs.azure.submission import cluster_problems, following_body, next_attempt, writable
-from jobs.errors import JobsError
 from jobs.spec.run_key import Attempt
 from tests.jobs.support.platform import platform
 
@@ -79,7 +79,7 @@ def test_everyone_makes_the_same_body_and_a_mark_is_not_passed_on():
 
 def test_attempts_follow_one_another_and_other_jobs_have_none():
     assert next_attempt(job()).name == "night-r2"
-    with pytest.raises(JobsError, match="was not submitted by this project"):
+    with pytest.raises(UserError, match="was not submitted by this project"):
         next_attempt(job(tags={}))
 
 

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from common.errors import ConfigError, UserError
 from jobs.azure.training_data import DIGITS_IMAGES, plan
-from jobs.errors import JobsError
 from jobs.spec.summary import document, lines
 from tests.jobs.support.platform import platform
 from tests.jobs.support.samples import check, smoke, training
 from trainer.data.manifest import Manifest, Origin, Shard, Split
-from trainer.errors import ConfigError
 from trainer.options import PrepareDigitsOptions
 from trainer.presets import PRESETS
 
@@ -41,10 +40,10 @@ def test_a_run_with_data_of_its_own_needs_no_manifest():
 
 
 def test_a_data_set_that_does_not_fit_is_refused_before_it_costs_anything():
-    with pytest.raises(JobsError, match="no images in the split 'validation'"):
+    with pytest.raises(UserError, match="no images in the split 'validation'"):
         plan(IMAGENET, 8, manifest(validation=0))
     model = replace(IMAGENET.model, classes=10)
-    with pytest.raises(JobsError, match=r"--model\.classes: 10, but the data set has 1000"):
+    with pytest.raises(UserError, match=r"--model\.classes: 10, but the data set has 1000"):
         plan(replace(IMAGENET, model=model), 8, manifest())
     with pytest.raises(ConfigError, match="--batch-size"):
         plan(IMAGENET, 8, manifest(train=100))

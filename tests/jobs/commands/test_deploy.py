@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from common.errors import UserError
 from infra.outputs import to_dict
 from jobs.cli import main
-from jobs.errors import JobsError, LockedError, NotDeployedError, PlatformReadError
+from jobs.errors import LockedError, NotDeployedError, PlatformReadError
 from tests.jobs.support.platform import platform
 
 STAND_IN = """\
@@ -118,7 +119,7 @@ def test_without_pulumi_it_is_told_what_to_install(monkeypatch, tmp_path, capsys
 
 def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     pulumi(stack_export=EXPORTED, up={"err": "quota", "status": 255})
-    assert main(["up", "--yes", "True"]) == JobsError.exit_code
+    assert main(["up", "--yes", "True"]) == UserError.exit_code
     err = capfd.readouterr().err
     assert "pulumi up: ended with status 255" in err
     assert "quota" in err
@@ -135,7 +136,7 @@ def test_a_cluster_that_was_to_be_another_is_told_with_the_two_commands(pulumi, 
     exported = {"out": json.dumps({"deployment": {"resources": resources}})}
     pulumi(stack_export=exported, up={"err": "refused", "status": 255},
            stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
-    assert main(["up", "--yes", "True", "--stack", "dev"]) == JobsError.exit_code
+    assert main(["up", "--yes", "True", "--stack", "dev"]) == UserError.exit_code
     err = capfd.readouterr().err
     assert "`python -m jobs teardown --cluster prep-old --stack dev`, and then" in err
     assert "`python -m jobs up --refresh True --stack dev`" in err

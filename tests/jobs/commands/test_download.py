@@ -5,14 +5,14 @@ from functools import partial
 import pytest
 from azure.storage.blob import ContentSettings
 
+from common.errors import ConfigError, UserError
 from jobs.azure.containers import Blob
 from jobs.commands import download
 from jobs.commands.download import DownloadOptions
-from jobs.errors import JobsError, MissingError
+from jobs.errors import MissingError
 from jobs.transfer.blob_download import LOCK, RECORD, Left, alone, decide
 from jobs.transfer.local_files import LocalError
 from tests.jobs.support.runs import declare_job, put
-from trainer.errors import ConfigError
 
 
 def run_files(run, **more):
@@ -162,7 +162,7 @@ def test_a_damaged_blob_is_noticed(live, tmp_path, monkeypatch, size):
     blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
     at_once = partial(download.container, retries=0)
     monkeypatch.setattr(download, "container", lambda *args, **_: at_once(*args))
-    with pytest.raises(JobsError, match=r"damaged/file: .*another MD5"):
+    with pytest.raises(UserError, match=r"damaged/file: .*another MD5"):
         get(live, "damaged", tmp_path / "damaged")
     assert not (tmp_path / "damaged" / "file").exists()
 
@@ -200,7 +200,7 @@ def test_what_someone_else_writes_does_not_end_up_in_a_file(
         assert get(live, "shared", folder) == 0
         assert (folder / "log.txt").read_bytes() == content
     else:
-        with pytest.raises(JobsError, match="bytes were written, but the blob has 5242880"):
+        with pytest.raises(UserError, match="bytes were written, but the blob has 5242880"):
             get(live, "shared", folder)
         assert not (folder / "log.txt").exists()
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from common.errors import ConfigError, UserError
 from jobs.azure.containers import Blob, listed
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
 from jobs.commands import register
 from jobs.commands.register import Finished, RegisterOptions
-from jobs.errors import ConflictError, JobsError, MissingError
+from jobs.errors import ConflictError, MissingError
 from jobs.transfer import model_copy
 from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import declare_job, put
-from trainer.errors import ConfigError
 
 CONFIG = {"config": {"preset": "imagenet-ndv2"}}
 RESULT = {"top1": 0.761, "top5": None, "steps": 450, "epochs": 90.0, "images_per_second": 640.5}
@@ -103,7 +103,7 @@ def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monke
         put(live, {f"{source.rpartition('/export/')[0]}/export/export.json": b"{}"})
 
     monkeypatch.setattr(model_copy, "_copy_one", changing)
-    with pytest.raises(JobsError, match="changed while it was copied, so nothing was registered"):
+    with pytest.raises(UserError, match="changed while it was copied, so nothing was registered"):
         model_of(live, "moving")
     assert not [r for r in live.azure.requests if r.method == "PUT" and "/models/m" in r.path]
 
@@ -120,7 +120,7 @@ def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monke
 def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
     wanted = {"a": Blob("a", 1, b"m", None, "e", 0.0)}
     found = {name: Blob(name, *what, None, "f", 0.0) for name, what in there.items()}
-    with pytest.raises(JobsError, match=words):
+    with pytest.raises(UserError, match=words):
         model_copy.compare("models/x/1", wanted, found)
     model_copy.compare("models/x/1", wanted, wanted)
 
@@ -158,7 +158,7 @@ def test_a_run_that_was_exported_again_does_not_change_its_version(live):
 )
 def test_what_is_no_final_model_is_refused(live, run, missing, words):
     put(live, files(run, **missing))
-    with pytest.raises((JobsError, MissingError), match=words):
+    with pytest.raises((UserError, MissingError), match=words):
         model_of(live, run)
 
 

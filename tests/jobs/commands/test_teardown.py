@@ -13,15 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import ConfigError, UserError
 from jobs.commands import teardown
 from jobs.commands.teardown import ProtectedError, TeardownOptions, UnknownError
-from jobs.errors import (
-    HalfMadeError,
-    JobsError,
-    MissingError,
-    NotDeployedError,
-    PlatformReadError,
-)
+from jobs.errors import HalfMadeError, MissingError, NotDeployedError, PlatformReadError
 from jobs.pulumi import teardown_steps
 from jobs.pulumi.leftover_resources import group_is_there
 from jobs.pulumi.state import half_made, resources
@@ -29,7 +24,6 @@ from rehearsal.resources.workspaces import DELETED
 from tests.jobs.support.live import declare
 from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import declare_job
-from trainer.errors import ConfigError
 
 ARM = "2024-10-01"
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
@@ -252,7 +246,7 @@ def test_a_job_that_ends_before_it_is_cancelled_stops_nothing(stack, capsys, mon
 
 def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
     other = replace(stack.outputs, resource_group="other-rg")
-    with pytest.raises(JobsError, match=r"outputs are of .*other-rg, but .* nothing was deleted"):
+    with pytest.raises(UserError, match=r"outputs are of .*other-rg, but .* nothing was deleted"):
         stack.tear_down(outputs=other)
     with pytest.raises(ConfigError, match="'prod', but the outputs are those of 'dev'"):
         stack.tear_down(stack="prod")
@@ -261,7 +255,7 @@ def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
 
 def test_nobody_who_could_be_asked_means_no(stack, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("dev\n"))
-    with pytest.raises(JobsError, match="give --yes True"):
+    with pytest.raises(UserError, match="give --yes True"):
         stack.tear_down(replace(YES, yes=False))
     assert stack.deletions() == []
 
@@ -274,14 +268,14 @@ def test_a_person_types_the_name_of_the_stack(stack, monkeypatch, typed, goes):
     if goes:
         assert stack.tear_down(replace(YES, yes=False)) == 0
     else:
-        with pytest.raises(JobsError, match="not confirmed"):
+        with pytest.raises(UserError, match="not confirmed"):
             stack.tear_down(replace(YES, yes=False))
         assert stack.deletions() == []
 
 
 def test_after_pulumi_failed_the_same_command_goes_on(stack, capsys):
     (stack.state / "fails").touch()
-    with pytest.raises(JobsError, match="pulumi destroy: ended with status 255"):
+    with pytest.raises(UserError, match="pulumi destroy: ended with status 255"):
         stack.tear_down()
     (stack.state / "fails").unlink()
     stack.live.azure.admin.forget_requests()
@@ -293,10 +287,10 @@ def test_what_pulumi_has_forgotten_is_still_purged(stack, capsys, monkeypatch):
     purge = teardown_steps.Dismantling._purge_vault
 
     def broken(self):
-        raise JobsError("cut off")
+        raise UserError("cut off")
 
     monkeypatch.setattr(teardown_steps.Dismantling, "_purge_vault", broken)
-    with pytest.raises(JobsError, match="cut off"):
+    with pytest.raises(UserError, match="cut off"):
         stack.tear_down()
     monkeypatch.setattr(teardown_steps.Dismantling, "_purge_vault", purge)
     capsys.readouterr()
@@ -340,7 +334,7 @@ def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, 
     folder = tmp_path / "records" / "of-mine"
     monkeypatch.setenv("JOBS_TEARDOWN_FOLDER", str(folder))
     (stack.state / "fails").touch()
-    with pytest.raises(JobsError, match="pulumi destroy"):
+    with pytest.raises(UserError, match="pulumi destroy"):
         stack.tear_down()
     assert [file.name for file in folder.iterdir()] == ["dev.json"]
     assert not (stack.repository / ".teardown").exists()
@@ -399,7 +393,7 @@ def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
     declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
     (on,) = teardown.connect(stack.outputs).arm_list("jobs")
     name = on["properties"]["computeId"].rpartition("/")[2]
-    with pytest.raises(JobsError, match=r"1 jobs on it have not ended \(long-r1\), so nothing was"):
+    with pytest.raises(UserError, match=r"1 jobs on it have not ended \(long-r1\), so nothing was"):
         stack.tear_down(replace(YES, cluster=name))
     assert stack.deletions() == []
     other = next(iter(clusters(stack) - {name}))
@@ -407,13 +401,13 @@ def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
 
 
 def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
-    with pytest.raises(JobsError, match="Pulumi knows nothing of it in stack dev"):
+    with pytest.raises(UserError, match="Pulumi knows nothing of it in stack dev"):
         stack.tear_down(replace(YES, cluster=stack.outputs.clusters.gpu.name))
     knows_clusters(stack)
     stack.resources[-1]["protect"] = True
     stack.write()
     name = stack.resources[-1]["id"].rpartition("/")[2]
-    with pytest.raises(JobsError, match="is protected, so nothing was deleted; `pulumi state unp"):
+    with pytest.raises(UserError, match="is protected, so nothing was deleted; `pulumi state unp"):
         stack.tear_down(replace(YES, cluster=name))
     assert stack.deletions() == []
 
@@ -421,7 +415,7 @@ def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
 def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
     knows_clusters(stack)
     name = stack.outputs.clusters.gpu.name
-    with pytest.raises(JobsError, match=rf"'gqu' is no cluster of .*; there are {name} \(gpu\), "):
+    with pytest.raises(UserError, match=rf"'gqu' is no cluster of .*; there are {name} \(gpu\), "):
         stack.tear_down(replace(YES, cluster="gqu"))
 
 
@@ -444,7 +438,7 @@ def test_a_person_types_the_name_of_the_cluster(stack, monkeypatch):
     terminal = io.StringIO("dev\n")
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stdin", terminal)
-    with pytest.raises(JobsError, match="not confirmed"):
+    with pytest.raises(UserError, match="not confirmed"):
         stack.tear_down(replace(YES, yes=False, cluster="build"))
     assert stack.deletions() == []
 

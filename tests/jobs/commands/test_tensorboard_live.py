@@ -10,6 +10,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from common.errors import UserError
 from jobs.azure.containers import container
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.workspace import connect
@@ -17,7 +18,6 @@ from jobs.cli import main
 from jobs.commands import tensorboard as board
 from jobs.commands.tensorboard import TensorboardOptions, arguments, file_system
 from jobs.console import Console
-from jobs.errors import JobsError
 from jobs.spec.job_spec import TENSORBOARD_DIR
 from tests.jobs.support.platform import platform
 from tests.jobs.support.tiny import begin, by_hand, status, wait_for
@@ -107,5 +107,5 @@ def test_a_port_in_use_is_told_with_what_to_do(tmp_path, monkeypatch):
         options = TensorboardOptions(port=taken.getsockname()[1])
         local = {"logdir": str(tmp_path), "host": options.host, "port": options.port}
         monkeypatch.setattr(board, "arguments", lambda *_: {**local, "load_fast": "false"})
-        with pytest.raises(JobsError, match=rf"port {options.port} of .* is in use.*--port"):
+        with pytest.raises(UserError, match=rf"port {options.port} of .* is in use.*--port"):
             board._serve(options, {}, platform().datastores.results, Console(as_json=True))

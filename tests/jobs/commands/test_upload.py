@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from azure.storage.blob import ContentSettings
 
+from common.errors import ConfigError
 from jobs.azure.containers import container, listed
 from jobs.azure.workspace import connect
 from jobs.commands import upload
@@ -19,7 +20,6 @@ from jobs.transfer.local_files import LocalError
 from tests import ROOT
 from tests.jobs.support.folders import content, write_files, write_shards
 from trainer.data.manifest import FILE_NAME, read_manifest
-from trainer.errors import ConfigError
 
 MANY, SIZE = 2_000, 131_072
 

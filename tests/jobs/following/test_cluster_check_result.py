@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.errors import JobsError
+from common.errors import UserError
 from jobs.following.cluster_check_result import verdict
 from tests.jobs.support.platform import platform
 
@@ -76,5 +76,5 @@ def test_without_data_nothing_is_said_of_reading():
     "file", [{}, measured(ranks_per_node=0), measured(sums=[]), measured(sums=3)]
 )
 def test_a_file_of_another_version_is_refused(file):
-    with pytest.raises(JobsError, match="run the check again"):
+    with pytest.raises(UserError, match="run the check again"):
         verdict(file, NDV2)

@@ -16,18 +16,22 @@ from tests import ROOT
 @pytest.fixture
 def repository(tmp_path):
     package = tmp_path / "repository" / "trainer"
+    (tmp_path / "repository" / "common").mkdir(parents=True)
     (package / "report" / "__pycache__").mkdir(parents=True)
     for name in (
         "__init__.py", "cli.py", "report/style.css", "report/__pycache__/a.pyc", "old.pyc",
-        ".secret", "../Pulumi.dev.yaml", "../README.md",
+        ".secret", "../common/__init__.py", "../Pulumi.dev.yaml", "../README.md",
     ):  # fmt: skip
         (package / name).write_text(name)
     return tmp_path / "repository"
 
 
-def test_the_package_and_nothing_else_is_staged(repository, tmp_path):
+def test_the_packages_and_nothing_else_are_staged(repository, tmp_path):
     staged = stage(repository, tmp_path / "code")
-    assert staged.files == ("trainer/__init__.py", "trainer/cli.py", "trainer/report/style.css")
+    assert staged.files == (
+        *("common/__init__.py", "trainer/__init__.py", "trainer/cli.py"),
+        "trainer/report/style.css",
+    )
     found = {p.relative_to(staged.path).as_posix() for p in staged.path.rglob("*") if p.is_file()}
     assert found == set(staged.files)
 

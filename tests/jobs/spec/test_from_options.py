@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 
+from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.options import DataOptions
 from jobs.spec import from_options, kinds
@@ -11,8 +12,7 @@ from jobs.spec.builder import Source
 from jobs.spec.from_options import RunOptions
 from jobs.spec.run_key import Attempt
 from tests.jobs.support.platform import platform
-from trainer.cli import parse_train
-from trainer.errors import ConfigError
+from trainer.presets import parse_train
 
 SOURCE = Source("gpu:1", "cpu:1", "code")
 

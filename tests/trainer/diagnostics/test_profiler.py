@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.profiles.operations import by_type, read_rows
 from benchmarks.profiles.timeline import phases, read_events
+from common.errors import ConfigError
 from tests.trainer.support.command import TINY, final_state, run_trainer
 from trainer.diagnostics.profiler import Profiler
-from trainer.errors import ConfigError
 from trainer.presets import PRESETS
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from common.errors import UserError
+
 pytest.importorskip("tensorflow")
 
 from tests.trainer.diagnostics.test_nccl import INFINIBAND, NO_DRIVER, ROCE, SOCKET
@@ -19,7 +21,6 @@ from trainer.distributed.horovod import Alone, Means
 from trainer.distributed.rank import Place
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import TrainerError
 from trainer.presets import PRESETS
 from trainer.run_folder import decisive
 from trainer.training.run import Training
@@ -261,9 +262,9 @@ def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, c
     def fail():
         with nccl_log(Place(0, 2, 0, 2, "MPI")):
             next(tmp_path.iterdir()).write_text(NO_DRIVER)
-            raise TrainerError("lost")
+            raise UserError("lost")
 
-    with pytest.raises(TrainerError):
+    with pytest.raises(UserError):
         fail()
     errors = capfd.readouterr().err
     passed_on, _, end = errors.partition("lines of NCCL's log of rank 0")

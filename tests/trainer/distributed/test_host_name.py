@@ -8,11 +8,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from common.errors import UserError
 from tests import ROOT
 from tests.trainer.support.command import TINY
 from trainer.distributed.horovod import uses_gloo
 from trainer.distributed.host_name import check_own_name
-from trainer.errors import TrainerError
 
 
 def answer(monkeypatch, *addresses):
@@ -34,7 +34,7 @@ def test_a_name_that_does_not_resolve_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "nowhere.invalid")
     unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=unknown))
-    with pytest.raises(TrainerError) as caught:
+    with pytest.raises(UserError) as caught:
         check_own_name()
     text = str(caught.value)
     assert "'nowhere.invalid', does not resolve (" in text
@@ -44,14 +44,14 @@ def test_a_name_that_does_not_resolve_is_refused_with_what_to_do(monkeypatch):
 def test_a_name_that_leads_elsewhere_is_refused(monkeypatch):
     # An address for documentation, which nobody has.
     answer(monkeypatch, "192.0.2.9")
-    with pytest.raises(TrainerError, match=r"resolves to 192\.0\.2\.9, which is no address of"):
+    with pytest.raises(UserError, match=r"resolves to 192\.0\.2\.9, which is no address of"):
         check_own_name()
 
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for_without_end(monkeypatch):
     released = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait() and [])
-    with pytest.raises(TrainerError, match=r"is not resolved within 0\.05 s"):
+    with pytest.raises(UserError, match=r"is not resolved within 0\.05 s"):
         check_own_name(0.05)
     released.set()
 
@@ -98,6 +98,6 @@ def test_two_ranks_on_a_machine_with_such_a_name_end_with_the_reason(digits_fold
         [*command, "--data.dir", str(digits_folder), "--runs-dir", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert ended.returncode == TrainerError.exit_code, ended.stderr
+    assert ended.returncode == UserError.exit_code, ended.stderr
     assert "'nowhere.invalid', does not resolve" in ended.stderr
     assert "SIGSEGV" not in ended.stderr

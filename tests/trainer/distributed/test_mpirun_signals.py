@@ -13,12 +13,12 @@ from trainer.distributed.mpirun_signals import LAUNCHERS
 
 RANK = """
 import signal, sys, threading
-from trainer import notice
+from trainer.distributed import mpirun_signals
 
-notice.keep()
+mpirun_signals.keep()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 signal.signal(signal.SIGTERM, lambda *_: (print("asked to stop", flush=True), sys.exit(3)))
-notice.listen()
+mpirun_signals.listen()
 print("ready", flush=True)
 while True:
     signal.pause()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import ConfigError
 from trainer.distributed.horovod import split_by_size
 from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
-from trainer.errors import ConfigError
 
 
 def open_mpi(rank, size, local_rank, local_size):

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 
+from common.errors import UserError
 from trainer.distributed import restarts as supervise_module
 from trainer.distributed.failures import PIPE, Failure, read_failures, tell_failure
 from trainer.distributed.launcher import Ended
 from trainer.distributed.restart_policy import LONGEST_DELAY, Ending, decide, describe
 from trainer.distributed.restarts import newest_step, supervise
-from trainer.errors import DataError, PeerError, TrainerError
+from trainer.errors import DataError, PeerError
 from trainer.run_folder import RunFolder
 
 KILLED = Ending((-9, 6))
@@ -54,7 +55,7 @@ def test_an_error_that_says_what_to_mend_is_not_tried_again(status):
 
 
 def test_an_explained_error_without_a_status_of_its_own_is_not_tried_again():
-    told = Failure(rank=0, step=0, status=1, explained=True, what="TrainerError in engine.py")
+    told = Failure(rank=0, step=0, status=1, explained=True, what="UserError in engine.py")
     assert not decide([Ending((1, 6), (told,))], 3).restart
     # The rank told it, and then hung on its way out.
     assert not decide([Ending((7, 6), (told,))], 3).restart
@@ -206,7 +207,7 @@ def test_a_launcher_that_is_gone_does_not_hide_the_error(pipe, monkeypatch):
 
 def test_a_rank_of_another_launcher_tells_nothing(monkeypatch):
     monkeypatch.delenv(PIPE, raising=False)
-    tell_failure(caught(TrainerError("no")), 0)
+    tell_failure(caught(UserError("no")), 0)
 
 
 # 3. The launcher between the attempts.

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from trainer.distributed.signals import STOP_SIGNALS, StopRequest
+from trainer.distributed.signals import StopRequest
+from trainer.errors import STOP_SIGNALS
 
 
 class DeadTerminal(io.StringIO):

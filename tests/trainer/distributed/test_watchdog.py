@@ -17,9 +17,9 @@ from trainer.errors import WATCHDOG_EXIT_CODE
 PRELUDE = """
 import ctypes, faulthandler, os, sys, threading, time
 from pathlib import Path
-from trainer import watchdog
+from trainer.distributed import watchdog
 from trainer.config import WatchdogConfig
-from trainer.place import Place
+from trainer.distributed.rank import Place
 
 watchdog.TICK_SECONDS = 0.05
 watchdog.EXPLAIN_SECONDS = 1.0
@@ -194,7 +194,7 @@ except KeyError:
 
 def test_a_frozen_rank_is_named_by_the_one_that_waits(tmp_path):
     code = f"""
-from trainer import heartbeat
+from trainer.distributed import heartbeat
 watchdog.HEARTBEAT_SECONDS, heartbeat.SILENT_SECONDS = 0.1, 1.0
 watchdog.PATIENCE_SECONDS = 0.0
 with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from common.errors import UserError
 from tests.trainer.support.command import TINY, run_trainer
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
@@ -24,7 +25,7 @@ from trainer.data.images import central_image, normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
-from trainer.errors import CheckpointError, DataError, TrainerError
+from trainer.errors import CheckpointError, DataError
 from trainer.export import onnx, saved_model
 from trainer.export.export_run import export_run
 from trainer.export.saved_model import export_model, exported_step
@@ -372,7 +373,7 @@ def test_an_export_that_is_interrupted_leaves_the_one_before_and_nothing_else(
         raise error
 
     monkeypatch.setattr(saved_model.tf.saved_model, "save", save)
-    with pytest.raises((KeyboardInterrupt, TrainerError)):
+    with pytest.raises((KeyboardInterrupt, UserError)):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
     assert {path.name for path in run.path.iterdir()} == names
@@ -396,7 +397,7 @@ def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monke
         raise OSError("the disk is full")
 
     monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
-    with pytest.raises(TrainerError, match="the disk is full"):
+    with pytest.raises(UserError, match="the disk is full"):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
     assert exported_step(run.path) == STEP
@@ -419,7 +420,7 @@ def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeyp
         return rename(path, target)
 
     monkeypatch.setattr(saved_model.Path, "rename", refuse)
-    with pytest.raises(TrainerError, match="the export cannot be written: no"):
+    with pytest.raises(UserError, match="the export cannot be written: no"):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
@@ -428,7 +429,7 @@ def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeyp
 @pytest.mark.slow
 def test_an_onnx_model_that_differs_is_an_error_and_nothing_is_exported(run, monkeypatch):
     monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
-    with pytest.raises(TrainerError, match=r"model.onnx: differs by .* in a probability"):
+    with pytest.raises(UserError, match=r"model.onnx: differs by .* in a probability"):
         export_run(str(run.path), "last", None, 5, onnx=True)
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints"}
 
@@ -439,7 +440,7 @@ def test_a_complete_run_that_cannot_be_exported_says_so_and_how_to_try_again(
     config = tiny_config(str(digits_folder), name="run")
     folder, prepared, model = make_run(tmp_path / "run", config)
     (folder.path / "export").write_text("in the way")
-    with pytest.raises(TrainerError) as caught:
+    with pytest.raises(UserError) as caught:
         export_model(folder, config, prepared, model, STEP, None)
     assert "the run is complete and its result.json written" in str(caught.value)
     assert f"python -m trainer export --run {folder.path}" in str(caught.value)

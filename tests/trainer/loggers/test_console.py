@@ -9,7 +9,7 @@ import pytest
 from tests import ROOT
 
 SHOW = """
-from trainer.console import Console
+from trainer.loggers.console import Console
 with Console(10, silent=False) as console:
     console.progress(5)
     console.say("said")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE
@@ -19,7 +20,7 @@ from tests.trainer.support.written_set import colour, picture, write_set
 from trainer.cli import main
 from trainer.data.manifest import Origin, Sides, load_manifest
 from trainer.data.tfrecord import from_example, read_shard
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import InspectOptions
 from trainer.report.data_set_page import write_inspection
 from trainer.report.samples import take_samples

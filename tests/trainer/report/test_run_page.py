@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 from PIL import Image
 
+from common.page.markup import STYLE
 from tests import ROOT
 from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
@@ -270,7 +271,7 @@ def test_hostile_names_of_compared_runs_are_texts(tmp_path):
 
 def test_a_page_loads_nothing(run):
     assert loaded(page_of(run)) == []
-    assert "url(" not in (ROOT / "trainer" / "report" / "style.css").read_text()
+    assert "url(" not in STYLE.read_text()
 
 
 # 5. A page that everyone can read.
@@ -312,7 +313,7 @@ def mixed(under, over, part):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_curves_stand_out_from_what_is_behind_them(scheme):
-    style = (ROOT / "trainer" / "report" / "style.css").read_text()
+    style = STYLE.read_text()
     blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
     assert len(blocks) == 2
     block = blocks[scheme == "dark"]

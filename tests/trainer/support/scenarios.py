@@ -307,12 +307,12 @@ def pretend_mpi(folder: str) -> str:
     """Connect with a Horovod that claims to have MPI, under an mpirun that it does not see."""
     import horovod.tensorflow as hvd
 
-    from trainer.errors import TrainerError
+    from common.errors import UserError
 
     hvd.mpi_built = lambda: True
     try:
         connect(ExchangeConfig())
-    except TrainerError as error:
+    except UserError as error:
         return str(error)
     return f"not refused in {Path(folder)}"
 

@@ -5,7 +5,7 @@ import json
 
 from PIL import Image
 
-from trainer.fields import to_dict
+from common.fields import to_dict
 from trainer.presets import PRESETS
 from trainer.training.predictions import COLUMNS, NAMES
 

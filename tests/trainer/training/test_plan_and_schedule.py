@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trainer.errors import ConfigError
+from common.errors import ConfigError
 from trainer.presets import PRESETS
 from trainer.training.plan import make_plan
 from trainer.training.schedule import Schedule, learning_rate

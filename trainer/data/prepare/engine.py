@@ -79,7 +79,7 @@ def prepare(
     Raises:
         ConfigError: options that cannot be read.
         DataError: nothing to write, too many unusable files, or a folder that holds something else.
-        TrainerError: interrupted, with what is done and how to continue.
+        UserError: interrupted, with what is done and how to continue.
     """
     rules = make_rules(options)
     check_folder(output)

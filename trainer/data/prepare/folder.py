@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from common.errors import ConfigError
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.engine import prepare
 from trainer.data.prepare.entries import HIDDEN, Entry, Inputs, Refusal
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
 _TRAIN = ("train", "training")

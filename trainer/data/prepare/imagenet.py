@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from common.errors import ConfigError
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.archive import in_archive
 from trainer.data.prepare.classes import find_classes, sorted_files
@@ -12,7 +13,7 @@ from trainer.data.prepare.entries import Entry, Inputs, Refusal
 from trainer.data.prepare.found import Found, in_folder, on_disk
 from trainer.data.prepare.ground_truth import DEVKIT, GroundTruth, read_ground_truth
 from trainer.data.prepare.words import class_names, read_words
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 
 CLASSES = 1000

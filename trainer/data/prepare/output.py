@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from common.errors import UserError
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.write import PARTS
-from trainer.errors import DataError, TrainerError
+from trainer.errors import DataError
 
 
 def check_folder(output: Path) -> None:
@@ -31,7 +32,7 @@ def only_writer(output: Path) -> Iterator[None]:
     """Keep two commands from writing the same folder, where its file system has locks.
 
     Raises:
-        TrainerError: another one is writing.
+        UserError: another one is writing.
     """
     existed = output.exists()
     output.mkdir(parents=True, exist_ok=True)
@@ -40,7 +41,7 @@ def only_writer(output: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TrainerError(f"{output}: another process is writing there; wait for it") from None
+            raise UserError(f"{output}: another process is writing there; wait for it") from None
         except OSError:
             print(f"note: {output} has no locks; make sure that nothing else writes there")
         yield
@@ -92,7 +93,7 @@ def interruptible(output: Path) -> Iterator[None]:
     """Say how to go on when a person or a system interrupts.
 
     Raises:
-        TrainerError: SIGINT or SIGTERM came, with the exit status that shells give to it.
+        UserError: SIGINT or SIGTERM came, with the exit status that shells give to it.
     """
 
     def end(number: int, _: object) -> None:
@@ -110,7 +111,7 @@ def interruptible(output: Path) -> Iterator[None]:
         yield
     except _InterruptedError as caught:
         done = sum(1 for _ in (output / PARTS).glob("*.json"))
-        error = TrainerError(
+        error = UserError(
             f"interrupted with {done:,} shards finished; the same command continues there"
         )
         error.exit_code = 128 + caught.number

@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from common.errors import UserError
 from trainer.diagnostics.environment import cores
-from trainer.errors import TrainerError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -46,7 +46,7 @@ def work_through(
         processes: that share the tasks; 0 is one for each core.
 
     Raises:
-        TrainerError: a process was killed.
+        UserError: a process was killed.
         Exception: the first that `work` raised.
     """
     count = min(processes or cores(), len(tasks))
@@ -68,7 +68,7 @@ def work_through(
                 for future in done:
                     yield future.result()
     except BrokenProcessPool as error:
-        raise TrainerError(
+        raise UserError(
             f"a process was killed while {what}, perhaps for want of memory: try fewer --processes"
         ) from error
     finally:

@@ -4,8 +4,8 @@ import re
 from fractions import Fraction
 from math import floor
 
+from common.errors import ConfigError
 from trainer.data.prepare.encode import Rules
-from trainer.errors import ConfigError
 from trainer.options import WriteOptions
 
 REENCODED_QUALITY = 90

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 
+from common.errors import ConfigError
 from trainer.data.examine import DAMAGED as DAMAGED_ERRORS
 from trainer.data.examine import open_image
 from trainer.data.manifest import FILE_NAME, INDEX_EVERY, Manifest, Origin, Shard, read_manifest
@@ -33,7 +34,7 @@ from trainer.data.prepare.statistics import Channels, PixelSums
 from trainer.data.prepare.survey import IMAGES
 from trainer.data.split_counts import Tally
 from trainer.data.tfrecord import FRAME, BrokenRecordError, from_example, read_frames, read_shard
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions
 
 _MOST_CLASSES = 100_000

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from common.errors import UserError
 from trainer.data.manifest import Shard
 from trainer.data.prepare.encode import RejectedError, Rules, encode
 from trainer.data.prepare.entries import Entry, Refusal
@@ -15,7 +16,6 @@ from trainer.data.prepare.read import Reader
 from trainer.data.prepare.survey import Survey, look_at
 from trainer.data.split_counts import Tally
 from trainer.data.tfrecord import Record, ShardWriter, example_parts
-from trainer.errors import TrainerError
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; gone when the data set is complete."""
@@ -97,7 +97,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
 
     Raises:
         DataError: a file has changed, or cannot be read now.
-        TrainerError: the shard cannot be written.
+        UserError: the shard cannot be written.
     """
     common, reader = task.common, Reader()
     tally, treatment = Tally.empty(len(common.classes)), Counter[str]()
@@ -128,7 +128,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
         written = Written(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
         written.save(part_file(common.output, task.file))
     except OSError as error:
-        raise TrainerError(
+        raise UserError(
             f"{common.output / task.file}: cannot be written ({error.strerror}); the same command"
             " continues once it can"
         ) from error

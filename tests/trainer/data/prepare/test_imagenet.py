@@ -14,6 +14,7 @@ import pytest
 import scipy.io  # type: ignore[import-untyped]
 from PIL import Image
 
+from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
 from trainer.data.manifest import load_manifest
@@ -21,7 +22,7 @@ from trainer.data.prepare import archive
 from trainer.data.prepare.entries import HIDDEN, Entry, Refusal
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
 from trainer.data.tfrecord import from_example, read_shard
-from trainer.errors import ConfigError, DataError
+from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 
 TENCH, BIRD, MACHINE = SYNSETS = ("n01440764", "n02012849", "n03126707")

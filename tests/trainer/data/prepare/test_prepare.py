@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from common.errors import ConfigError, UserError
 from tests.trainer.support.command import run_trainer
 from tests.trainer.support.image_folders import (
     bytes_path,
@@ -39,7 +40,7 @@ from trainer.data.prepare.read import Reader
 from trainer.data.prepare.rules import allowed_rejections, make_rules
 from trainer.data.prepare.write import Common
 from trainer.data.tfrecord import from_example, read_shard
-from trainer.errors import ConfigError, DataError, TrainerError
+from trainer.errors import DataError
 from trainer.options import WriteOptions
 
 
@@ -749,7 +750,7 @@ def test_a_full_disk_ends_with_the_shards_name_and_the_same_command_continues(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "writev", full)
-        with pytest.raises(TrainerError, match=r"out/train-.* cannot be written \(No space left"):
+        with pytest.raises(UserError, match=r"out/train-.* cannot be written \(No space left"):
             prepare(cats_and_dogs, tmp_path / "out")
     prepare(cats_and_dogs, tmp_path / "out")
     assert content(tmp_path / "out") == content(tmp_path / "undisturbed")
@@ -773,7 +774,7 @@ def test_an_interruption_while_files_are_listed_leaves_nothing(tmp_path, number,
         os.kill(os.getpid(), number)
         yield Entry("train", "cat/b", 0, "/in/cat/b", 0, 1)
 
-    with pytest.raises(TrainerError, match="interrupted with 0 shards finished") as caught:
+    with pytest.raises(UserError, match="interrupted with 0 shards finished") as caught:
         engine.prepare(Inputs(("cat",), entries), tmp_path / "out", WriteOptions(), "prepare")
     assert caught.value.exit_code == 128 + number
     assert not (tmp_path / "out").exists()

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 import docstring_parser
 import tyro
 
-from trainer import fields
-from trainer.errors import ConfigError
+from common import fields
+from common.errors import ConfigError
 
 T = TypeVar("T")
 

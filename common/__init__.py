@@ -1,0 +1,1 @@
+"""What several worlds need, once. Nothing here imports TensorFlow, Pulumi or an SDK."""

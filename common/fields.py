@@ -1,0 +1,377 @@
+"""Typed, bounded fields of frozen dataclasses: one set of rules for every way a value comes in.
+
+A configuration is a tree of frozen dataclasses. Its leaves are `int`, `float`, `bool`, `str`, a
+`Literal`, a `Mapping[str, T]`, a tuple, or one of these with `None`. `Annotated` adds `Bounds` to a
+number and a `Pattern` to a text, also to the items of a tuple. Standard library only.
+
+`read` builds a tree from nested plain data, such as JSON or YAML, and finds everything that is
+wrong with it. `problems` checks a tree that exists, such as one built from a command line.
+"""
+
+import dataclasses
+import difflib
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+from common.errors import ConfigError
+
+T = TypeVar("T")
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """The numbers that a field takes; `at_least` and `at_most` are inclusive."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def allow(self, value: float) -> bool:
+        """Whether a number is within the bounds."""
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def problem(self, value: float) -> str | None:
+        """What is wrong with a number, or None."""
+        return None if self.allow(value) else f"must be {self}"
+
+    def __str__(self) -> str:
+        if self.at_least is not None and self.at_most is not None:
+            return f"from {self.at_least:g} to {self.at_most:g}"
+        words = {
+            "at least": self.at_least,
+            "at most": self.at_most,
+            "above": self.above,
+            "below": self.below,
+        }
+        return " and ".join(
+            f"{word} {bound:g}" for word, bound in words.items() if bound is not None
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """The texts that a field takes: a regular expression for the whole text, and it in words."""
+
+    pattern: str
+    wants: str
+
+    def problem(self, value: str) -> str | None:
+        """What is wrong with a text, or None."""
+        return None if re.fullmatch(self.pattern, value) else f"must be {self.wants}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Unparsed:
+    """Text from the command line that does not read as the type of its field."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """One field that holds a value, addressed from the root of the configuration."""
+
+    key: str
+    """Dotted path, such as `model.image_size`."""
+    type: Any
+    """The annotation without `Annotated`."""
+    bounds: Bounds | None
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line, such as `--model.image-size`."""
+        return "--" + self.key.replace("_", "-")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading(Generic[T]):
+    """What was read, and what was wrong with it."""
+
+    value: T
+    """Built from all that could be read. Where a field was wrong it holds its default, or an empty
+    value of its type, so that other fields can still be checked."""
+    problems: tuple[str, ...]
+    unsound: frozenset[str]
+    """Dotted keys whose value in `value` is not what was given."""
+
+    def is_sound(self, key: str) -> bool:
+        """Whether neither this key, nor a group around it, nor a key inside it was wrong."""
+        return not any(
+            bad == key or bad.startswith(key + ".") or key.startswith(bad + ".")
+            for bad in self.unsound
+        )
+
+
+def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
+    """Every leaf below a dataclass, in the order of declaration."""
+    for field, hint in _hints(cls):
+        key = prefix + field.name
+        if dataclasses.is_dataclass(hint):
+            yield from leaves(typing.cast("type", hint), key + ".")
+            continue
+        bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
+        yield Leaf(key, _bare(hint), bounds)
+
+
+def get(instance: object, key: str) -> Any:
+    """The value at a dotted key."""
+    for part in key.split("."):
+        instance = getattr(instance, part)
+    return instance
+
+
+def describe(hint: Any) -> str:
+    """What a field takes, in words."""
+    forms = [rule.wants for rule in _rules(hint) if isinstance(rule, Pattern)]
+    bare = _bare(hint)
+    items = get_args(bare)
+    if forms:
+        words = forms[0]
+    elif get_origin(bare) is Literal:
+        words = "one of " + ", ".join(map(str, items))
+    elif _is_union(bare):
+        words = " or ".join("none" if part is type(None) else describe(part) for part in items)
+    elif _is_mapping(bare):
+        words = f"a group of names, each with {describe(items[1])}"
+    elif get_origin(bare) is tuple and items[-1] is Ellipsis:
+        words = f"a list, each {describe(items[0])}"
+    elif get_origin(bare) is tuple:
+        words = "a list of " + " and ".join(map(describe, items))
+    else:
+        words = _describe_group(bare) if dataclasses.is_dataclass(bare) else KINDS[bare]
+    return words
+
+
+def accepts(hint: Any, value: object) -> bool:
+    """Whether a value has the type of a field; an `int` is also a `float`, a `bool` is no `int`."""
+    bare = _bare(hint)
+    origin = get_origin(bare)
+    if origin is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in get_args(bare))
+    if _is_union(bare):
+        return any(accepts(part, value) for part in get_args(bare))
+    if origin is tuple:
+        return isinstance(value, tuple) and all(accepts(get_args(bare)[0], v) for v in value)
+    if bare in {int, float}:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        # Neither infinity nor NaN is within the limit.
+        return (
+            number
+            and abs(typing.cast("float", value)) <= sys.float_info.max
+            and (bare is float or isinstance(value, int))
+        )
+    return isinstance(value, bare)
+
+
+def problems(instance: object) -> list[str]:
+    """Every leaf with a wrong type or out of its bounds, each with its option and what it takes."""
+    found = []
+    for leaf in leaves(type(instance)):
+        value = get(instance, leaf.key)
+        if isinstance(value, Unparsed) or not accepts(leaf.type, value):
+            shown = value.text if isinstance(value, Unparsed) else value
+            found.append(f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}")
+        elif leaf.bounds is not None:
+            numbers = value if isinstance(value, tuple) else (value,)
+            found += [
+                f"{leaf.flag}: {number!r} must be {leaf.bounds}"
+                for number in numbers
+                if number is not None and not leaf.bounds.allow(number)
+            ]
+    return found
+
+
+def unknown_key(key: str, known: list[str], *, list_known: bool = False) -> str:
+    """The problem of a key that does not exist, with the one that was probably meant.
+
+    Args:
+        key: as it was given.
+        known: those that exist.
+        list_known: whether to list them where none is close.
+    """
+    names = {other.rpartition(".")[2]: other for other in reversed(known)}
+    close = difflib.get_close_matches(key, known, n=1)
+    close += difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
+    problem = f"{key}: there is no such key"
+    if close:
+        return f"{problem}; did you mean {names.get(close[0], close[0])}?"
+    return f"{problem}; known here: {', '.join(known)}" if list_known else problem
+
+
+def to_dict(instance: object) -> dict[str, Any]:
+    """Nested plain data of a dataclass, as `read` takes it and JSON can hold it."""
+    return {
+        field.name: _plain(getattr(instance, field.name))
+        for field in dataclasses.fields(instance)  # type: ignore[arg-type]
+    }
+
+
+def read(cls: type[T], data: Mapping[str, object]) -> Reading[T]:
+    """Read a dataclass from nested plain data; keys that are missing take their defaults.
+
+    Bad data raise nothing: every unknown key, missing key, wrong type and value outside its bounds
+    or pattern is in the `problems` of what it returns.
+    """
+    reader = _Reader()
+    value = reader.group(cls, data, "")
+    return Reading(value, tuple(reader.problems), frozenset(reader.unsound))
+
+
+def from_dict(cls: type[T], data: Mapping[str, object]) -> T:
+    """Read a dataclass that must be sound, which may check itself as it is built.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    reader = _Reader()
+    try:
+        value = reader.group(cls, data, "")
+    except ConfigError as error:
+        # A default in place of a bad value may contradict the others.
+        raise ConfigError(reader.problems or error.problems) from None
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return value
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.unsound: set[str] = set()
+
+    def group(
+        self, cls: type[T], data: Mapping[str, object], prefix: str, base: object = None
+    ) -> T:
+        hints = _hints(cls)
+        known = [prefix + field.name for field, _ in hints]
+        self.problems += [
+            unknown_key(f"{prefix}{name}", known, list_known=True)
+            for name in data
+            if f"{prefix}{name}" not in known
+        ]
+        return cls(
+            **{
+                field.name: self._field(_default(field, base), hint, data, prefix + field.name)
+                for field, hint in hints
+            }
+        )
+
+    def _field(self, default: Any, hint: Any, data: Mapping[str, object], key: str) -> object:
+        name = key.rpartition(".")[2]
+        if name in data:
+            found = len(self.problems)
+            value = self._value(hint, data[name], key, default)
+            if len(self.problems) == found or dataclasses.is_dataclass(value):
+                return value
+            self.unsound.add(key)
+        elif default is dataclasses.MISSING:
+            self.problems.append(f"{key}: is missing; give {describe(hint)}")
+            self.unsound.add(key)
+        return _empty(hint) if default is dataclasses.MISSING else default
+
+    def _value(self, hint: Any, value: object, key: str, default: object = None) -> object:
+        bare = _bare(hint)
+        if _is_union(bare):
+            inner = next(part for part in get_args(bare) if part is not type(None))
+            return None if value is None else self._value(inner, value, key, default)
+        if isinstance(value, Mapping):
+            if dataclasses.is_dataclass(bare):
+                return self.group(typing.cast("type", bare), value, key + ".", default)
+            if _is_mapping(bare):
+                item = get_args(bare)[1]
+                return {str(k): self._value(item, v, f"{key}.{k}") for k, v in value.items()}
+        if get_origin(bare) is tuple and isinstance(value, list | tuple):
+            items = get_args(bare)
+            if items[-1] is Ellipsis:
+                items = items[:1] * len(value)
+            if len(items) == len(value):
+                pairs = enumerate(zip(items, value, strict=True))
+                return tuple(self._value(item, v, f"{key}[{i}]") for i, (item, v) in pairs)
+        return self._leaf(bare, _rules(hint), value, key)
+
+    def _leaf(self, bare: Any, rules: tuple[Any, ...], value: object, key: str) -> object:
+        if bare is int and isinstance(value, float) and value.is_integer():
+            # Pulumi hands whole numbers on as 4.0.
+            value = int(value)
+        if dataclasses.is_dataclass(bare) or _is_mapping(bare) or get_origin(bare) is tuple:
+            self.problems.append(f"{key}: {value!r:.60} is not {describe(bare)}")
+            return value
+        if not accepts(bare, value):
+            self.problems.append(f"{key}: {value!r} is not {describe(bare)}")
+            return value
+        if bare is float:
+            value = float(typing.cast("float", value))
+        for rule in rules:
+            wrong = rule.problem(value)
+            if wrong:
+                self.problems.append(f"{key}: {value!r} {wrong}")
+        return value
+
+
+def _describe_group(bare: Any) -> str:
+    needed = [field.name for field, _ in _hints(bare) if _default(field) is dataclasses.MISSING]
+    return "a group of keys" + (f" with {', '.join(needed)}" if needed else "")
+
+
+def _hints(cls: type) -> list[tuple["dataclasses.Field[Any]", Any]]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return [(field, hints[field.name]) for field in dataclasses.fields(cls)]
+
+
+def _default(field: "dataclasses.Field[Any]", base: object = None) -> object:
+    """What a missing key takes: that of the group's own default, if it has one."""
+    if dataclasses.is_dataclass(base):
+        return getattr(base, field.name)
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _empty(hint: Any) -> object:
+    bare = _bare(hint)
+    if _is_union(bare):
+        return None
+    if dataclasses.is_dataclass(bare):
+        nested = typing.cast("type", bare)
+        return nested(**{field.name: _empty(inner) for field, inner in _hints(nested)})
+    if get_origin(bare) is Literal:
+        return get_args(bare)[0]
+    if _is_mapping(bare):
+        return {}
+    return () if get_origin(bare) is tuple else bare()
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _rules(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _is_union(bare: Any) -> bool:
+    return get_origin(bare) in (Union, types.UnionType)
+
+
+def _is_mapping(bare: Any) -> bool:
+    return get_origin(bare) is Mapping

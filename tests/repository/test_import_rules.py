@@ -1,0 +1,195 @@
+"""Which world may import which, and what each of the pure modules may load."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+WORLDS = ("common", "infra", "jobs", "trainer", "rehearsal", "environments", "benchmarks")
+
+MAY_IMPORT = {
+    "common": set(),
+    "infra": {"common"},
+    "trainer": {"common"},
+    "rehearsal": {"common", "environments"},
+    "jobs": {"common", "infra.outputs", "infra.errors"},
+    "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
+}
+"""By world, the worlds or modules of other worlds; benchmarks/ may import all."""
+
+CONTRACT = "trainer.config"
+JOBS_TAKE_FROM_TRAINER = {
+    "trainer.presets",
+    "trainer.options",
+    "trainer.errors",
+    "trainer.data.manifest",
+    "trainer.export.layout",
+    "trainer.training.plan",
+}
+"""Pure modules that jobs/ may import beside the contract; at most six."""
+
+ONLY = {
+    "horovod": {"trainer/distributed/horovod.py"},
+    "mlflow": {"trainer/loggers/mlflow.py"},
+    "azure.identity": {"jobs/azure/workspace.py"},
+}
+"""Packages that few files may import."""
+
+STANDARD_LIBRARY_ONLY = [
+    *("common.errors", "common.fields", "common.files", "common.text", "common.page.markup"),
+    *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
+    *("trainer.data.manifest", "trainer.data.meaning", "trainer.data.order"),
+    *("trainer.data.prepare.entries", "trainer.data.split_counts"),
+    *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
+    *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
+    *("trainer.distributed.host_name", "trainer.distributed.rank"),
+    *("trainer.distributed.restart_policy", "trainer.export.layout"),
+    *("trainer.report.data", "trainer.report.outcome", "trainer.report.panels"),
+    *("trainer.training.metrics", "trainer.training.plan", "trainer.training.schedule"),
+    *("infra.capacity", "infra.catalog.roles", "infra.catalog.rules", "infra.catalog.sizes"),
+    *("infra.catalog.zones", "infra.errors", "infra.groups", "infra.naming", "infra.outputs"),
+    *("infra.settings", "infra.subnets", "infra.validation"),
+    *("jobs.errors", "jobs.following.cluster_check_result", "jobs.following.resubmit_policy"),
+    *("jobs.options", "jobs.spec.build_context", "jobs.spec.builder", "jobs.spec.code_snapshot"),
+    *("jobs.spec.command_line", "jobs.spec.environment_variables", "jobs.spec.job_spec"),
+    *("jobs.spec.kinds", "jobs.spec.run_key"),
+]
+"""Modules that can be tested without a cloud, a GPU or an installation."""
+
+
+def files(world):
+    return sorted((ROOT / world).rglob("*.py"))
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path) for world in WORLDS for path in files(world)}
+
+
+def imported(tree):
+    """Full names of all that a file imports, anywhere in it, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules_imported(path):
+    """Modules of the project that a file imports."""
+    return {
+        name if name in MODULES else name.rpartition(".")[0]
+        for name in imported(ast.parse(path.read_text()))
+        if name.split(".")[0] in WORLDS
+    }
+
+
+def is_allowed(module, allowed):
+    return any(module == other or module.startswith(f"{other}.") for other in allowed)
+
+
+@pytest.mark.parametrize("world", MAY_IMPORT)
+def test_a_world_imports_only_what_its_contracts_allow(world):
+    allowed = {world, *MAY_IMPORT[world]}
+    if world == "jobs":
+        allowed |= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
+    strange = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in files(world)
+        for module in modules_imported(path)
+        if not is_allowed(module, allowed)
+    }
+    assert not strange
+
+
+def test_what_jobs_take_from_the_trainer_is_short_pure_and_used():
+    used = {module for path in files("jobs") for module in modules_imported(path)}
+    assert used >= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
+    assert len(JOBS_TAKE_FROM_TRAINER) <= 6
+    assert set(STANDARD_LIBRARY_ONLY) >= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
+
+
+@pytest.mark.parametrize("package", ONLY)
+def test_only_one_file_imports_a_package_that_is_a_seam(package):
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for world in ("trainer", "jobs", "infra", "common")
+        for path in files(world)
+        if any(is_allowed(name, {package}) for name in imported(ast.parse(path.read_text())))
+    }
+    assert importers == ONLY[package]
+
+
+def test_the_trainer_needs_neither_cloud_nor_engine():
+    for path in files("trainer") + files("common"):
+        for name in imported(ast.parse(path.read_text())):
+            assert not is_allowed(name, {"azure", "pulumi", "pulumi_azure_native"}), path
+
+
+MAY_NAME_FILES_OF = {
+    # What is shipped to nodes.
+    "jobs/spec/code_snapshot.py": {"common", "trainer"},
+    # What an image is built from.
+    "jobs/spec/build_context.py": {"environments"},
+    # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.
+}
+"""Files that name the files of another world by path, with what they name."""
+
+
+def path_segments(tree):
+    """Texts that stand in an expression with `/`, or are arguments of joinpath."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            for side in (node.left, node.right):
+                if isinstance(side, ast.Constant) and isinstance(side.value, str):
+                    yield side.value
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "joinpath":
+            yield from (a.value for a in node.args if isinstance(a, ast.Constant))
+
+
+@pytest.mark.parametrize("world", ["common", "infra", "jobs", "trainer", "rehearsal"])
+def test_no_world_reads_the_files_of_another_by_path(world):
+    for path in files(world):
+        name = path.relative_to(ROOT).as_posix()
+        others = set(WORLDS) - {world} - MAY_NAME_FILES_OF.get(name, set())
+        for text in path_segments(ast.parse(path.read_text())):
+            assert text.strip("/").split("/")[0] not in others, f"{name} names {text}"
+
+
+@pytest.mark.parametrize("module", STANDARD_LIBRARY_ONLY)
+def test_pure_modules_load_only_the_standard_library(module):
+    code = (
+        f"import sys, {module}\n"
+        "own = {m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)\n"
+        "print(' '.join(sorted(m for m in own if m[0] != '_')))"
+    )
+    # -S leaves out site-packages, so that anything else would fail to import.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) <= {"common", "infra", "jobs", "trainer"}
+
+
+def test_programs_in_strings_import_modules_that_exist():
+    for path in [path for world in (*WORLDS, "tests") for path in files(world)]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                for line in node.value.splitlines():
+                    words = line.split()
+                    if words[:1] in (["from"], ["import"]) and len(words) > 1:
+                        module = words[1].rstrip(";,")
+                        if "." in module and module.split(".")[0] in WORLDS:
+                            assert exists(module), f"{path}: {line.strip()}"
+
+
+def exists(module):
+    place = Path(ROOT, *module.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
