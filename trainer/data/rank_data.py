@@ -10,7 +10,7 @@ from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import find_damage, read_image
 from trainer.data.manifest import Manifest
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
-from trainer.data.retry import unreadable
+from trainer.data.reader import unreadable
 from trainer.data.source import Source
 from trainer.distributed.horovod import Communicator
 from trainer.errors import DataError

@@ -4,7 +4,7 @@ import os
 
 from common import fields
 from trainer.config import TrainConfig
-from trainer.data.memory import input_memory
+from trainer.data.source import input_memory
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.presets import EXPECTATIONS

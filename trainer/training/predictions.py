@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from common.errors import UserError
-from trainer.data.thumbnail import UNDECODABLE, shrink
+from trainer.data.encoded_image import UNDECODABLE, shrink
 from trainer.distributed.horovod import Communicator
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"

@@ -12,12 +12,13 @@ from PIL import Image
 from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
 from trainer.config import DataConfig
-from trainer.data.examine import open_image
+from trainer.data.encoded_image import open_image
+from trainer.data.example import Record, from_example, to_example
 from trainer.data.manifest import FILE_NAME, Manifest, Normalization, load_manifest
 from trainer.data.prepare.statistics import PixelSums
 from trainer.data.prepare.tfrecords import prepare_tfrecords
 from trainer.data.source import Source
-from trainer.data.tfrecord import Record, ShardWriter, from_example, read_shard, to_example
+from trainer.data.tfrecord import ShardWriter, read_shard
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions, VerifyOptions

@@ -16,10 +16,10 @@ from sklearn.datasets import load_digits
 from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.builtin.digits import prepare_digits
-from trainer.data.manifest import Normalization, Split, load_manifest
+from trainer.data.example import Record
+from trainer.data.manifest import Normalization, Split, Tally, load_manifest
 from trainer.data.source import Source
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import Record, write_shard, write_split
+from trainer.data.tfrecord import write_shard, write_split
 from trainer.errors import DataError
 
 FEATURES = {

@@ -16,15 +16,9 @@ from PIL import Image
 
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
+from trainer.data.example import Record, from_example, to_example
 from trainer.data.manifest import Manifest, Normalization, Origin, Sides, read_manifest
-from trainer.data.tfrecord import (
-    Record,
-    ShardWriter,
-    from_example,
-    read_shard,
-    to_example,
-    write_split,
-)
+from trainer.data.tfrecord import ShardWriter, read_shard, write_split
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.options import VerifyOptions

@@ -343,12 +343,12 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
 
 def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
     """Flip a byte of a shard, read, ask what was wrong; with the digits preset's own windows."""
-    from trainer.data import retry
+    from trainer.data import reader
     from trainer.data.builtin.digits import prepare_digits
     from trainer.errors import DataError
     from trainer.presets import PRESETS
 
-    retry.PAUSES = (0.0, 0.0)
+    reader.PAUSES = (0.0, 0.0)
     prepare_digits(folder)
     config = replace(PRESETS["digits"], ranks=1)
     config = replace(config, data=replace(config.data, dir=folder))

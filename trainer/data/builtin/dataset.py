@@ -5,8 +5,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainer.data.example import Record
 from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
-from trainer.data.tfrecord import Record, write_split
+from trainer.data.tfrecord import write_split
 from trainer.errors import DataError
 
 TRAIN_SHARDS, HELD_OUT_SHARDS = 8, 2

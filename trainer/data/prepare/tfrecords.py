@@ -13,8 +13,9 @@ from itertools import accumulate, islice
 from pathlib import Path
 
 from common.errors import ConfigError
-from trainer.data.examine import DAMAGED as DAMAGED_ERRORS
-from trainer.data.examine import open_image
+from trainer.data.encoded_image import DAMAGED as DAMAGED_ERRORS
+from trainer.data.encoded_image import open_image
+from trainer.data.example import BrokenRecordError, from_example
 from trainer.data.manifest import (
     FILE_NAME,
     INDEX_EVERY,
@@ -22,6 +23,7 @@ from trainer.data.manifest import (
     Normalization,
     Origin,
     Shard,
+    Tally,
     read_manifest,
 )
 from trainer.data.prepare.foreign import (
@@ -40,8 +42,7 @@ from trainer.data.prepare.foreign import (
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.statistics import PixelSums
 from trainer.data.prepare.survey import IMAGES
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import FRAME, BrokenRecordError, from_example, read_frames, read_shard
+from trainer.data.tfrecord import FRAME, read_frames, read_shard
 from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions
 

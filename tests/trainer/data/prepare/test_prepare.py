@@ -30,6 +30,7 @@ from tests.trainer.support.image_folders import (
     stamps,
     write_images,
 )
+from trainer.data.example import from_example
 from trainer.data.manifest import SIDES, load_manifest
 from trainer.data.prepare import engine
 from trainer.data.prepare.encode import Rules
@@ -39,7 +40,7 @@ from trainer.data.prepare.listing import Listing, Part
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.rules import allowed_rejections, make_rules
 from trainer.data.prepare.write import Common
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
