@@ -43,7 +43,6 @@ STANDARD_LIBRARY_ONLY = [
     *("common.errors", "common.fields", "common.files", "common.text", "common.page.markup"),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.data.manifest", "trainer.data.order"),
-    "trainer.data.prepare.entries",
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.host_name", "trainer.distributed.rank"),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.engine import prepare
-from trainer.data.prepare.entries import HIDDEN, Entry, Inputs, Refusal
+from trainer.data.prepare.input_files import Entry, Inputs
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.rejected import HIDDEN, Refusal
 from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
@@ -23,7 +24,7 @@ def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
 
     Raises:
         ConfigError: no folder is given, or the output lies inside of it.
-        DataError: see `engine.prepare`.
+        DataError: see `job.prepare`.
     """
     if not options.input:
         raise ConfigError(["--input: name the folder that holds a folder for each class"])

@@ -2,17 +2,31 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.archive import in_archive
-from trainer.data.prepare.classes import find_classes, sorted_files
-from trainer.data.prepare.engine import prepare
-from trainer.data.prepare.entries import Entry, Inputs, Refusal
-from trainer.data.prepare.found import Found, in_folder, on_disk
-from trainer.data.prepare.ground_truth import DEVKIT, GroundTruth, read_ground_truth
-from trainer.data.prepare.words import class_names, read_words
+from trainer.data.prepare.imagenet_labels import (
+    DEVKIT,
+    SYNSET,
+    GroundTruth,
+    class_names,
+    read_ground_truth,
+    read_words,
+)
+from trainer.data.prepare.input_files import (
+    Entry,
+    Found,
+    Inputs,
+    in_archive,
+    in_folder,
+    listed,
+    look,
+    on_disk,
+)
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.rejected import Refusal
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 
@@ -23,13 +37,15 @@ _SOURCE = "image-net.org offers it once you have signed in"
 _NUMBERED = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
 _NUMBERED_NAME = "ILSVRC2012_val_NNNNNNNN.JPEG"
 
+_ARCHIVE = re.compile(r"(n\d{8})\.tar")
+
 
 def prepare_imagenet(options: PrepareImagenetOptions, command: str) -> Manifest:
     """Write ILSVRC2012 as a data set.
 
     Raises:
         ConfigError: something that is needed is not named, or not there.
-        DataError: it is not what it should be; see also `engine.prepare`.
+        DataError: it is not what it should be; see also `job.prepare`.
     """
     _check(options)
     inputs = imagenet_inputs(
@@ -197,3 +213,75 @@ def _entry(split: str, name: str, label: int, found: Found) -> Entry | Refusal:
     if not found.size:
         return Refusal(split, name, "is empty")
     return Entry(split, name, label, found.container, found.offset, found.size, found.changed)
+
+
+def find_classes(place: Path) -> list[str]:
+    """The synsets that there are images of, sorted.
+
+    Args:
+        place: an archive of archives nNNNNNNNN.tar, or a folder of such archives or of folders
+            nNNNNNNNN.
+
+    Raises:
+        DataError: a class is there twice, or cannot be used as a whole; or the archive is
+            compressed, incomplete or damaged.
+    """
+    places: dict[str, str] = {}
+    for synset, path, fault in _tops(place):
+        if fault:
+            # Without one class, all later ones would have other labels.
+            raise DataError(
+                f"{place}: {path} {fault}, so its class would be missing; put the images"
+                " themselves there"
+            )
+        if synset in places:
+            raise DataError(
+                f"{place}: has the class {synset} twice, as {places[synset]} and as {path}; move"
+                " one of them away"
+            )
+        places[synset] = path
+    return sorted(places)
+
+
+def _tops(place: Path) -> Iterator[tuple[str, str, str]]:
+    """Synset, path and fault of whatever stands for a class."""
+    if not place.is_dir():
+        for found in in_archive(on_disk(place)):
+            if archive := _ARCHIVE.fullmatch(found.name):
+                yield archive[1], found.path, found.fault
+        return
+    for item in listed(place):
+        archive, folder = _ARCHIVE.fullmatch(item.name), SYNSET.fullmatch(item.name)
+        if folder and item.is_dir(follow_symlinks=False):
+            yield folder[0], item.name, ""
+        elif folder:
+            yield folder[0], item.name, look(item, place).fault or "is not a folder"
+        elif archive:
+            yield archive[1], item.name, look(item, place).fault
+
+
+def sorted_files(place: Path) -> Iterator[tuple[str, Found]]:
+    """All files of the classes, each with its synset; those of a class follow each other.
+
+    What belongs to no class has an empty synset.
+
+    Args:
+        place: as in `find_classes`.
+
+    Raises:
+        DataError: an archive is compressed, incomplete or damaged.
+    """
+    if place.is_dir():
+        for found in in_folder(place, place):
+            top = found.path.partition("/")[0]
+            if archive := _ARCHIVE.fullmatch(found.path):
+                yield from ((archive[1], inner) for inner in in_archive(found))
+            else:
+                yield top if SYNSET.fullmatch(top) and top != found.path else "", found
+        return
+    for found in in_archive(on_disk(place)):
+        if archive := _ARCHIVE.fullmatch(found.name):
+            inside = in_archive(replace(found, path=found.name))
+            yield from ((archive[1], inner) for inner in inside)
+        else:
+            yield "", found

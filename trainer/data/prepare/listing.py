@@ -13,7 +13,8 @@ from typing import Any
 
 import xxhash
 
-from trainer.data.prepare.entries import Entry, Inputs, Refusal
+from trainer.data.prepare.input_files import Entry, Inputs
+from trainer.data.prepare.rejected import Refusal
 
 _CACHE_KIB = 4096
 """Memory that SQLite may use in each process."""

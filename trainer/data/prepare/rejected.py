@@ -1,16 +1,37 @@
 """Files that are left out: counted against the limit, and listed with reasons."""
 
 import csv
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 from pathlib import Path
 
-from trainer.data.prepare.entries import HIDDEN, Refusal
-from trainer.data.prepare.rules import allowed_rejections
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
 FILE_NAME = "rejected.csv"
+
+HIDDEN = "is a hidden file"
+"""Reason of a refusal that says nothing about the data set's quality."""
+
 _SHOWN = 5
+
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A file that is left out."""
+
+    split: str
+    name: str
+    reason: str
+
+
+class RejectedError(ValueError):
+    """A file that is no usable image; the message says why."""
 
 
 class Rejections:
@@ -88,3 +109,22 @@ def _key(refusal: Refusal) -> tuple[str, str, str]:
 
 def _name(refusal: Refusal) -> str:
     return f"{refusal.split}/{refusal.name}" if refusal.split else refusal.name
+
+
+def allowed_rejections(text: str, files: int) -> int:
+    """Files that may be rejected of a number of files.
+
+    Args:
+        text: a number, or a percentage such as 1%.
+        files: all there are.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    percent = _PERCENT.fullmatch(text)
+    # 0.57% of 100,000 are 570, of which a float would make 569.
+    if percent and Fraction(percent[1]) <= 100:
+        return floor(files * Fraction(percent[1]) / 100)
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} must be a number of files, or a percentage such as 1%")
+    return int(text)

@@ -9,12 +9,12 @@ from pathlib import Path
 from common.errors import UserError
 from trainer.data.example import Record, example_parts
 from trainer.data.manifest import Shard, Tally
-from trainer.data.prepare.encode import RejectedError, Rules, encode
-from trainer.data.prepare.entries import Entry, Refusal
+from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.input_files import Entry, Reader
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
-from trainer.data.prepare.read import Reader
-from trainer.data.prepare.survey import Survey, look_at
+from trainer.data.prepare.rejected import Refusal, RejectedError
+from trainer.data.prepare.statistics import Survey, look_at
 from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"

@@ -19,9 +19,10 @@ from tests import ROOT
 from tests.trainer.support.command import run_trainer
 from trainer.data.example import from_example
 from trainer.data.manifest import load_manifest
-from trainer.data.prepare import archive
-from trainer.data.prepare.entries import HIDDEN, Entry, Refusal
+from trainer.data.prepare import input_files
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
+from trainer.data.prepare.input_files import Entry
+from trainer.data.prepare.rejected import HIDDEN, Refusal
 from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
@@ -312,7 +313,7 @@ def test_listing_reads_headers_alone_and_keeps_none_of_them(layout, tmp_path, mo
         read += done
         return done
 
-    monkeypatch.setattr(archive.os, "preadv", counted)
+    monkeypatch.setattr(input_files.os, "preadv", counted)
     inputs = imagenet_inputs(**layout)
     tracemalloc.start()
     assert sum(1 for _ in inputs.entries()) == count // 3 * 3 + len(TRUTH)

@@ -32,13 +32,12 @@ from tests.trainer.support.image_folders import (
 )
 from trainer.data.example import from_example
 from trainer.data.manifest import SIDES, load_manifest
-from trainer.data.prepare import engine
-from trainer.data.prepare.encode import Rules
-from trainer.data.prepare.entries import Entry, Inputs, Refusal
+from trainer.data.prepare import job
+from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.folder import folder_inputs
+from trainer.data.prepare.input_files import Entry, Inputs, Reader
 from trainer.data.prepare.listing import Listing, Part
-from trainer.data.prepare.read import Reader
-from trainer.data.prepare.rules import allowed_rejections, make_rules
+from trainer.data.prepare.rejected import Refusal, allowed_rejections
 from trainer.data.prepare.write import Common
 from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
@@ -303,7 +302,7 @@ def test_a_further_class_does_not_move_images_between_splits(tmp_path):
 def test_shards_hold_each_file_once_and_are_equally_long(train, size, held, growth, shard_mb):
     common = Common(os, os, (), (), Rules(1))
     parts = {"train": Part(train, size), "validation": Part(held, size)}
-    tasks = engine._shards(common, parts, growth, shard_mb)
+    tasks = job._shards(common, parts, growth, shard_mb)
     for split, files in (("train", train), ("validation", held)):
         mine = [task for task in tasks.values() if task.split == split]
         assert [mine[0].begin, *(task.end for task in mine)] == [
@@ -676,7 +675,7 @@ def failing(monkeypatch):
         return read(file, *args)
 
     monkeypatch.setattr(os, "pread", pread)
-    monkeypatch.setattr("trainer.data.prepare.read.time.sleep", lambda _: None)
+    monkeypatch.setattr("trainer.data.prepare.input_files.time.sleep", lambda _: None)
     return left
 
 
@@ -776,7 +775,7 @@ def test_an_interruption_while_files_are_listed_leaves_nothing(tmp_path, number,
         yield Entry("train", "cat/b", 0, "/in/cat/b", 0, 1)
 
     with pytest.raises(UserError, match="interrupted with 0 shards finished") as caught:
-        engine.prepare(Inputs(("cat",), entries), tmp_path / "out", WriteOptions(), "prepare")
+        job.prepare(Inputs(("cat",), entries), tmp_path / "out", WriteOptions(), "prepare")
     assert caught.value.exit_code == 128 + number
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "scratch").iterdir())

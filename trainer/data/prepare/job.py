@@ -22,15 +22,14 @@ from pathlib import Path
 import PIL
 
 from trainer.data.manifest import SCHEMA, Manifest, Origin, Tally, empty_classes
-from trainer.data.prepare.encode import Rules
-from trainer.data.prepare.entries import Inputs
+from trainer.data.prepare.encode import Rules, make_rules
+from trainer.data.prepare.input_files import Inputs
 from trainer.data.prepare.listing import Listing, Part
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.rejected import FILE_NAME as REJECTED
 from trainer.data.prepare.rejected import Rejections
-from trainer.data.prepare.rules import make_rules
-from trainer.data.prepare.survey import IMAGES, Survey
+from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.data.prepare.write import PARTS, Common, Task, Written, part_file, survey, write_shard
 from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
