@@ -47,7 +47,7 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.host_name", "trainer.distributed.rank"),
     *("trainer.distributed.restart_policy", "trainer.export.layout"),
-    *("trainer.report.data", "trainer.report.outcome", "trainer.report.panels"),
+    "trainer.report.run_data",
     *("trainer.training.metrics", "trainer.training.plan", "trainer.training.schedule"),
     *("infra.capacity", "infra.catalog.roles", "infra.catalog.rules", "infra.catalog.sizes"),
     *("infra.catalog.zones", "infra.errors", "infra.groups", "infra.naming", "infra.outputs"),

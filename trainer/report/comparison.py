@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.page.markup import ABSENT, section, text
-from trainer.report.data import Run
-from trainer.report.markup import duration, figures, page, percent, table
-from trainer.report.plots import plot_comparison, run_colour
+from trainer.report.curves import plot_comparison, run_colour
+from trainer.report.page import duration, figures, page, percent, table
+from trainer.report.run_data import Run
 from trainer.report.run_page import OWN, options, show
 
 

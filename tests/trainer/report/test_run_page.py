@@ -19,8 +19,8 @@ from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_m
 from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
-from trainer.report.data import POINTS, Curve, read_run
-from trainer.report.outcome import read_outcome
+from trainer.report.predictions import read_outcome
+from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 from trainer.training.metrics import MetricsFile
 
