@@ -16,7 +16,7 @@ from trainer.errors import DataError
 from trainer.training.setup import Prepared
 
 
-class Feed:
+class RankData:
     """The training and validation data of one rank."""
 
     def __init__(

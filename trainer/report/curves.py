@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 from trainer.report.run_data import Curve, Run
 
-SERIES = 8
+COLOURS = 8
 """Colours of a palette that stay apart also for colour-blind eyes; see style.css."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 """Tell runs apart that share a colour."""
@@ -23,7 +23,7 @@ _NAME = "%{fullData.name}"
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """One curve of a panel."""
 
     event: str
@@ -43,7 +43,7 @@ class Panel:
     title: str
     reading: str
     """How to read it, in one line."""
-    lines: tuple[Line, ...]
+    lines: tuple[Series, ...]
     ticks: str = ""
     """d3's format of the axis; empty lets plotly choose."""
     hover: str = ",.4~g"
@@ -58,8 +58,8 @@ PANELS = (
         "Loss",
         "Mean cross-entropy; held-out rising while training falls is overfitting.",
         (
-            Line("train", "loss", "training"),
-            Line("evaluation", "validation_loss", "held-out", marked=True),
+            Series("train", "loss", "training"),
+            Series("evaluation", "validation_loss", "held-out", marked=True),
         ),
         from_zero=True,
     ),
@@ -68,9 +68,9 @@ PANELS = (
         "Accuracy",
         "Part of the images that is right at once (top-1) or within five (top-5).",
         (
-            Line("train", "train_top1", "training top-1"),
-            Line("evaluation", "top1", "held-out top-1", marked=True),
-            Line("evaluation", "top5", "held-out top-5", marked=True, compared=False),
+            Series("train", "train_top1", "training top-1"),
+            Series("evaluation", "top1", "held-out top-1", marked=True),
+            Series("evaluation", "top5", "held-out top-5", marked=True, compared=False),
         ),
         ticks=".0%",
         hover=".2%",
@@ -79,14 +79,14 @@ PANELS = (
         "rate",
         "Learning rate",
         "Follows from the step alone; a restart must not make it jump.",
-        (Line("train", "learning_rate", "learning rate"),),
+        (Series("train", "learning_rate", "learning rate"),),
         from_zero=True,
     ),
     Panel(
         "throughput",
         "Throughput",
         "Images a second while it trains, over all ranks.",
-        (Line("train", "images_per_second", "images/s"),),
+        (Series("train", "images_per_second", "images/s"),),
         ticks="~s",
         hover=",.1f",
         unit=" images/s",
@@ -96,7 +96,7 @@ PANELS = (
         "wait",
         "Data wait",
         "Training time that rank 0 waits for data; a few percent are too many.",
-        (Line("train", "data_wait_percent", "data wait"),),
+        (Series("train", "data_wait_percent", "data wait"),),
         hover=".1f",
         unit=" %",
         from_zero=True,
@@ -105,7 +105,7 @@ PANELS = (
         "mfu",
         "Model FLOP/s utilisation",
         "Part of the GPUs' peak that the model's own operations reach.",
-        (Line("train", "mfu_percent", "utilisation"),),
+        (Series("train", "mfu_percent", "utilisation"),),
         hover=".1f",
         unit=" %",
         from_zero=True,
@@ -114,7 +114,7 @@ PANELS = (
         "gradient",
         "Gradient norm",
         "Of each interval's last step; a spike is a step that went too far.",
-        (Line("train", "gradient_norm", "gradient norm"),),
+        (Series("train", "gradient_norm", "gradient norm"),),
         ticks="~g",
         scale="log",
     ),
@@ -122,7 +122,7 @@ PANELS = (
         "scale",
         "Loss scale",
         "Factor on float16 losses; halves when a gradient overflows.",
-        (Line("train", "loss_scale", "loss scale"),),
+        (Series("train", "loss_scale", "loss scale"),),
         ticks="~g",
         scale="log",
     ),
@@ -156,7 +156,7 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
         traces, words = [], []
         lines = [line for line in panel.lines if line.compared]
         for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
-            dash, named = DASHES[place // SERIES % len(DASHES)], False
+            dash, named = DASHES[place // COLOURS % len(DASHES)], False
             for line in lines:
                 curve = run.curve(line.event, line.key)
                 if not curve.steps:
@@ -179,10 +179,12 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
 
 def run_colour(place: int) -> str:
     """The colour of a run in a comparison."""
-    return f"var(--series-{place % SERIES + 1})"
+    return f"var(--series-{place % COLOURS + 1})"
 
 
-def _trace(curve: Curve, line: Line, name: str, colour: str, dash: str, panel: Panel) -> go.Scatter:
+def _trace(
+    curve: Curve, line: Series, name: str, colour: str, dash: str, panel: Panel
+) -> go.Scatter:
     thin = curve.thinned()
     epochs = ["" if epoch is None else f"epoch {epoch:.2f}" for epoch in thin.epochs]
     return go.Scatter(

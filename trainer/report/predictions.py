@@ -46,7 +46,7 @@ class Mistake:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PredictionCounts:
     """All predictions of a run, counted."""
 
     step: int
@@ -98,7 +98,7 @@ class Outcome:
         return sorted(self.totals, key=lambda label: (self.accuracy(label), label))[:limit]
 
 
-def read_outcome(run: Run) -> Outcome | str:
+def read_predictions(run: Run) -> PredictionCounts | str:
     """Read and count the predictions of a run, or say why there are none."""
     noted = run.of("predictions")
     path = run.path / "predictions.csv"
@@ -127,7 +127,9 @@ def read_outcome(run: Run) -> Outcome | str:
     if isinstance(known, list):
         names = dict(enumerate(map(str, known))) | names
     problem = noted[-1].get("problem")
-    return Outcome(noted[-1]["step"], counts, names, chosen, str(problem) if problem else None)
+    return PredictionCounts(
+        noted[-1]["step"], counts, names, chosen, str(problem) if problem else None
+    )
 
 
 def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
@@ -141,7 +143,7 @@ def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
     return None, ""
 
 
-def confusion(outcome: Outcome | str) -> str:
+def confusion(outcome: PredictionCounts | str) -> str:
     """The confusion matrix, or of many classes what stands out of it."""
     if isinstance(outcome, str):
         return f"<p>{text(outcome)}</p>\n"
@@ -151,7 +153,7 @@ def confusion(outcome: Outcome | str) -> str:
     return head + (_highlights(outcome) if many else _matrix(outcome))
 
 
-def grid(outcome: Outcome | str) -> str:
+def grid(outcome: PredictionCounts | str) -> str:
     """The most confident mistakes with their images."""
     if isinstance(outcome, str):
         return f"<p>{text(outcome)}</p>\n"
@@ -170,7 +172,7 @@ def grid(outcome: Outcome | str) -> str:
     return f'{hint}<div class="mistakes">\n{cards}</div>\n'
 
 
-def _matrix(outcome: Outcome) -> str:
+def _matrix(outcome: PredictionCounts) -> str:
     classes = outcome.classes
     rows = []
     for label in classes:
@@ -188,7 +190,7 @@ def _matrix(outcome: Outcome) -> str:
     return hint + table("Confusion matrix, in images", heads, rows, f"confusion{long}")
 
 
-def _cell(outcome: Outcome, label: int, predicted: int, total: int) -> str:
+def _cell(outcome: PredictionCounts, label: int, predicted: int, total: int) -> str:
     count = outcome.counts.get((label, predicted), 0)
     if not count:
         return '<td class="none">0</td>'
@@ -199,7 +201,7 @@ def _cell(outcome: Outcome, label: int, predicted: int, total: int) -> str:
     return f'<td class="{kind}" style="--share: {share:.3f}">{count:,}</td>'
 
 
-def _highlights(outcome: Outcome) -> str:
+def _highlights(outcome: PredictionCounts) -> str:
     pairs = [
         [text(outcome.name(label)), text(outcome.name(predicted)), f"{count:,}"]
         for label, predicted, count in outcome.most_confused(PAIRS)
@@ -220,7 +222,7 @@ def _highlights(outcome: Outcome) -> str:
     )
 
 
-def _card(mistake: Mistake, outcome: Outcome) -> str:
+def _card(mistake: Mistake, outcome: PredictionCounts) -> str:
     label, predicted = text(outcome.name(mistake.label)), text(outcome.name(mistake.predicted))
     if mistake.image is None:
         image = f'<div class="absent">held-out image {mistake.index:,} was not kept</div>'

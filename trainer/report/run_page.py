@@ -10,7 +10,7 @@ from trainer.config import TrainConfig
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import plot_run
 from trainer.report.page import duration, figures, layout, notes, page, percent, stats, table
-from trainer.report.predictions import confusion, grid, read_outcome
+from trainer.report.predictions import confusion, grid, read_predictions
 from trainer.report.run_data import POINTS, Attempt, Run, Summary, mapping
 
 OWN = ("name", "runs_dir")
@@ -24,7 +24,7 @@ _PHASES = ("train", "compile", "evaluation", "checkpoint")
 
 def run_page(run: Run) -> str:
     """Everything about one run, as HTML."""
-    plots, outcome = plot_run(run), read_outcome(run)
+    plots, outcome = plot_run(run), read_predictions(run)
     sections = {
         "curves": ("Curves", _hint(run) + figures(plots)),
         "confusion": ("Which classes are confused", confusion(outcome)),

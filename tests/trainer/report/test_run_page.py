@@ -19,7 +19,7 @@ from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_m
 from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
-from trainer.report.predictions import read_outcome
+from trainer.report.predictions import read_predictions
 from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 from trainer.training.metrics import MetricsFile
@@ -180,7 +180,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
 
 
 def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
-    outcome = read_outcome(read_run(run))
+    outcome = read_predictions(read_run(run))
     with (run / "predictions.csv").open() as file:
         rows = [(int(row["label"]), int(row["predicted"])) for row in csv.DictReader(file)]
     assert outcome.counts == Counter(rows)

@@ -16,9 +16,9 @@ from trainer.data.prepare.imagenet_labels import (
     read_words,
 )
 from trainer.data.prepare.input_files import (
-    Entry,
-    Found,
+    ImageFile,
     Inputs,
+    StoredFile,
     in_archive,
     in_folder,
     listed,
@@ -26,7 +26,7 @@ from trainer.data.prepare.input_files import (
     on_disk,
 )
 from trainer.data.prepare.job import prepare
-from trainer.data.prepare.rejected import Refusal
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 
@@ -129,7 +129,7 @@ def imagenet_inputs(
     if held_out and ground_truth:
         notes.append(f"{validation} is sorted into synsets, which hold, not {ground_truth}")
 
-    def entries() -> Iterator[Entry | Refusal]:
+    def entries() -> Iterator[ImageFile | RejectedFile]:
         # First, as it is soon seen whether these fit their ground truth.
         if held_out:
             yield from _sorted("validation", validation, labels)
@@ -153,7 +153,7 @@ def _check_known(
         )
 
 
-def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry | Refusal]:
+def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[ImageFile | RejectedFile]:
     """Images whose class is told by where they lie."""
     seen: set[str] = set()
     last = ""
@@ -164,14 +164,14 @@ def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry |
             last = synset
         if found.fault or synset not in labels:
             reason = found.fault or "is in no class's folder or archive"
-            yield Refusal(split, found.path, reason)
+            yield RejectedFile(split, found.path, reason)
             continue
         usual = found.name.startswith(f"{synset}_") or (
             split == "validation" and _NUMBERED.fullmatch(found.name)
         )
         name = found.name if usual else f"{synset}/{found.name}"
         if name in seen:
-            yield Refusal(split, found.path, "has the name of another image")
+            yield RejectedFile(split, found.path, "has the name of another image")
             continue
         seen.add(name)
         yield _entry(split, name, labels[synset], found)
@@ -179,7 +179,7 @@ def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry |
 
 def _numbered(
     place: Path, labels: Sequence[int], ground_truth: Path | None
-) -> Iterator[Entry | Refusal]:
+) -> Iterator[ImageFile | RejectedFile]:
     """Images whose class is told by the number in their names."""
     seen = bytearray(len(labels))
     files = in_folder(place, place) if place.is_dir() else in_archive(on_disk(place))
@@ -187,7 +187,7 @@ def _numbered(
         match = _NUMBERED.fullmatch(found.name)
         if found.fault or not match:
             reason = found.fault or f"is not named {_NUMBERED_NAME}"
-            yield Refusal("validation", found.path, reason)
+            yield RejectedFile("validation", found.path, reason)
             continue
         number = int(match[1])
         if not 1 <= number <= len(labels):
@@ -196,7 +196,7 @@ def _numbered(
                 " images; give those that belong together"
             )
         if seen[number - 1]:
-            yield Refusal("validation", found.path, "has the name of another image")
+            yield RejectedFile("validation", found.path, "has the name of another image")
             continue
         seen[number - 1] = 1
         yield _entry("validation", found.name, labels[number - 1], found)
@@ -209,10 +209,10 @@ def _numbered(
         )
 
 
-def _entry(split: str, name: str, label: int, found: Found) -> Entry | Refusal:
+def _entry(split: str, name: str, label: int, found: StoredFile) -> ImageFile | RejectedFile:
     if not found.size:
-        return Refusal(split, name, "is empty")
-    return Entry(split, name, label, found.container, found.offset, found.size, found.changed)
+        return RejectedFile(split, name, "is empty")
+    return ImageFile(split, name, label, found.container, found.offset, found.size, found.changed)
 
 
 def find_classes(place: Path) -> list[str]:
@@ -260,7 +260,7 @@ def _tops(place: Path) -> Iterator[tuple[str, str, str]]:
             yield archive[1], item.name, look(item, place).fault
 
 
-def sorted_files(place: Path) -> Iterator[tuple[str, Found]]:
+def sorted_files(place: Path) -> Iterator[tuple[str, StoredFile]]:
     """All files of the classes, each with its synset; those of a class follow each other.
 
     What belongs to no class has an empty synset.

@@ -1,9 +1,9 @@
 """The files that a data set is made of: in folders, or in tar archives that are never unpacked.
 
-A listing yields an `Entry` for each file and a `Refusal` for whatever cannot even be tried, so that
-nothing is left out in silence. Files in an archive are found by its headers alone; an archive
-within an archive is walked in place too, so that a file in it is known by its offset in the outer
-one.
+A listing yields an `ImageFile` for each file and a `RejectedFile` for whatever cannot even be
+tried, so that nothing is left out in silence. Files in an archive are found by its headers alone;
+an archive within an archive is walked in place too, so that a file in it is known by its offset in
+the outer one.
 """
 
 import io
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from trainer.data.prepare.rejected import HIDDEN, Refusal, RejectedError
+from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -39,7 +39,7 @@ _PAUSES = (1.0, 5.0)
 
 
 @dataclass(frozen=True)
-class Entry:
+class ImageFile:
     """One file that should be an image."""
 
     split: str
@@ -64,7 +64,7 @@ class Inputs:
 
     classes: tuple[str, ...]
     """Names in the order of labels."""
-    entries: Callable[[], Iterator[Entry | Refusal]]
+    entries: Callable[[], Iterator[ImageFile | RejectedFile]]
     """Lists the files; in any order, the same files each time while nothing is changed."""
     synsets: tuple[str, ...] = ()
     """WordNet's identifier of each class, if there are any."""
@@ -73,7 +73,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredFile:
     """One file."""
 
     path: str
@@ -99,13 +99,13 @@ class Found:
         return f"{self.container}: {self.path}" if self.offset else self.container
 
 
-def on_disk(path: Path) -> Found:
+def on_disk(path: Path) -> StoredFile:
     """A file that was named itself."""
     state = path.stat()
-    return Found("", str(path), 0, state.st_size, state.st_mtime_ns)
+    return StoredFile("", str(path), 0, state.st_size, state.st_mtime_ns)
 
 
-def in_folder(folder: Path, root: Path) -> Iterator[Found]:
+def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
     """All files in a folder and below, by name; links to folders are not followed.
 
     Args:
@@ -125,7 +125,7 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
         return sorted(items, key=lambda item: item.name)
 
 
-def look(item: "os.DirEntry[str]", root: Path) -> Found:
+def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
     """One file, link or hidden folder."""
     state, fault = item.stat(follow_symlinks=False), ""
     if item.is_symlink():
@@ -136,7 +136,7 @@ def look(item: "os.DirEntry[str]", root: Path) -> Found:
     if not fault and not stat.S_ISREG(state.st_mode):
         fault = "is not a file"
     path = Path(item.path).relative_to(root).as_posix()
-    return Found(path, item.path, 0, state.st_size, state.st_mtime_ns, fault)
+    return StoredFile(path, item.path, 0, state.st_size, state.st_mtime_ns, fault)
 
 
 def _link_fault(link: Path, root: Path) -> str:
@@ -148,7 +148,7 @@ def _link_fault(link: Path, root: Path) -> str:
     return "is a link to a folder" if target.is_dir() else ""
 
 
-def in_archive(archive: Found) -> Iterator[Found]:
+def in_archive(archive: StoredFile) -> Iterator[StoredFile]:
     """All files in an uncompressed tar archive, in its order; memory does not grow with them.
 
     Args:
@@ -176,7 +176,7 @@ def in_archive(archive: Found) -> Iterator[Found]:
             yield from _members(opened, file, archive)
 
 
-def _members(opened: tarfile.TarFile, file: IO[bytes], archive: Found) -> Iterator[Found]:
+def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> Iterator[StoredFile]:
     last, place = "its first byte", 0
     prefix = f"{archive.path}/" if archive.path else ""
     while not _at_end(file, place, archive, last):
@@ -193,7 +193,7 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: Found) -> Iterat
         place = opened.offset
         if member.isdir():
             continue
-        yield Found(
+        yield StoredFile(
             path=f"{prefix}{last.removeprefix('./')}",
             container=archive.container,
             offset=archive.offset + member.offset_data,
@@ -203,7 +203,7 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: Found) -> Iterat
         )
 
 
-def _at_end(file: IO[bytes], place: int, archive: Found, last: str) -> bool:
+def _at_end(file: IO[bytes], place: int, archive: StoredFile, last: str) -> bool:
     """Whether the block of zeros that ends an archive is next; if not, what is next is read then.
 
     Raises:
@@ -235,7 +235,7 @@ def _fault(member: tarfile.TarInfo) -> str:
 class _Window(io.RawIOBase):
     """A file within a file; only what is asked for is read."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: StoredFile) -> None:
         self._file = os.open(found.container, os.O_RDONLY)
         self._found, self._position = found, 0
 
@@ -264,14 +264,14 @@ class _Window(io.RawIOBase):
         super().close()
 
 
-class Reader:
+class FileReader:
     """Reads entries; keeps the container of the last one open, which may be an archive of all."""
 
     def __init__(self) -> None:
         self._container: str | None = None
         self._file = -1
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: ImageFile) -> bytes:
         """The bytes of one file.
 
         Raises:
@@ -312,7 +312,7 @@ class Reader:
             os.close(self._file)
             self._container = None
 
-    def _read(self, entry: Entry) -> bytes:
+    def _read(self, entry: ImageFile) -> bytes:
         if self._container != entry.container:
             self.close()
             self._file = os.open(entry.container, os.O_RDONLY)
@@ -327,10 +327,10 @@ class Reader:
         return data
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: ImageFile) -> str:
     return entry.container if _is_container(entry) else f"{entry.container}: {entry.name}"
 
 
-def _is_container(entry: Entry) -> bool:
+def _is_container(entry: ImageFile) -> bool:
     """Whether an entry is a file of its own, not part of an archive."""
     return os.path.basename(entry.container) == os.path.basename(entry.name)  # noqa: PTH119 - speed

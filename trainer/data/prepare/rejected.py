@@ -22,7 +22,7 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RejectedFile:
     """A file that is left out."""
 
     split: str
@@ -37,9 +37,9 @@ class RejectedError(ValueError):
 class Rejections:
     """All files of a data set that are left out."""
 
-    def __init__(self, refused: Iterable[Refusal], usable: int, options: WriteOptions) -> None:
-        self._all: list[Refusal] = []
-        self._counted: list[Refusal] = []
+    def __init__(self, refused: Iterable[RejectedFile], usable: int, options: WriteOptions) -> None:
+        self._all: list[RejectedFile] = []
+        self._counted: list[RejectedFile] = []
         self.add(refused)
         self.total = usable + len(self._counted)
         """Files that were found, usable or not, but for hidden ones."""
@@ -50,7 +50,7 @@ class Rejections:
     def count(self) -> int:
         return len(self._all)
 
-    def add(self, more: Iterable[Refusal]) -> None:
+    def add(self, more: Iterable[RejectedFile]) -> None:
         """Leave out more files; hidden ones, which file managers leave behind, are listed but say
         nothing about the data set, and are not counted.
         """
@@ -103,11 +103,11 @@ class Rejections:
             print(f"{self.count:,} files are left out: {output / FILE_NAME} says why")
 
 
-def _key(refusal: Refusal) -> tuple[str, str, str]:
+def _key(refusal: RejectedFile) -> tuple[str, str, str]:
     return refusal.split, refusal.name, refusal.reason
 
 
-def _name(refusal: Refusal) -> str:
+def _name(refusal: RejectedFile) -> str:
     return f"{refusal.split}/{refusal.name}" if refusal.split else refusal.name
 
 

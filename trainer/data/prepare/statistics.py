@@ -10,7 +10,7 @@ from PIL import Image
 
 from trainer.data.manifest import Normalization
 from trainer.data.prepare.encode import Rules, bounded, damage, encode
-from trainer.data.prepare.input_files import Entry, Reader
+from trainer.data.prepare.input_files import FileReader, ImageFile
 from trainer.data.prepare.rejected import RejectedError
 
 IMAGES = 512
@@ -108,9 +108,9 @@ class Survey:
         return self.written / self.read if self.read else 1.0
 
 
-def look_at(entries: Iterator[Entry], rules: Rules) -> Survey:
+def look_at(entries: Iterator[ImageFile], rules: Rules) -> Survey:
     """Encode some images as they will be, and look at their pixels."""
-    survey, reader = Survey(), Reader()
+    survey, reader = Survey(), FileReader()
     for entry in entries:
         try:
             encoded = encode(reader.read(entry), entry.name, rules)

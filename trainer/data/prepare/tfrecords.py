@@ -29,7 +29,7 @@ from trainer.data.manifest import (
     Normalization,
     Origin,
     Shard,
-    Tally,
+    SplitCounts,
     read_manifest,
 )
 from trainer.data.prepare.pool import Advance, work_through
@@ -54,7 +54,7 @@ _MOST_CLASSES = 100_000
 
 
 @dataclass(frozen=True)
-class Task:
+class ForeignShard:
     """A shard to look through."""
 
     split: str
@@ -62,7 +62,7 @@ class Task:
 
 
 @dataclass
-class Noted:
+class ImageFaults:
     """Records that have something in common."""
 
     count: int
@@ -71,17 +71,17 @@ class Noted:
 
 
 @dataclass
-class Scanned:
+class ScannedShard:
     """What a shard holds."""
 
     split: str
     shard: Shard
-    tally: Tally
+    tally: SplitCounts
     """Encodings and sizes; classes are not known yet, so all images are in one."""
     labels: Counter[int] = field(default_factory=Counter)
     names: dict[int, tuple[str, str]] = field(default_factory=dict)
     """What the records call the class of a label, and its synset; empty where they do not say."""
-    noted: dict[int, Noted] = field(default_factory=dict)
+    noted: dict[int, ImageFaults] = field(default_factory=dict)
     """By kind, of `UNKNOWN` and the others."""
 
 
@@ -104,7 +104,7 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     existing = read_manifest(folder) if (folder / FILE_NAME).exists() else None
     if not existing and not os.access(folder, os.W_OK):
         raise DataError(f"{folder}: cannot be written to, but the manifest belongs there")
-    tasks = [Task(split, path) for split, found in paths.items() for path in found]
+    tasks = [ForeignShard(split, path) for split, found in paths.items() for path in found]
     images = _estimate([task.path for task in tasks])
     by_file = {
         found.shard.file: found
@@ -138,9 +138,9 @@ def _estimate(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in paths) * len(sizes) // max(sum(sizes), 1)
 
 
-def _describe(folder: Path, scanned: Sequence[Scanned], wanted: str, line: str) -> Manifest:
+def _describe(folder: Path, scanned: Sequence[ScannedShard], wanted: str, line: str) -> Manifest:
     _check_images(folder, merge_noted(scanned))
-    splits: dict[str, list[Scanned]] = {"train": [], "validation": []}
+    splits: dict[str, list[ScannedShard]] = {"train": [], "validation": []}
     names: dict[int, tuple[str, str]] = {}
     for found in scanned:
         splits[found.split].append(found)
@@ -158,7 +158,7 @@ def _describe(folder: Path, scanned: Sequence[Scanned], wanted: str, line: str) 
     normalization = _normalization(folder, [found.shard for found in splits["train"]])
     described = {}
     for split, parts in splits.items():
-        tally = Tally.empty(1)
+        tally = SplitCounts.empty(1)
         for part in parts:
             tally.merge(part.tally)
         tally.class_counts = [labels[split][label] for label in known]
@@ -168,7 +168,7 @@ def _describe(folder: Path, scanned: Sequence[Scanned], wanted: str, line: str) 
     return Manifest(_class_names(names, known), normalization, described, origin, first)
 
 
-def _check_images(folder: Path, noted: Mapping[int, Noted]) -> None:
+def _check_images(folder: Path, noted: Mapping[int, ImageFaults]) -> None:
     unknown = noted.get(UNKNOWN)
     if unknown:
         raise DataError(
@@ -188,7 +188,7 @@ def _check_images(folder: Path, noted: Mapping[int, Noted]) -> None:
             )
 
 
-def _times(noted: Noted) -> str:
+def _times(noted: ImageFaults) -> str:
     return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
 
 
@@ -315,7 +315,7 @@ def _check_series(folder: Path, split: str, names: list[str]) -> None:
         )
 
 
-def scan(task: Task, advance: Advance) -> Scanned:
+def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
     """Look through one shard, without holding it in memory.
 
     Raises:
@@ -328,7 +328,7 @@ def scan(task: Task, advance: Advance) -> Scanned:
                 f"{path}: is compressed with gzip, so that reading could only begin at its start;"
                 " unpack the shards (gunzip) and describe those"
             )
-    found = Scanned(task.split, Shard(path.name, 0, 0, "", ()), Tally.empty(1))
+    found = ScannedShard(task.split, Shard(path.name, 0, 0, "", ()), SplitCounts.empty(1))
     records = 0
     try:
         for frame in read_frames(path, observe=digest.update):
@@ -345,7 +345,7 @@ def scan(task: Task, advance: Advance) -> Scanned:
     return found
 
 
-def _add(record: Record, found: Scanned, place: str) -> None:
+def _add(record: Record, found: ScannedShard, place: str) -> None:
     found.labels[record.label] += 1
     note_name(found.names, record.label, (record.text, record.synset), place)
     encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
@@ -363,7 +363,7 @@ def _add(record: Record, found: Scanned, place: str) -> None:
     found.tally.add(0, encoding, height, width)
     for kind, text in notes.items():
         if text:
-            found.noted.setdefault(kind, Noted(0, f"{place}: {text}")).count += 1
+            found.noted.setdefault(kind, ImageFaults(0, f"{place}: {text}")).count += 1
 
 
 def note_name(
@@ -384,10 +384,10 @@ def note_name(
     names[label] = (known[0] or name[0], known[1] or name[1])
 
 
-def merge_noted(scanned: Iterable[Scanned]) -> dict[int, Noted]:
+def merge_noted(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
     """What is noted of several shards, by kind, in their order."""
-    merged: dict[int, Noted] = {}
+    merged: dict[int, ImageFaults] = {}
     for found in scanned:
         for kind, noted in found.noted.items():
-            merged.setdefault(kind, Noted(0, noted.first)).count += noted.count
+            merged.setdefault(kind, ImageFaults(0, noted.first)).count += noted.count
     return merged
