@@ -201,12 +201,12 @@ def unknown_key(key: str, known: list[str], *, list_known: bool = False) -> str:
         known: those that exist.
         list_known: whether to list them where none is close.
     """
+    # What stands before the last dot makes any two keys of a group look alike.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
-    close = difflib.get_close_matches(key, known, n=1)
-    close += difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
+    close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
     problem = f"{key}: there is no such key"
     if close:
-        return f"{problem}; did you mean {names.get(close[0], close[0])}?"
+        return f"{problem}; did you mean {names[close[0]]}?"
     return f"{problem}; known here: {', '.join(known)}" if list_known else problem
 
 
