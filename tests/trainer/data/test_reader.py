@@ -128,13 +128,13 @@ def test_what_stays_damaged_is_named_after_the_third_attempt(source, capfd, read
 def test_what_could_be_read_in_the_end_is_named_by_its_shard_alone(source, monkeypatch):
     path = source.folder / SHARD
     vanish(path)
-    real = reader._find
+    real = reader._find_fault
 
     def find(*args):
         reappear(path)
         return real(*args)
 
-    monkeypatch.setattr(reader, "_find", find)
+    monkeypatch.setattr(reader, "_find_fault", find)
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         everything(source)
     assert unreadable(raised.value) == f"{SHARD}: could not be read in 3 attempts"
