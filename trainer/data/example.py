@@ -87,9 +87,9 @@ def from_example(serialized: bytes) -> Record:
     values: dict[str, Any] = {}
     for key in _READ_KEYS:
         kind = feature[key].WhichOneof("kind") if key in feature else None
-        found = getattr(feature[key], kind).value if kind else ()
-        if found:
-            values[key] = found[0]
+        stored = getattr(feature[key], kind).value if kind else ()
+        if stored:
+            values[key] = stored[0]
     encoded, label = values.get("image/encoded"), values.get("image/class/label")
     if not isinstance(encoded, bytes) or not encoded:
         raise BrokenRecordError("has no image (image/encoded)")
@@ -157,12 +157,12 @@ def _entry(key: str, feature: bytes, size: int) -> bytes:
 
 def _varint(value: int) -> bytes:
     """7 bits a byte, the lowest first; all but the last have their highest bit set."""
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 _FIELD = descriptor_pb2.FieldDescriptorProto

@@ -12,7 +12,7 @@ from PIL import Image
 
 from common.page.markup import text
 from common.text import plural
-from trainer.data.encoded_image import UNDECODABLE, shrink
+from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.data.example import BrokenRecordError, Record, from_example
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
 from trainer.data.tfrecord import read_shard
@@ -130,7 +130,7 @@ def _damaged(folder: Path, shard: Shard, number: int, reason: str) -> DataError:
 def _sample(shard: Shard, number: int, record: Record) -> Sample:
     try:
         size, thumbnail = _thumbnail(record.encoded)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         size, thumbnail = (0, 0), None
     return Sample(record.filename, shard.file, number, size, thumbnail)
 

@@ -67,16 +67,16 @@ def folder_inputs(root: Path) -> Inputs:
         )
     labels = {name: label for label, name in enumerate(classes)}
 
-    def entries() -> Iterator[ImageFile | RejectedFile]:
+    def files() -> Iterator[ImageFile | RejectedFile]:
         for split, folder in splits.items():
             yield from _list(split, folder, root, labels)
 
-    return Inputs(classes, entries, notes=tuple(notes))
+    return Inputs(classes, files, notes=tuple(notes))
 
 
 def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as found:
-        return sorted(item.name for item in found if item.is_dir() and not _is_hidden(item.name))
+    with os.scandir(folder) as items:
+        return sorted(item.name for item in items if item.is_dir() and not _is_hidden(item.name))
 
 
 def _is_hidden(name: str) -> bool:
@@ -100,8 +100,8 @@ def _list(
     while pending:
         inside = pending.pop()
         try:
-            with os.scandir(folder / inside) as found:
-                for item in found:
+            with os.scandir(folder / inside) as items:
+                for item in items:
                     name = f"{inside}/{item.name}" if inside else item.name
                     fault = _fault(item, root)
                     if fault:
@@ -109,7 +109,7 @@ def _list(
                     elif item.is_dir():
                         pending.append(name)
                     else:
-                        yield _entry(split, name, item, labels)
+                        yield _image_file(split, name, item, labels)
         except PermissionError as error:
             yield RejectedFile(split, inside, f"cannot be listed ({error.strerror})")
         except OSError as error:
@@ -137,7 +137,7 @@ def _fault(item: "os.DirEntry[str]", root: Path) -> str:
     return ""
 
 
-def _entry(
+def _image_file(
     split: str, name: str, item: "os.DirEntry[str]", labels: dict[str, int]
 ) -> ImageFile | RejectedFile:
     first, _, rest = name.partition("/")

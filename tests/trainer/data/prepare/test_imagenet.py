@@ -180,11 +180,11 @@ def layout(tmp_path):
 
 
 def entries(inputs):
-    return [found for found in inputs.entries() if isinstance(found, ImageFile)]
+    return [found for found in inputs.files() if isinstance(found, ImageFile)]
 
 
 def refusals(inputs):
-    return {found for found in inputs.entries() if isinstance(found, RejectedFile)}
+    return {found for found in inputs.files() if isinstance(found, RejectedFile)}
 
 
 def listing(inputs):
@@ -199,7 +199,7 @@ def content(entry):
 
 def fails(layout, match):
     with pytest.raises(DataError, match=match) as caught:
-        list(imagenet_inputs(**layout).entries())
+        list(imagenet_inputs(**layout).files())
     return str(caught.value)
 
 
@@ -317,7 +317,7 @@ def test_listing_reads_headers_alone_and_keeps_none_of_them(layout, tmp_path, mo
     monkeypatch.setattr(input_files.os, "preadv", counted)
     inputs = imagenet_inputs(**layout)
     tracemalloc.start()
-    assert sum(1 for _ in inputs.entries()) == count // 3 * 3 + len(TRUTH)
+    assert sum(1 for _ in inputs.files()) == count // 3 * 3 + len(TRUTH)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # Kept headers would take 1 KB each.

@@ -47,7 +47,7 @@ from trainer.options import WriteOptions
 def listed(root):
     """Classes, and split, name and class of every file, and split, name and reason of others."""
     inputs = folder_inputs(root)
-    found = list(inputs.entries())
+    found = list(inputs.files())
     entries = {
         (e.split, e.name, inputs.classes[e.label]) for e in found if isinstance(e, ImageFile)
     }
@@ -205,7 +205,7 @@ def test_storage_that_fails_while_it_is_listed_ends_with_the_folder(cats_and_dog
     inputs = folder_inputs(cats_and_dogs)
     monkeypatch.setattr(os, "scandir", broken)
     with pytest.raises(DataError, match=f"{cats_and_dogs}/dog: cannot be listed"):
-        list(inputs.entries())
+        list(inputs.files())
 
 
 def test_a_folder_without_folders_is_explained(tmp_path):
@@ -243,8 +243,8 @@ def placed(folder, counts, seed, part, splits=("",), names=None):
     listing = Listing(path)
     listing.fill(Inputs(tuple(names), entries), seed, part)
     found = {
-        split: list(listing.entries(split, 0, there.files))
-        for split, there in listing.parts().items()
+        split: list(listing.files(split, 0, there.files))
+        for split, there in listing.split_sizes().items()
     }
     listing.close()
     return found
@@ -302,19 +302,17 @@ def test_a_further_class_does_not_move_images_between_splits(tmp_path):
     st.integers(1, 100),
 )  # fmt: skip
 def test_shards_hold_each_file_once_and_are_equally_long(train, size, held, growth, shard_mb):
-    common = Preparation(os, os, (), (), Rules(1))
-    parts = {"train": SplitSize(train, size), "validation": SplitSize(held, size)}
-    tasks = job._shards(common, parts, growth, shard_mb)
+    preparation = Preparation(os, os, (), (), Rules(1))
+    sizes = {"train": SplitSize(train, size), "validation": SplitSize(held, size)}
+    shards = job.plan_shards(preparation, sizes, growth, shard_mb)
     for split, files in (("train", train), ("validation", held)):
-        mine = [task for task in tasks.values() if task.split == split]
-        assert [mine[0].begin, *(task.end for task in mine)] == [
-            *(task.begin for task in mine),
-            files,
-        ]
-        lengths = {task.end - task.begin for task in mine}
+        ranges = [shard for shard in shards.values() if shard.split == split]
+        begins, ends = [shard.begin for shard in ranges], [shard.end for shard in ranges]
+        assert [ranges[0].begin, *ends] == [*begins, files]
+        lengths = {shard.end - shard.begin for shard in ranges}
         assert 0 not in lengths
         assert max(lengths) - min(lengths) <= 1
-    assert list(tasks) == [task.file for task in tasks.values()]
+    assert list(shards) == [shard.shard for shard in shards.values()]
 
 
 # 3. What is written.
