@@ -88,14 +88,16 @@ def _page(folder: Path, manifest: Manifest, samples: Samples, sheet: str) -> str
 
 
 def _warnings(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
-    undecodable = sum(sample.thumbnail is None for found in samples.of_class for sample in found)
-    found = remarks(manifest)
+    undecodable = sum(
+        sample.thumbnail is None for class_samples in samples.of_class for sample in class_samples
+    )
+    sentences = remarks(manifest)
     if undecodable:
-        found.append(
+        sentences.append(
             f"{plural(undecodable, 'sample')} cannot be decoded; python -m trainer verify"
             f" {shlex.quote(str(folder))} --deep finds all such images."
         )
-    return found
+    return sentences
 
 
 def _overview(manifest: Manifest) -> str:

@@ -47,8 +47,8 @@ class Curve:
         rest = self.values[ends[-2] :]
         last = [end - 1 for end in ends]
         return Curve(
-            tuple(self.steps[place] for place in last),
-            tuple(self.epochs[place] for place in last),
+            tuple(self.steps[index] for index in last),
+            tuple(self.epochs[index] for index in last),
             (*means, sum(rest) / len(rest)),
         )
 
@@ -191,8 +191,8 @@ def read_run(path: Path) -> Run:
         problems.append(f"metrics.jsonl cannot be read: {error}")
     result = None
     if (path / "result.json").exists():
-        found = _json(path / "result.json", problems)
-        result = found if isinstance(found, dict) else None
+        content = _json(path / "result.json", problems)
+        result = content if isinstance(content, dict) else None
     return Run(path, path.resolve().name, stored, config, lines, result, tuple(problems))
 
 
@@ -205,8 +205,8 @@ def number(value: object) -> float | None:
 
 def numbers(value: object) -> dict[str, float]:
     """The entries of a mapping that are finite numbers."""
-    found = {str(key): number(entry) for key, entry in mapping(value).items()}
-    return {key: entry for key, entry in found.items() if entry is not None}
+    converted = {str(key): number(entry) for key, entry in mapping(value).items()}
+    return {key: entry for key, entry in converted.items() if entry is not None}
 
 
 def mapping(value: object) -> Mapping[str, Any]:

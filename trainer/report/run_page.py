@@ -24,11 +24,11 @@ _PHASES = ("train", "compile", "evaluation", "checkpoint")
 
 def run_page(run: Run) -> str:
     """Everything about one run, as HTML."""
-    plots, outcome = plot_run(run), read_predictions(run)
+    plots, predictions = plot_run(run), read_predictions(run)
     sections = {
         "curves": ("Curves", _hint(run) + figures(plots)),
-        "confusion": ("Which classes are confused", confusion(outcome)),
-        "mistakes": ("Mistakes", grid(outcome)),
+        "confusion": ("Which classes are confused", confusion(predictions)),
+        "mistakes": ("Mistakes", grid(predictions)),
         "configuration": ("Configuration", _configuration(run)),
         "environment": ("Environment", _environment(run.attempts)),
     }
@@ -93,21 +93,25 @@ def _overview(run: Run) -> str:
 
 def _notes(run: Run) -> list[str]:
     """What a reader must know before the figures."""
-    summary, found = run.summary, list(run.problems)
+    summary, sentences = run.summary, list(run.problems)
     if run.state == "stopped":
-        found.append(f"Stopped after step {summary.step:,}; it can be continued.")
+        sentences.append(f"Stopped after step {summary.step:,}; it can be continued.")
     elif run.state == "unfinished":
         last = moment(run.lines[-1].get("time")) if run.lines else ""
-        found.append(
+        sentences.append(
             "Not finished: it is still going on, or it ended without a word"
             + (f"; the last sign of it is of {last}." if last else ".")
         )
     left_out = sum(run.curve("train", "images_left_out").values)
     if left_out:
-        found.append(f"{left_out:,.0f} training images were left out, as they cannot be decoded.")
+        sentences.append(
+            f"{left_out:,.0f} training images were left out, as they cannot be decoded."
+        )
     if summary.top1 is None:
-        found.append("No evaluation: the run has no held-out images, or has not got to them yet.")
-    return found
+        sentences.append(
+            "No evaluation: the run has no held-out images, or has not got to them yet."
+        )
+    return sentences
 
 
 def _phases(summary: Summary) -> str:

@@ -13,7 +13,7 @@ from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
 _TRAIN = ("train", "training")
-_HELD_OUT = ("validation", "val", "valid", "test", "testing")
+_VALIDATION = ("validation", "val", "valid", "test", "testing")
 """Names of the folder to evaluate on, the first that is there, in any case."""
 _HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
 """What file managers and archives leave behind, beside names with a dot in front."""
@@ -46,15 +46,15 @@ def folder_inputs(root: Path) -> Inputs:
     above = _folders(root)
     lower = {name.lower(): name for name in above}
     train = next((lower[name] for name in _TRAIN if name in lower), None)
-    held_out = next((lower[name] for name in _HELD_OUT if name in lower), None)
+    validation = next((lower[name] for name in _VALIDATION if name in lower), None)
     notes = []
-    if train and held_out:
-        splits = {"train": root / train, "validation": root / held_out}
-        left = [_shown(name) for name in above if name not in (train, held_out)]
-        if held_out.lower().startswith("test"):
-            notes.append(f"{held_out}/ is evaluated on, as there is no validation/")
+    if train and validation:
+        splits = {"train": root / train, "validation": root / validation}
+        left = [_shown(name) for name in above if name not in (train, validation)]
+        if validation.lower().startswith("test"):
+            notes.append(f"{validation}/ is evaluated on, as there is no validation/")
         if left:
-            notes.append(f"left alone beside {train}/ and {held_out}/: {', '.join(left)}")
+            notes.append(f"left alone beside {train}/ and {validation}/: {', '.join(left)}")
     elif train and above == [train]:
         splits = {"": root / train}
     else:

@@ -103,16 +103,21 @@ def imagenet_inputs(
             f" {_TRAIN} itself, or the folder that was made of it"
         )
     labels = {synset: label for label, synset in enumerate(synsets)}
-    held_out = find_classes(validation) if validation.is_dir() else []
+    sorted_validation = find_classes(validation) if validation.is_dir() else []
     truth = read_ground_truth(ground_truth) if ground_truth else GroundTruth(())
-    if not held_out and not ground_truth:
+    if not sorted_validation and not ground_truth:
         raise ConfigError(
             [
                 f"--ground-truth: {validation} is not sorted into synsets, so name {DEVKIT}, a file"
                 " with a synset a line, or LOC_val_solution.csv"
             ]
         )
-    _check_known(held_out or truth.synsets, labels, validation if held_out else ground_truth, train)
+    _check_known(
+        sorted_validation or truth.synsets,
+        labels,
+        validation if sorted_validation else ground_truth,
+        train,
+    )
     notes = []
     if len(synsets) != CLASSES:
         notes.append(
@@ -126,12 +131,12 @@ def imagenet_inputs(
             f"{unnamed:,} of {len(synsets):,} classes are named by their synset, as no words are"
             " given for it"
         )
-    if held_out and ground_truth:
+    if sorted_validation and ground_truth:
         notes.append(f"{validation} is sorted into synsets, which hold, not {ground_truth}")
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         # First, as it is soon seen whether these fit their ground truth.
-        if held_out:
+        if sorted_validation:
             yield from _sorted("validation", validation, labels)
         else:
             numbered = [labels[synset] for synset in truth.synsets]

@@ -121,9 +121,9 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
         print(f"{folder}: is described already, version {existing.version}")
         return existing
     manifest.save(folder)
-    train, held_out = (manifest.splits[name].examples for name in ("train", "validation"))
+    train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
     print(
-        f"{folder}: {train:,} images to train on, {held_out:,} held out,"
+        f"{folder}: {train:,} images to train on, {validation:,} held out,"
         f" {len(manifest.classes):,} classes, version {manifest.version}"
     )
     return manifest
@@ -206,12 +206,12 @@ def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) 
         if smallest < int(option):
             raise DataError(f"{folder}: {run}, but --first-label is {option}")
         return int(option)
-    train, held_out = labels["train"], labels["validation"]
-    if min(held_out) < min(train) or max(held_out) > max(train):
+    train, validation = labels["train"], labels["validation"]
+    if min(validation) < min(train) or max(validation) > max(train):
         raise DataError(
             f"{folder}: labels to train on run from {min(train):,} to {max(train):,}, those held"
-            f" out from {min(held_out):,} to {max(held_out):,}: it is doubtful that they mean the"
-            f" same classes. If they do, {choose}"
+            f" out from {min(validation):,} to {max(validation):,}: it is doubtful that they mean"
+            f" the same classes. If they do, {choose}"
         )
     if smallest > 1:
         raise DataError(f"{folder}: {run}, so that the first class is in doubt; {choose}")
