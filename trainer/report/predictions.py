@@ -153,7 +153,7 @@ def confusion(predictions: PredictionCounts | str) -> str:
     return head + (_highlights(predictions) if many else _matrix(predictions))
 
 
-def grid(predictions: PredictionCounts | str) -> str:
+def mistakes_grid(predictions: PredictionCounts | str) -> str:
     """The most confident mistakes with their images."""
     if isinstance(predictions, str):
         return f"<p>{text(predictions)}</p>\n"

@@ -22,6 +22,9 @@ from trainer.training.metrics import MetricsFile
 POINTS = 1000
 """Most points of a curve; a longer one is averaged."""
 
+IDENTIFYING = ("name", "runs_dir")
+"""Options that say which run it is, not how it was trained."""
+
 _COURSE = ("start", "train", "stop", "finish")
 """Events that tell whether a run goes on."""
 
@@ -229,3 +232,13 @@ def _json(path: Path, problems: list[str]) -> object:
         reason = error.strerror if isinstance(error, OSError) else error
         problems.append(f"{path.name} cannot be read: {reason}")
         return None
+
+
+def options(config: TrainConfig) -> dict[str, object]:
+    """Dotted keys and values of a configuration."""
+    return {leaf.key: fields.get(config, leaf.key) for leaf in fields.leaves(TrainConfig)}
+
+
+def show_option(value: object) -> str:
+    """An option's value as it is typed."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
