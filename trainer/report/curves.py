@@ -11,7 +11,7 @@ from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 from trainer.report.run_data import Curve, Run
 
 COLOURS = 8
-"""Colours of a palette that stay apart also for colour-blind eyes; see style.css."""
+"""Colours of a palette that stay apart also for colour-blind eyes; see common/page/style.css."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 """Tell runs apart that share a colour."""
 
