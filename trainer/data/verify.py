@@ -12,6 +12,7 @@ from pathlib import Path
 
 import xxhash
 
+from common.text import plural
 from trainer.data.encoded_image import (
     BrokenImageError,
     check_decodes,
@@ -130,10 +131,7 @@ def verify(folder: Path, options: VerifyOptions) -> None:
             faults.append(mismatches)
     _mention_others(folder, manifest)
     total = sum(subject.count for subject in faults)
-    summary = (
-        f"{folder}: {len(tasks):,} shards, {records:,} records, {total:,}"
-        f" fault{'s' if total != 1 else ''}"
-    )
+    summary = f"{folder}: {len(tasks):,} shards, {records:,} records, {plural(total, 'fault')}"
     if total:
         raise DataError(f"{summary}; copy the named shards again, or prepare the data set anew")
     print(summary)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import PIL
 
+from common.text import plural
 from trainer.data.manifest import SCHEMA, Manifest, Origin, Shard, SplitCounts, empty_classes
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import Inputs
@@ -223,7 +224,7 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
     for name, split in manifest.splits.items():
         count = len(split.shards)
         print(
-            f"{name}: {split.examples:,} images in {count:,} shard{'s' * (count > 1)} of"
+            f"{name}: {split.examples:,} images in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
         empty = empty_classes(manifest, name)
