@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from benchmarks.data.slow_storage import compile_library
 from tests.trainer.support.command import TINY, final_state, run_trainer, start_trainer
 from trainer.config import DataConfig
 from trainer.data import reader
@@ -180,10 +180,7 @@ def test_segments_longer_than_a_window_are_read_in_pieces(source):
 @pytest.fixture(scope="session")
 def slow_reads(tmp_path_factory):
     """The library under which reads of shards are slow, or fail."""
-    library = tmp_path_factory.mktemp("library") / "slow_reads.so"
-    code = Path(__file__).with_name("slow_reads.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, code, "-ldl"], check=True)
-    return library
+    return compile_library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.mark.slow
