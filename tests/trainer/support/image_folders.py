@@ -1,5 +1,6 @@
 """Folders of images for tests, and what is on disk afterwards."""
 
+import csv
 import hashlib
 import io
 import json
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from trainer.data.manifest import Manifest
+from trainer.data.example import Record, from_example
+from trainer.data.manifest import Manifest, load_manifest
 from trainer.data.prepare.folder import prepare_folder
+from trainer.data.tfrecord import read_shard
 from trainer.options import PrepareFolderOptions
 
 
@@ -49,6 +52,22 @@ def content(folder: Path) -> dict[str, str]:
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def records(output: Path, split: str) -> list[Record]:
+    """All records of a split, in their order."""
+    manifest = load_manifest(output)
+    return [
+        from_example(data)
+        for shard in manifest.splits[split].shards
+        for data in read_shard(output / shard.file)
+    ]
+
+
+def rejected(output: Path) -> list[tuple[str, ...]]:
+    """The rows of rejected.csv, the heads first."""
+    with (output / "rejected.csv").open(newline="", errors="surrogateescape") as file:
+        return [tuple(row) for row in csv.reader(file)]
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
