@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.trainer.support.image_files import gradients, jpeg, saved
+from tests.trainer.support.data_sets.image_files import gradients, jpeg, saved
 from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.manifest import Normalization, Split

@@ -5,7 +5,7 @@ import struct
 import pytest
 import xxhash
 
-from tests.trainer.support.independent_reader import read
+from tests.trainer.support.data_sets.independent_reader import read
 from trainer.data.example import Record
 from trainer.data.manifest import SplitCounts
 from trainer.data.tfrecord import write_shard, write_split

@@ -15,8 +15,8 @@ from PIL import Image
 
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.image_files import saved
-from tests.trainer.support.records import noise_record, write_records
+from tests.trainer.support.data_sets.image_files import saved
+from tests.trainer.support.data_sets.records import noise_record, write_records
 from trainer.data.example import from_example, to_example
 from trainer.data.manifest import Sides, read_manifest
 from trainer.data.tfrecord import ShardWriter, read_shard, write_split

@@ -14,9 +14,9 @@ from PIL import Image
 
 from common.errors import ConfigError
 from tests import ROOT
+from tests.trainer.support.data_sets.written_set import colour, picture, write_set
 from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE
-from tests.trainer.support.written_set import colour, picture, write_set
 from trainer.cli import main
 from trainer.data.example import from_example
 from trainer.data.manifest import Origin, Sides, load_manifest

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from tests.trainer.support.independent_reader import read
+from tests.trainer.support.data_sets.independent_reader import read
 from trainer.data.builtin.digits import prepare_digits
 from trainer.data.manifest import load_manifest
 from trainer.errors import DataError

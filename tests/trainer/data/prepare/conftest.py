@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.support.image_folders import write_images
-from tests.trainer.support.imagenet_files import make_train, make_truth, make_validation
+from tests.trainer.support.data_sets.image_folders import write_images
+from tests.trainer.support.data_sets.imagenet_files import make_train, make_truth, make_validation
 from trainer.data.prepare.imagenet import imagenet_inputs
 from trainer.errors import DataError
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tests.trainer.support.image_files import (
+from tests.trainer.support.data_sets.image_files import (
     exif,
     gradients,
     jpeg,
@@ -19,7 +19,7 @@ from tests.trainer.support.image_files import (
     saved,
     with_segment,
 )
-from tests.trainer.support.image_samples import samples, unusable
+from tests.trainer.support.data_sets.image_samples import samples, unusable
 from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.rejected import RejectedError
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.image_folders import (
+from tests.trainer.support.data_sets.image_folders import (
     bytes_path,
     picture,
     prepare,

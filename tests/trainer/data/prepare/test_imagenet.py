@@ -15,7 +15,7 @@ from PIL import Image
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.imagenet_files import (
+from tests.trainer.support.data_sets.imagenet_files import (
     BIRD,
     COLOURS,
     CONTENTS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.trainer.support.imagenet_files import (
+from tests.trainer.support.data_sets.imagenet_files import (
     BIRD,
     MACHINE,
     SYNSETS,

@@ -5,7 +5,7 @@ import tarfile
 import pytest
 
 from tests import ROOT
-from tests.trainer.support.imagenet_files import (
+from tests.trainer.support.data_sets.imagenet_files import (
     BIRD,
     IMAGES,
     TENCH,

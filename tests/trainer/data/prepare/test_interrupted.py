@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.image_folders import content, finished_shards, write_images
+from tests.trainer.support.data_sets.image_folders import content, finished_shards, write_images
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from common.errors import ConfigError, UserError
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.image_folders import (
+from tests.trainer.support.data_sets.image_folders import (
     content,
     finished_shards,
     manifest_of,

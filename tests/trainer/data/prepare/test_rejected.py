@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.image_folders import (
+from tests.trainer.support.data_sets.image_folders import (
     content,
     picture,
     prepare,

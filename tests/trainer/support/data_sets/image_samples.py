@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageCms
 
-from tests.trainer.support.image_files import (
+from tests.trainer.support.data_sets.image_files import (
     HEIGHT,
     PNG,
     WIDTH,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tests.trainer.support.image_files import saved
+from tests.trainer.support.data_sets.image_files import saved
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization, Origin
 from trainer.data.tfrecord import write_split
