@@ -18,7 +18,8 @@ from benchmarks.data.slow_storage import compile_library
 from tests import ROOT
 from tests.trainer.support.command import TIMEOUT, TINY, start_trainer
 from trainer.config import DataConfig
-from trainer.data import reader
+from trainer.data import cache, reader
+from trainer.data.cache import ShardCache
 from trainer.data.corruption import find_damage
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
@@ -177,6 +178,33 @@ def test_segments_longer_than_a_window_are_read_in_pieces(source):
     assert len(records) == 105
 
 
+def test_records_are_the_same_from_the_cache_and_from_the_data_folder(
+    source, tmp_path, digits_folder, monkeypatch, capfd
+):
+    monkeypatch.setattr(cache, "MARGIN", 0)
+    folder, copies, shards = source.folder, tmp_path / "cache", source.split.shards
+    copies.mkdir()
+
+    def cached():
+        return replace(source, cache=ShardCache(copies, folder, shards))
+
+    undisturbed = an_epoch(source)
+    assert an_epoch(cached()) == undisturbed
+    assert sorted(path.name for path in copies.glob("*.tfrecord")) == [s.file for s in shards]
+    for path in folder.glob("train-*"):
+        path.write_bytes(b"\0" * path.stat().st_size)
+    assert an_epoch(cached()) == undisturbed
+    assert capfd.readouterr().out == ""
+    shutil.rmtree(folder)
+    shutil.copytree(digits_folder, folder)
+    for path in copies.glob("train-*"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        path.write_bytes(content)
+    assert an_epoch(cached()) == undisturbed
+    assert f"is damaged; from now on the shard is read from {folder}" in capfd.readouterr().out
+
+
 # In a process whose reads fail, and over the command line.
 
 
@@ -189,7 +217,8 @@ def slow_reads(tmp_path_factory):
 READ = """
 import hashlib, pickle, sys
 import tensorflow as tf
-from trainer.data import reader
+from trainer.data import cache, reader
+from trainer.data.cache import ShardCache
 from trainer.data.pipeline import make_order
 
 reader.PAUSES = (0.01, 0.02)
