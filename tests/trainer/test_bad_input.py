@@ -99,7 +99,7 @@ def test_a_single_class_is_refused_as_there_is_nothing_to_learn(tmp_path, classe
 
 
 @pytest.mark.slow
-def test_two_classes_of_very_unequal_size_in_one_shard_are_trained_by_two_ranks(tmp_path):
+def test_two_classes_of_very_unequal_size_are_trained_by_two_ranks(tmp_path):
     records = [picture(n % 256, int(n == 7)) for n in range(65)]
     only(records, ("many", "one"), tmp_path / "set")
     # One epoch is a little more than a step, and a window is longer than all of it.

@@ -145,7 +145,7 @@ def test_an_exception_in_the_background_is_told_and_ends_nothing(
     assert "is filled no further (RuntimeError: cosmic ray)" in capsys.readouterr().out
 
 
-def test_a_full_disk_is_told_once_and_the_others_are_read_from_the_data_folder(
+def test_a_full_disk_is_told_once_and_the_rest_is_read_from_the_folder(
     tmp_path, origin, monkeypatch, capsys
 ):
     shards, folder = shards_of(origin), tmp_path / "cache"
@@ -227,7 +227,7 @@ def test_a_copy_of_the_wrong_size_is_made_again(tmp_path, origin, capsys):
     assert f"{path}: has 4 bytes, not 100000; copying it again" in capsys.readouterr().out
 
 
-def test_an_original_that_is_not_what_the_manifest_says_is_copied_twice_and_not_kept(
+def test_an_original_with_another_hash_is_copied_twice_and_not_kept(
     tmp_path, origin, monkeypatch, capsys
 ):
     count_copies(monkeypatch, tmp_path / "log")

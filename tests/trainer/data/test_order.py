@@ -77,9 +77,7 @@ def test_every_record_is_read_exactly_once_in_every_epoch(order):
 
 @settings(deadline=None)
 @given(orders(), st.integers(1, 12), st.sampled_from([1, 2, 3, 4, 6, 12]))
-def test_global_batches_are_the_same_for_all_world_sizes_that_divide_the_streams(
-    order, batch, ranks
-):
+def test_global_batches_are_the_same_where_ranks_divide_the_streams(order, batch, ranks):
     alone, several = replace(order, streams=12, ranks=1), replace(order, streams=12, ranks=ranks)
     length = 2 * order.examples
     ours, theirs = read_all(alone, 0, length), read_all(several, 0, length)
@@ -106,7 +104,7 @@ def test_starting_at_a_position_yields_exactly_the_rest(case):
 
 @settings(deadline=None)
 @given(resumed_orders())
-def test_every_record_is_read_exactly_once_in_an_epoch_with_a_resume_and_in_the_next(case):
+def test_every_record_is_read_once_an_epoch_also_with_a_resume(case):
     order, position = case
     n = order.examples
     begin = position // n * n
@@ -118,7 +116,7 @@ def test_every_record_is_read_exactly_once_in_an_epoch_with_a_resume_and_in_the_
 
 @settings(deadline=None)
 @given(resumed_orders())
-def test_the_shards_that_some_ranks_need_next_come_first_and_then_all_others(case):
+def test_the_shards_that_ranks_need_next_come_before_all_others(case):
     order, position = case
     ranks = range(min(2, order.ranks))
     needed = {
@@ -183,7 +181,7 @@ def test_windows_are_no_longer_than_asked_for(order):
 
 @settings(deadline=None)
 @given(resumed_orders(), st.integers(1, 5))
-def test_a_run_may_continue_with_another_number_of_ranks_that_divides_the_streams(case, ranks):
+def test_a_run_may_continue_with_other_ranks_that_divide_the_streams(case, ranks):
     order, position = case
     before, after = replace(order, streams=60), replace(order, streams=60, ranks=ranks)
     whole = read_all(before, 0, position + order.examples)

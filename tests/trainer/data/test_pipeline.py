@@ -110,7 +110,7 @@ def test_shards_without_an_image_are_evaluated_as_if_they_were_not_there(tmp_pat
     assert sorted(n for part in parts for batch in part for n in batch) == list(range(7))
 
 
-def test_global_batches_are_identical_at_world_sizes_that_divide_the_streams(tmp_path):
+def test_global_batches_are_identical_where_ranks_divide_the_streams(tmp_path):
     source = write_source(tmp_path, 101, 5)
     alone = global_batches(source, 1, 12, 20)
     assert global_batches(source, 2, 12, 20) == alone

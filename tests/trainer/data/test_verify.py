@@ -339,7 +339,7 @@ def test_any_changed_byte_is_found(small, data, change):
         (folder / TRAIN).write_bytes(content)
 
 
-def test_the_command_prints_faults_and_says_by_its_status_that_there_are_some(data):
+def test_the_command_prints_faults_and_its_status_says_that_there_are(data):
     done = run_trainer("verify", str(data), "--deep", "--processes", "2", cwd=data.parent)
     assert done.returncode == 0, done.stderr
     flip(data / TRAIN, 30)

@@ -57,7 +57,7 @@ def test_attempts_and_checkpoints_are_where_they_happened(run):
     assert read.checkpoints == (20, 40, 60, 80, 100)
 
 
-def test_a_checkpoint_that_was_not_noted_is_known_by_the_attempt_that_continued_from_it(run):
+def test_a_checkpoint_is_known_also_by_the_attempt_that_continued_from_it(run):
     lines = (run / "metrics.jsonl").read_text().splitlines()
     kept = [line for line in lines if '"checkpoint", "step": 60' not in line]
     assert len(kept) == len(lines) - 1
@@ -412,9 +412,7 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
     assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
 
 
-def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
-    run, monkeypatch, capsys
-):
+def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monkeypatch, capsys):
     from trainer.loggers.reporter import Reporter
     from trainer.report import write
     from trainer.run_folder import RunFolder

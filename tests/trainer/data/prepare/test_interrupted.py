@@ -153,9 +153,7 @@ def test_the_number_of_processes_does_not_change_a_byte(folder, undisturbed):
         assert content(folder / f"by-{processes}") == undisturbed
 
 
-def test_a_command_that_is_interrupted_again_and_again_ends_with_the_same_bytes(
-    folder, undisturbed
-):
+def test_a_command_interrupted_again_and_again_ends_with_the_same_bytes(folder, undisturbed):
     source = random.Random(0)
     done, in_the_middle = 0, 0
     for turn in count():
@@ -179,9 +177,7 @@ def test_a_command_that_is_interrupted_again_and_again_ends_with_the_same_bytes(
     assert in_the_middle >= 3
 
 
-def test_a_process_that_the_system_kills_is_told_and_the_same_command_continues(
-    folder, undisturbed
-):
+def test_a_killed_process_is_told_and_the_same_command_continues(folder, undisturbed):
     attempt = Attempt(folder, "killed", 2)
     assert attempt.wait_until(lambda: finished_shards(attempt.output))
     children = children_of(attempt.pid)
@@ -223,7 +219,7 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_with_and_without_work_end_with_the_one_that_started_them(tmp_path):
+def test_processes_end_with_the_one_that_started_them(tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     with subprocess.Popen(
         [sys.executable, "waiting.py"],

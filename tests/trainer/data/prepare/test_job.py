@@ -264,9 +264,7 @@ def test_a_failure_that_passes_is_told_and_changes_nothing(
     assert content(tmp_path / "out") == content(tmp_path / "undisturbed")
 
 
-def test_a_failure_that_stays_ends_with_the_files_name_and_the_same_command_continues(
-    tmp_path, failing
-):
+def test_a_failure_that_stays_names_the_file_and_the_command_continues(tmp_path, failing):
     root = write_images(tmp_path / "in", {"train/cat": 2, "val/cat": 40}, side=250)
     prepare(root, tmp_path / "undisturbed", shard_mb=1)
     last = [r.filename for r in records(tmp_path / "undisturbed", "validation")][-1]
@@ -313,7 +311,7 @@ def test_a_restart_with_something_else_is_refused(cats_and_dogs, tmp_path, faili
     assert content(tmp_path / "out") == before
 
 
-def test_a_full_disk_ends_with_the_shards_name_and_the_same_command_continues(
+def test_a_full_disk_names_the_shard_and_the_same_command_continues(
     cats_and_dogs, tmp_path, monkeypatch
 ):
     prepare(cats_and_dogs, tmp_path / "undisturbed")
