@@ -289,15 +289,17 @@ def test_a_copy_that_was_killed_leaves_nothing_that_is_used(tmp_path, origin):
         "import sys, time; from pathlib import Path; from trainer.data import cache\n"
         "from trainer.data.manifest import Shard\n"
         "real = cache._chunks\n"
-        "def slow(path):\n"
-        "    for chunk in real(path):\n"
-        "        yield chunk; print('chunk', flush=True); time.sleep(0.5)\n"
-        "cache._chunks = slow\n"
+        "def two_chunks(path):\n"
+        "    chunks = real(path)\n"
+        "    yield next(chunks)\n"
+        "    yield next(chunks)\n"
+        "    print('written', flush=True)\n"
+        "    time.sleep(3600)\n"
+        "cache._chunks = two_chunks\n"
         f"shard = {shard!r}\n"
         f"cache.ShardCache(Path({str(folder)!r}), Path({str(origin)!r}), [shard]).path(shard)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
-    process.stdout.readline()
     process.stdout.readline()
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -325,7 +325,7 @@ def small(tmp_path_factory):
 
 
 @given(st.data(), st.integers(1, 255))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_any_changed_byte_is_found(small, data, change):
     folder, content = small
     place = data.draw(st.integers(0, len(content) - 1))

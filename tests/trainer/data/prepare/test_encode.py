@@ -168,7 +168,7 @@ def again(pixels, side, quality=90, **options):
     return encode(jpeg(pixels, **options), "a.jpg", Rules(50_000_000, side, quality))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 120))
 def test_the_short_side_becomes_what_was_asked_for_and_the_aspect_stays(height, width, side):
     found = again(gradients(height, width), side)

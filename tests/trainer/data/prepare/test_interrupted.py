@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tests import ROOT
-from tests.trainer.support.command import run_trainer
+from tests.trainer.support.command import TIMEOUT, run_trainer
 from tests.trainer.support.data_sets.image_folders import content, finished_shards, write_images
 
 pytestmark = pytest.mark.slow
@@ -79,13 +79,17 @@ class Attempt:
 
     def wait_until(self, is_so):
         """Whether something became so before the command ended."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + TIMEOUT
         while not is_so():
             assert time.monotonic() < until
             if self._process.poll() is not None:
                 return False
             time.sleep(0.005)
         return True
+
+    def wait_for_shards(self, count):
+        """Whether so many shards were finished before the command ended."""
+        return self.wait_until(lambda: len(finished_shards(self.output)) >= count)
 
     def can_be_interrupted(self):
         """Whether it handles SIGTERM, which Python itself does not."""
@@ -95,7 +99,7 @@ class Attempt:
 
     def end(self):
         """Exit status, what was printed, and errors."""
-        out, err = self._process.communicate(timeout=60)
+        out, err = self._process.communicate(timeout=TIMEOUT)
         return self._process.returncode, out, err
 
 
@@ -117,7 +121,7 @@ def have_ended(pids):
 
     One that its adopter has yet to reap has ended.
     """
-    until = time.monotonic() + 30
+    until = time.monotonic() + TIMEOUT
     while any(is_running(pid) for pid in pids):
         if time.monotonic() > until:
             return False
@@ -161,7 +165,12 @@ def test_a_command_interrupted_again_and_again_ends_with_the_same_bytes(folder, 
         while done < INTERRUPTIONS:
             attempt = Attempt(folder, output, source.choice([1, 2, 3]))
             assert attempt.wait_until(attempt.can_be_interrupted)
-            time.sleep(source.uniform(0, 1))
+            # Before the first shard, or behind some more, in the middle of one or between two.
+            enough = len(finished_shards(attempt.output)) + source.randint(0, 6)
+            if not attempt.wait_for_shards(enough):
+                assert attempt.end()[0] == 0
+                break
+            time.sleep(source.uniform(0, 0.05))
             finished = interrupt(
                 attempt, source.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
             )
@@ -179,7 +188,7 @@ def test_a_command_interrupted_again_and_again_ends_with_the_same_bytes(folder, 
 
 def test_a_killed_process_is_told_and_the_same_command_continues(folder, undisturbed):
     attempt = Attempt(folder, "killed", 2)
-    assert attempt.wait_until(lambda: finished_shards(attempt.output))
+    assert attempt.wait_for_shards(1)
     children = children_of(attempt.pid)
     os.kill(children[0], signal.SIGKILL)
     status, _, err = attempt.end()
@@ -196,7 +205,7 @@ def test_a_killed_process_is_told_and_the_same_command_continues(folder, undistu
 
 def test_a_second_command_is_refused_while_the_first_writes(folder, undisturbed):
     attempt = Attempt(folder, "twice", 2)
-    assert attempt.wait_until(lambda: finished_shards(attempt.output))
+    assert attempt.wait_for_shards(1)
     os.killpg(attempt.pid, signal.SIGSTOP)
     second = run_trainer(*arguments("twice", 2), cwd=folder)
     os.killpg(attempt.pid, signal.SIGCONT)

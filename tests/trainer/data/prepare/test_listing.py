@@ -39,7 +39,7 @@ def placed(folder, counts, seed, part, splits=("",), names=None):
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(COUNTS, st.integers(0, 2**31 - 1), st.floats(0.01, 0.99))
 def test_each_class_gives_its_share_but_at_least_one_and_not_all(tmp_path_factory, counts, seed,
                                                                  part):  # fmt: skip
@@ -49,7 +49,7 @@ def test_each_class_gives_its_share_but_at_least_one_and_not_all(tmp_path_factor
         assert held[label] == min(max(floor(count * part + 0.5), 1), count - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(COUNTS, st.integers(0, 2**31 - 1))
 def test_each_file_has_one_place_and_every_place_a_file(tmp_path_factory, counts, seed):
     found = placed(
