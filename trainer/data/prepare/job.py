@@ -84,7 +84,7 @@ def prepare(
         _check_splits(inputs, sizes, rejections)
         for note in inputs.notes:
             print(note, flush=True)
-        identity = _identity(listing, inputs, options, rules, held_out)
+        identity = hash_inputs(listing, inputs, options, rules, held_out)
         complete = finished(output, identity)
         if complete:
             shutil.rmtree(output / PARTS, ignore_errors=True)
@@ -115,7 +115,7 @@ def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejec
             )
 
 
-def _identity(
+def hash_inputs(
     listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
 ) -> str:
     """A hash of everything that shapes the shards; Pillow's version, as it encodes."""

@@ -28,7 +28,10 @@ from tests.trainer.support.data_sets.image_folders import (
 )
 from trainer.data.manifest import SIDES, load_manifest
 from trainer.data.prepare import job
+from trainer.data.prepare.encode import make_rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, Inputs
+from trainer.data.prepare.listing import Listing
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import WriteOptions
@@ -193,6 +196,21 @@ def test_a_data_set_of_another_command_is_refused_and_stays(cats_and_dogs, digit
     with pytest.raises(DataError, match="holds another data set"):
         prepare(cats_and_dogs, digits_folder)
     assert content(digits_folder) == before
+
+
+def test_the_hash_of_inputs_is_that_of_earlier_versions(tmp_path, monkeypatch):
+    # Else a complete data set would be taken for another one, and an unfinished one not continued.
+    def files():
+        yield ImageFile("train", "cat/é\udce9.jpg", 0, "/in/cat/1.jpg", 0, 100, 7)
+        yield ImageFile("validation", "dog/2.jpg", 1, "/in/dog/2.jpg", 0, 200, 9)
+        yield RejectedFile("train", 'cat/.hidden "x"', "is a hidden file")
+
+    monkeypatch.setattr("PIL.__version__", "11.0.0")
+    inputs, options = Inputs(("cat", "dog"), files), WriteOptions(reencode="292:90")
+    listing = Listing(tmp_path / "listing.sqlite")
+    listing.fill(inputs, options.seed, 0.1)
+    found = job.hash_inputs(listing, inputs, options, make_rules(options), 0.1)
+    assert found == "1d69b5f02e5f9a0bd3b27491869cffc8"
 
 
 def test_a_complete_data_set_is_not_written_again(cats_and_dogs, tmp_path, capsys):
