@@ -28,8 +28,7 @@ from trainer.data.prepare.input_files import Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
-from trainer.data.prepare.rejected import FILE_NAME as REJECTED
-from trainer.data.prepare.rejected import Rejections
+from trainer.data.prepare.rejected import REJECTED, Rejections
 from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.data.prepare.write import (
     PARTS,
