@@ -29,8 +29,7 @@ from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.rejected import REJECTED, Rejections
-from trainer.data.prepare.statistics import IMAGES, Survey
-from trainer.data.prepare.write import (
+from trainer.data.prepare.shards import (
     PARTS,
     FileRange,
     Preparation,
@@ -39,6 +38,7 @@ from trainer.data.prepare.write import (
     survey_files,
     write_shard,
 )
+from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
