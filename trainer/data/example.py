@@ -112,9 +112,9 @@ def from_example(serialized: bytes) -> Record:
     )
 
 
-# An Example as bytes, without a copy of the image in it: protobuf would copy it twice, which takes as
-# long as to read it. The wire format (protobuf.dev/programming-guides/encoding) has fields as a tag,
-# a length and that many bytes.
+# An Example as bytes, without a copy of the image in it: protobuf would copy it twice, which takes
+# as long as to read it. In the wire format (protobuf.dev/programming-guides/encoding) a field is a
+# tag, a length and that many bytes.
 
 
 def _example_header(size: int) -> bytes:
@@ -133,7 +133,7 @@ def _bytes_feature(key: str, value: bytes) -> bytes:
 
 @lru_cache(4096)
 def _known_text(key: str, text: str) -> bytes:
-    """`_bytes_feature` of a text that many records have; a name that is not UTF-8 stays as it is."""
+    """As `_bytes_feature`, of a text that many records have; if not UTF-8 it stays as it is."""
     return _bytes_feature(key, text.encode(errors="surrogateescape"))
 
 
