@@ -78,7 +78,7 @@ def _run(args: list[str]) -> int:
             evaluate_run(options.run, options.checkpoint, options.data_dir)
         case ["export", *rest]:
             wanted = parse(ExportOptions(), "export", rest)
-            from trainer.export.export_run import export_run
+            from trainer.export.exporter import export_run
 
             export_run(wanted.run, wanted.checkpoint, wanted.output, wanted.top, onnx=wanted.onnx)
         case ["predict", *rest]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from signal import Signals
 from typing import IO, Any
 
-from trainer.checkpoints.checkpoint import DONE
+from trainer.checkpoints.format import DONE
 from trainer.distributed.heartbeat import Heartbeats
 
 ROOT = Path(__file__).resolve().parents[2]

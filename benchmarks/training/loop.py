@@ -19,13 +19,13 @@ from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.builtin.synthetic import synthetic_batch
 from trainer.distributed.horovod import Communicator, Horovod
-from trainer.loggers.reporter import Reporter
 from trainer.run_folder import RunFolder
 from trainer.training.gradients import LocalGradients, Statistics
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
 from trainer.training.optimizer import Momentum
 from trainer.training.plan import make_plan
+from trainer.training.reporter import Reporter
 
 LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from trainer.checkpoints import checkpoint as content
+from trainer.checkpoints import format as content
 from trainer.checkpoints import index
-from trainer.checkpoints.checkpoint import Checkpoint
 from trainer.checkpoints.filesystem import Files, LocalFiles, warn
+from trainer.checkpoints.format import Checkpoint
 from trainer.checkpoints.names import (
     Key,
     checkpoint_name,
@@ -20,7 +20,7 @@ from trainer.checkpoints.names import (
     key_of,
     marker_name,
 )
-from trainer.checkpoints.retention import Entry, best, to_delete
+from trainer.checkpoints.retention_policy import Entry, best, to_delete
 from trainer.checkpoints.tensors import Array, nbytes
 from trainer.errors import CheckpointError, SupersededError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainer.checkpoints.filesystem import Files
 from trainer.checkpoints.names import checkpoint_name
-from trainer.checkpoints.retention import Entry, best
+from trainer.checkpoints.retention_policy import Entry, best
 
 SCHEMA = 1
 INDEX = "index.json"

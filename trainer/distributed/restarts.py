@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from trainer.checkpoints.checkpoint import DONE
+from trainer.checkpoints.format import DONE
 from trainer.distributed.launcher import Signals, attempt, say
 from trainer.distributed.restart_policy import Ending, decide
 from trainer.run_folder import RunFolder

@@ -26,7 +26,7 @@ from trainer.data.meaning import Meaning
 from trainer.errors import DataError
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.signatures import serving_module
-from trainer.model.trained import load_model, variables_by_name
+from trainer.model.weights import load_model, variables_by_name
 from trainer.run_folder import RunFolder
 from trainer.training.evaluator import Evaluation
 from trainer.training.setup import Prepared

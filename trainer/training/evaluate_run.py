@@ -8,7 +8,7 @@ from trainer.diagnostics.device import set_up_device
 from trainer.diagnostics.environment import cores
 from trainer.distributed.horovod import Alone
 from trainer.errors import DataError
-from trainer.model.trained import Which, find_checkpoint, load_model
+from trainer.model.weights import Which, find_checkpoint, load_model
 from trainer.run_folder import RunFolder
 from trainer.training.evaluator import Evaluation, Evaluator
 from trainer.training.setup import prepare

@@ -13,13 +13,12 @@ from trainer.data.rank_data import Feed
 from trainer.diagnostics.device import cuda_build, device_name, peak_flops, share_of_cores
 from trainer.diagnostics.nccl import NcclLog, Transport
 from trainer.diagnostics.profiler import Profiler
-from trainer.diagnostics.startup import Startup
+from trainer.diagnostics.startup_report import Startup
 from trainer.distributed.horovod import Communicator
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
 from trainer.errors import NonFiniteError
 from trainer.export.saved_model import export_model, exported_step
-from trainer.loggers.reporter import Reporter
 from trainer.model.resnet import build_resnet, training_flops_per_image
 from trainer.run_folder import RunFolder, check_continues, new_name
 from trainer.training.checkpointing import Saver
@@ -27,6 +26,7 @@ from trainer.training.evaluator import Evaluator
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Chrono, Interval, Phase
 from trainer.training.optimizer import Momentum
+from trainer.training.reporter import Reporter
 from trainer.training.schedule import learning_rate
 from trainer.training.setup import ensure_data, prepare, warn
 from trainer.training.totals import Progress

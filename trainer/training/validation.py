@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from trainer.data.rank_data import Feed
 from trainer.distributed.horovod import Communicator
-from trainer.loggers.reporter import Reporter
 from trainer.training.evaluator import Evaluation, Evaluator
 from trainer.training.metrics import Chrono
 from trainer.training.predictions import gather
+from trainer.training.reporter import Reporter
 from trainer.training.setup import Prepared
 
 DATA_ERRORS = (

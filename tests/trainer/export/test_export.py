@@ -27,9 +27,9 @@ from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.errors import CheckpointError, DataError
 from trainer.export import onnx, saved_model
-from trainer.export.export_run import export_run
+from trainer.export.exporter import export_run
 from trainer.export.saved_model import export_model, exported_step
-from trainer.model.trained import find_checkpoint, load_model
+from trainer.model.weights import find_checkpoint, load_model
 from trainer.presets import PRESETS
 from trainer.run_folder import RunFolder
 from trainer.training.evaluator import Evaluation

@@ -413,10 +413,10 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
 def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
     run, monkeypatch, capsys
 ):
-    from trainer.loggers.reporter import Reporter
     from trainer.report import write
     from trainer.run_folder import RunFolder
     from trainer.training.plan import make_plan
+    from trainer.training.reporter import Reporter
 
     def fail(_):
         raise RuntimeError("out of ink")

@@ -7,7 +7,7 @@ import tf_keras as keras
 from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
 from trainer.model.resnet import build_resnet
-from trainer.model.trained import variables_by_name
+from trainer.model.weights import variables_by_name
 from trainer.run_folder import RunFolder
 from trainer.training.setup import Prepared, prepare
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints.checkpoint import STATE
 from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import STATE
 from trainer.config import CheckpointConfig
 from trainer.distributed.horovod import Alone
 from trainer.errors import CheckpointError

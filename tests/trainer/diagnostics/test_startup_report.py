@@ -16,7 +16,7 @@ from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.scenarios import tiny_config
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.nccl import NcclLog, Transport, read_log
-from trainer.diagnostics.startup import Startup, look
+from trainer.diagnostics.startup_report import Startup, look
 from trainer.distributed.horovod import Alone, Means
 from trainer.distributed.rank import Place
 from trainer.distributed.signals import StopRequest

@@ -15,7 +15,7 @@ import safetensors.numpy
 
 from trainer.checkpoints.filesystem import Files, Fingerprint, fingerprint
 from trainer.checkpoints.names import Key, key_of
-from trainer.checkpoints.retention import Entry
+from trainer.checkpoints.retention_policy import Entry
 from trainer.checkpoints.tensors import Array, Tensors, to_chunks
 from trainer.errors import CheckpointError
 

@@ -11,7 +11,7 @@ from trainer.errors import DataError
 from trainer.export.layout import FOLDER, ONNX, SAVED_MODEL
 from trainer.export.onnx import write_onnx
 from trainer.export.saved_model import Trained, write_export
-from trainer.model.trained import Which, find_checkpoint
+from trainer.model.weights import Which, find_checkpoint
 from trainer.run_folder import RunFolder
 from trainer.training.setup import prepare
 

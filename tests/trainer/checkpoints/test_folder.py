@@ -11,8 +11,8 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from trainer.checkpoints.checkpoint import DONE, META, STATE
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import DONE, META, STATE
 from trainer.checkpoints.names import key_of
 from trainer.checkpoints.snapshot import restore, snapshot
 from trainer.errors import CheckpointError

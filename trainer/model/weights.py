@@ -6,7 +6,7 @@ from typing import Literal
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.checkpoints.checkpoint import Checkpoint
+from trainer.checkpoints.format import Checkpoint
 from trainer.checkpoints.snapshot import restore
 from trainer.checkpoints.tensors import Tensors
 from trainer.config import TrainConfig

@@ -8,9 +8,9 @@ import time
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints.checkpoint import META, STATE, read_checkpoint
 from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import META, STATE, read_checkpoint
 from trainer.checkpoints.names import key_of
 from trainer.checkpoints.snapshot import refill, snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy

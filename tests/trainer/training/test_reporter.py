@@ -5,10 +5,10 @@ from dataclasses import replace
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trainer.config import LogConfig
-from trainer.loggers.reporter import Reporter
 from trainer.presets import PRESETS
 from trainer.run_folder import RunFolder
 from trainer.training.plan import make_plan
+from trainer.training.reporter import Reporter
 
 
 def open_run(tmp_path, name, step):
