@@ -40,10 +40,10 @@ if "TRAINER_LAUNCHER_PID" in os.environ:
     # A rank that is asked to stop while it still imports has nothing to save and nothing to say.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from trainer.distributed import mpirun_signals
+from trainer.distributed import signals
 
-if mpirun_signals.expects(os.environ):
-    mpirun_signals.keep()
+if signals.expects(os.environ):
+    signals.keep()
 
 from trainer.cli import main
 

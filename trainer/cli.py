@@ -73,7 +73,7 @@ def _run(args: list[str]) -> int:
             return _train(rest)
         case ["evaluate", *rest]:
             options = parse(EvaluateOptions(), "evaluate", rest)
-            from trainer.training.evaluate_run import evaluate_run
+            from trainer.training.evaluator import evaluate_run
 
             evaluate_run(options.run, options.checkpoint, options.data_dir)
         case ["export", *rest]:
@@ -164,7 +164,7 @@ def _train(args: list[str]) -> int:
     dry_run = "--dry-run" in args
     config = parse_train([arg for arg in args if arg != "--dry-run"])
     if dry_run:
-        from trainer.training.dry_run import print_dry_run
+        from trainer.training.setup import print_dry_run
 
         print_dry_run(config)
         return 0
@@ -173,13 +173,13 @@ def _train(args: list[str]) -> int:
     # A job of Azure ML is started again by its service.
     restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts
     if (config.ranks > 1 or restarts) and not is_rank(os.environ):
-        from trainer.distributed.restarts import supervise
+        from trainer.distributed.launcher import supervise
         from trainer.run_folder import RunFolder
         from trainer.training.setup import check
 
         name = check(config)
         run = RunFolder(Path(config.runs_dir) / name)
         return supervise(["train", *args, "--name", name], config.ranks, run, restarts)
-    from trainer.training.train import train
+    from trainer.training.run import train
 
     return train(config)

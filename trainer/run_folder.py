@@ -8,15 +8,16 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common import fields
 from common.errors import ConfigError
 from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import Checkpoint
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
-from trainer.training.metrics import MetricsFile
+from trainer.loggers.metrics_file import MetricsFile
 
 _MAY_CHANGE = (
     "preset",
@@ -42,7 +43,6 @@ _MAY_CHANGE = (
     "log",
 )
 """Keys and groups that may differ when a run is continued; the global batch must stay."""
-
 _RESHAPES_THE_REST = (
     "epochs",
     "optimizer.learning_rate",
@@ -56,9 +56,10 @@ _RESHAPES_THE_REST = (
     "optimizer.label_smoothing",
 )
 """Those that make sense for the rest of a run, whose result is another one then."""
-
 _SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "profile_steps")
 """Those whose change is not worth a word."""
+Which = Literal["last", "best"]
+"""last: the newest valid checkpoint; best: the one with the best top-1 among those kept."""
 
 
 class RunFolder:
@@ -216,3 +217,17 @@ def check_continues(
 
 def _in(key: str, groups: Sequence[str]) -> bool:
     return any(key == group or key.startswith(group + ".") for group in groups)
+
+
+def find_checkpoint(folder: RunFolder, which: Which) -> Checkpoint:
+    """The checkpoint of a run that is asked for.
+
+    Raises:
+        CheckpointError: there is no valid one, or for `best` none that was evaluated.
+    """
+    checkpoints = folder.checkpoints
+    found = checkpoints.best() if which == "best" else checkpoints.newest()
+    if found is None:
+        kind = "valid checkpoint that was evaluated" if which == "best" else "valid checkpoint"
+        raise CheckpointError(f"{folder.path}: has no {kind}; train on, or choose another run")
+    return found

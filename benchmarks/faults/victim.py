@@ -12,7 +12,7 @@ from signal import Signals
 from typing import IO, Any
 
 from trainer.checkpoints.format import DONE
-from trainer.distributed.heartbeat import Heartbeats
+from trainer.distributed.watchdog import Heartbeats
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = 2

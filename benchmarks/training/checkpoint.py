@@ -21,7 +21,7 @@ from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy
 from trainer.config import DataConfig, ModelConfig, TrainConfig
 from trainer.data.builtin.synthetic import synthetic_batch
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.model.resnet import build_resnet
 from trainer.training.gradients import Statistics
 from trainer.training.loop import Loop

@@ -18,7 +18,8 @@ import tf_keras as keras
 from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.builtin.synthetic import synthetic_batch
-from trainer.distributed.horovod import Communicator, Horovod
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import Horovod
 from trainer.run_folder import RunFolder
 from trainer.training.gradients import LocalGradients, Statistics
 from trainer.training.loop import Loop

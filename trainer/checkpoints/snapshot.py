@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from trainer.checkpoints.tensors import Array, Tensors
+from trainer.checkpoints.format import Array, Tensors
 from trainer.errors import CheckpointError
 
 

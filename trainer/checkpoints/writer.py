@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from trainer.checkpoints.filesystem import warn
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import Tensors, nbytes
 from trainer.checkpoints.snapshot import refill, snapshot
-from trainer.checkpoints.tensors import Tensors, nbytes
 from trainer.errors import CheckpointError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

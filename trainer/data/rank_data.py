@@ -12,7 +12,7 @@ from trainer.data.manifest import Manifest
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.retry import unreadable
 from trainer.data.source import Source
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.errors import DataError
 from trainer.training.gradients import Statistics
 from trainer.training.setup import Prepared

@@ -25,7 +25,8 @@ from trainer.config import ExchangeConfig, Positive
 from trainer.diagnostics import infiniband
 from trainer.diagnostics.device import device_name, set_up_device
 from trainer.diagnostics.environment import environment
-from trainer.distributed.horovod import Communicator, connect
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import connect
 from trainer.errors import DataError
 from trainer.presets import PRESETS
 

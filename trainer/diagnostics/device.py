@@ -8,7 +8,7 @@ import tensorflow as tf
 from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.diagnostics.environment import cores
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "V100": {"mixed_float16": 125e12, "float32": 15.7e12},

@@ -15,7 +15,7 @@ from typing import Any
 from trainer.diagnostics import infiniband, machine
 from trainer.diagnostics.environment import cores
 from trainer.diagnostics.nccl import Transport, loaded_version
-from trainer.distributed.horovod import Communicator, Means
+from trainer.distributed.communicator import Communicator, Means
 
 GB = 10**9
 _RULE = "=" * 90

@@ -13,17 +13,19 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from common.errors import UserError
 from trainer.config import ExchangeConfig
-from trainer.distributed.host_name import check_own_name
+from trainer.distributed.communicator import Alone, Communicator, Means
 from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
 from trainer.errors import PeerError
+
+NAME_SECONDS = 60.0
+"""A resolver whose servers do not answer gives up after 10 to 30 s by itself."""
 
 
 @contextmanager
@@ -46,80 +48,6 @@ def _serve(address: str, port: int) -> Any:
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
     return server
-
-
-@dataclass(frozen=True)
-class Means:
-    """By what a world exchanges."""
-
-    built: tuple[str, ...]
-    """What Horovod was built with, of MPI, Gloo and NCCL."""
-    controller: str
-    """By what ranks agree on what to sum: MPI or Gloo."""
-    operations: str
-    """By what gradients are summed."""
-
-
-class Communicator(Protocol):
-    """What a training needs of its world."""
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-
-    @property
-    def means(self) -> Means | None:
-        """By what it exchanges; none for a world of one."""
-
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
-        """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
-
-    def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        """Give every rank the values of rank 0."""
-
-    def broadcast(self, value: Any) -> Any:
-        """Give every rank the plain data of rank 0."""
-
-    def gather(self, value: Any) -> list[Any]:
-        """The plain data of every rank, in the order of ranks."""
-
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """The float64 array summed over ranks."""
-
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
-
-    def shutdown(self) -> None:
-        """Leave the world."""
-
-
-class Alone:
-    """A world of one process."""
-
-    rank, size, local_rank, local_size = 0, 1, 0, 1
-    means = None
-
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
-        return list(gradients), extras
-
-    def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        """Nobody to tell."""
-
-    def broadcast(self, value: Any) -> Any:
-        return value
-
-    def gather(self, value: Any) -> list[Any]:
-        return [value]
-
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        return values
-
-    def barrier(self) -> None:
-        """Nobody to wait for."""
-
-    def shutdown(self) -> None:
-        """Nothing to leave."""
 
 
 class Horovod:
@@ -301,3 +229,53 @@ def split_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
         parts[min(done * groups // max(total, 1), groups - 1)].append(index)
         done += size
     return [part for part in parts if part]
+
+
+def check_own_name(seconds: float = NAME_SECONDS) -> None:
+    """Make sure that this machine's name has an address that is its own.
+
+    Gloo (in Horovod 0.28.1) asks for the address of the machine's own name, whatever interface it
+    was told to use. A name that does not resolve ends in a segmentation fault, an address that is
+    not the machine's own in an abort; neither says what to do. The usual case is a container whose
+    name is in no /etc/hosts.
+
+    Args:
+        seconds: how long to wait for an answer.
+
+    Raises:
+        UserError: it has none, or there was no answer.
+    """
+    name = socket.gethostname()
+    found: list[str] = []
+    asking = threading.Thread(target=lambda: found.append(fault(name)), daemon=True)
+    asking.start()
+    asking.join(seconds)
+    told = found[0] if found else f"is not resolved within {seconds:g} s"
+    if told:
+        raise UserError(
+            f"this machine's own name, {name!r}, {told}; Horovod's Gloo would crash. Add the line"
+            f" '127.0.0.1 {name}' to /etc/hosts (the machine's address instead of 127.0.0.1 where"
+            " ranks are on several machines), or start the container with --uts host or, on one"
+            " machine, --hostname localhost"
+        )
+
+
+def fault(name: str) -> str:
+    """What is wrong with a name, as the end of a sentence; empty if nothing is."""
+    try:
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return f"does not resolve ({error.strerror})"
+    if any(_is_ours(family, address) for family, _, _, _, address in answers):
+        return ""
+    shown = ", ".join(dict.fromkeys(str(address[0]) for *_, address in answers))
+    return f"resolves to {shown}, which is no address of this machine"
+
+
+def _is_ours(family: int, address: Any) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind(address)
+    except OSError:
+        return False
+    return True

@@ -1,4 +1,5 @@
-"""Start the ranks of a training on this machine, and see them through to their end.
+"""Start the ranks of a training on this machine, see them through to their end, and start them
+again when they have crashed.
 
 Each rank is the same command in a session of its own, so that only this process gets the terminal's
 Ctrl-C. The first one asks the ranks to finish their step and save; the second ends them at once.
@@ -8,6 +9,7 @@ the others carry their rank.
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,53 +21,30 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
+from trainer.checkpoints.format import DONE
 from trainer.distributed.failures import PIPE, Failure, read_failures
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.rank import launched_as
-from trainer.distributed.restart_policy import describe
+from trainer.distributed.restart_policy import Ending, decide, describe
 from trainer.errors import STOP_SIGNALS, PeerError
+from trainer.run_folder import RunFolder
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0
 """Time that the other ranks get to end by themselves once one has failed."""
+_STEP = re.compile(r"step-(\d+)")
 
 
-def is_rank(env: Mapping[str, str]) -> bool:
-    """Whether a launcher, ours or another, has started this process."""
-    return launched_as(env) is not None
+@dataclass(frozen=True)
+class Ended:
+    """How the ranks of an attempt ended."""
 
-
-def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
-    """The environment in which Horovod's Gloo forms a world on this machine."""
-    return {
-        **env,
-        PARENT: str(os.getpid()),
-        "HOROVOD_RANK": str(rank),
-        "HOROVOD_SIZE": str(ranks),
-        "HOROVOD_LOCAL_RANK": str(rank),
-        "HOROVOD_LOCAL_SIZE": str(ranks),
-        "HOROVOD_CROSS_RANK": "0",
-        "HOROVOD_CROSS_SIZE": "1",
-        "HOROVOD_HOSTNAME": "localhost",
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_IFACE": "lo",
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-    }
-
-
-def end_with_launcher() -> None:
-    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
-    dies.
-    """
-    parent = os.environ.get(PARENT)
-    if parent is None:
-        return
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-    if os.getppid() != int(parent):
-        os.kill(os.getpid(), signal.SIGTERM)
+    status: int
+    """0 if all succeeded; else the exit status of the rank that failed first."""
+    statuses: tuple[int, ...]
+    """As `subprocess` has them, in the order of ending; without ranks that the launcher killed."""
+    failures: tuple[Failure, ...]
+    """What ranks have told."""
 
 
 class Signals:
@@ -113,16 +92,47 @@ class Signals:
         self.send(signal.SIGKILL if self.at_once else number)
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How the ranks of an attempt ended."""
+def supervise(args: Sequence[str], ranks: int, run: RunFolder, restarts: int) -> int:
+    """Run `python -m trainer ARGS` as several ranks until it has ended well, was asked to stop, or
+    is broken.
 
-    status: int
-    """0 if all succeeded; else the exit status of the rank that failed first."""
-    statuses: tuple[int, ...]
-    """As `subprocess` has them, in the order of ending; without ranks that the launcher killed."""
-    failures: tuple[Failure, ...]
-    """What ranks have told."""
+    Args:
+        args: a training's, which name its run.
+        ranks: processes to start.
+        run: the folder of that run.
+        restarts: how often to start it again without a newer checkpoint; see
+            `trainer.distributed.restart_policy`.
+
+    Returns:
+        0 if the last attempt succeeded; else the status of its rank that failed first.
+    """
+    history: list[Ending] = []
+    with Signals() as signals:
+        while True:
+            before = newest_step(run)
+            ended = attempt(args, ranks, signals)
+            if signals.received:
+                return ended.status
+            history.append(Ending(ended.statuses, ended.failures, before, newest_step(run)))
+            decision = decide(history, restarts)
+            if decision.reason:
+                say(decision.reason)
+            if not decision.restart:
+                return ended.status
+            deadline = time.monotonic() + decision.delay
+            while time.monotonic() < deadline:
+                time.sleep(0.05)
+                if signals.received:
+                    return 128 + signals.received[0]
+            # What the last attempt has saved is there to be continued, whatever was asked at first.
+            args = [*args, "--resume", "auto"]
+
+
+def newest_step(run: RunFolder) -> int | None:
+    """Steps of the newest complete checkpoint; it is not read, for which all ranks would wait."""
+    complete = (path for path in run.checkpoints.steps() if (path / DONE).exists())
+    name = next((_STEP.match(path.name) for path in complete), None)
+    return int(name[1]) if name else None
 
 
 def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
@@ -162,6 +172,44 @@ def attempt(args: Sequence[str], ranks: int, signals: Signals, module: str = "tr
         say("stopped at once; steps since the last checkpoint are lost")
         return Ended(128 + signal.SIGINT, tuple(statuses), failures)
     return Ended(_status(statuses), tuple(statuses), failures)
+
+
+def is_rank(env: Mapping[str, str]) -> bool:
+    """Whether a launcher, ours or another, has started this process."""
+    return launched_as(env) is not None
+
+
+def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
+    """The environment in which Horovod's Gloo forms a world on this machine."""
+    return {
+        **env,
+        PARENT: str(os.getpid()),
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(ranks),
+        "HOROVOD_LOCAL_RANK": str(rank),
+        "HOROVOD_LOCAL_SIZE": str(ranks),
+        "HOROVOD_CROSS_RANK": "0",
+        "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_HOSTNAME": "localhost",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_IFACE": "lo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+    }
+
+
+def end_with_launcher() -> None:
+    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
+    dies.
+    """
+    parent = os.environ.get(PARENT)
+    if parent is None:
+        return
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def say(text: str, file: TextIO | None = None) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 
 SUMS = ("loss", "correct", "weight", "overflow", "stop", "pause")
 """Scalars that every rank adds to the exchange, after the batch-norm statistics."""

@@ -10,7 +10,7 @@ from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import restore
 from trainer.checkpoints.writer import CheckpointWriter, Policy, Saved
 from trainer.config import CheckpointConfig
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.errors import CheckpointError
 
 

@@ -1,17 +1,27 @@
 """Top-1 and top-5 over a whole split: all ranks take part and every example counts exactly once."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from trainer.data.images import normalize
-from trainer.distributed.horovod import Communicator
+from trainer.data.rank_data import Feed
+from trainer.diagnostics.device import set_up_device
+from trainer.diagnostics.environment import cores
+from trainer.distributed.communicator import Alone, Communicator
+from trainer.errors import DataError
+from trainer.model.weights import load_model
+from trainer.run_folder import RunFolder, Which, find_checkpoint
 from trainer.training.gradients import Statistics, cross_entropy
-from trainer.training.predictions import Predictions
+from trainer.training.setup import prepare
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,50 @@ class Evaluation:
     """Mean cross-entropy without label smoothing."""
     examples: int
     """Examples counted."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One entry an example, in the order of the split; arrays of equal length."""
+
+    index: Array
+    """Number of the example in its split, or in a rank's share of it; int64."""
+    label: Array
+    """The true class; int32."""
+    predicted: Array
+    """The most probable class; int32."""
+    probability: Array
+    """Of the predicted class; float32."""
+    probability_of_label: Array
+    """Of the true class; float32."""
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> Self:
+        """Build from columns in the order of the fields."""
+        types = (np.int64, np.int32, np.int32, np.float32, np.float32)
+        return cls(*(np.asarray(c, dtype) for c, dtype in zip(columns, types, strict=True)))
+
+    def columns(self) -> list[Array]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def mistakes(self) -> list[int]:
+        """Rows whose class is wrong, the most confident first."""
+        wrong = np.flatnonzero(self.label != self.predicted)
+        # A probability that is not a number sorts last.
+        return [int(row) for row in wrong[np.argsort(-self.probability[wrong], kind="stable")]]
+
+
+def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
+    """Join the predictions of all ranks; every rank must call it.
+
+    Args:
+        mine: of this rank's share.
+        begin: first example of that share in the split.
+        world: whose ranks hold consecutive shares, in their order.
+    """
+    index, *others = mine.columns()
+    parts = world.gather([column.tolist() for column in (index + begin, *others)])
+    return Predictions.of([list(chain(*columns)) for columns in zip(*parts, strict=True)])
 
 
 class Evaluator:
@@ -84,3 +138,38 @@ class Evaluator:
             tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, label)
         )
         return sums, weight, label, predicted, of_predicted, of_label
+
+
+def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
+    """Load a checkpoint, evaluate it in this process and print the result.
+
+    Raises:
+        CheckpointError: not a run, or no valid checkpoint in it.
+        DataError: the data set is not there, or is another version than the run was trained on.
+    """
+    folder, world = RunFolder(Path(run)), Alone()
+    config = folder.config()
+    if data_dir is not None:
+        config = replace(config, data=replace(config.data, dir=data_dir))
+    found = find_checkpoint(folder, which)
+    prepared = prepare(config, 1)
+    if prepared.manifest is None:
+        raise DataError(
+            f"{folder.path}: was trained on synthetic data; there is nothing to evaluate"
+        )
+    trained_on = folder.stored()["data_version"]
+    if prepared.data_version != trained_on:
+        raise DataError(
+            f"{prepared.folder}: has version {prepared.data_version}, but the run was trained on"
+            f" {trained_on}; prepare that data set again"
+        )
+    set_up_device(config, world)
+    feed = Feed(config, prepared, world, config.data.decode_threads or cores())
+    precision = config.compute.precision
+    model = load_model(config, prepared.classes, precision, found.load(), found.path)
+    result = Evaluator(model, world, feed.statistics, xla=config.compute.xla).run(feed.validation())
+    print(
+        f"{found.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss {result.loss:.4f} on"
+        f" {result.examples:,} held-out images"
+    )
+    return result

@@ -24,7 +24,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.config import TrainConfig
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.training.allreduce import SUMS, Exchange
 from trainer.training.gradients import LocalGradients, Statistics
 from trainer.training.optimizer import Momentum

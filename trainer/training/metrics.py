@@ -6,18 +6,17 @@ of `train` in which rank 0 waited for its next batch; above a few percent the in
 bottleneck.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+Phase = Literal["compile", "train", "evaluation", "checkpoint"]
+
 
 if TYPE_CHECKING:
     from trainer.training.loop import LoopReport
-
-Phase = Literal["compile", "train", "evaluation", "checkpoint"]
 
 
 class Chrono:
@@ -106,39 +105,44 @@ class Interval:
         return values
 
 
-class MetricsFile:
-    """metrics.jsonl: one JSON object a line, in the order of steps, appended by rank 0."""
+@dataclass
+class Progress:
+    """Totals over all attempts of a run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    chrono: Chrono
+    timed_images: int = 0
+    """Images of the steps that count for images a second."""
+    skipped_batches: int = 0
+    """Global batches that were left out as their loss was not finite."""
+    roll_backs: int = 0
 
-    def attempts(self) -> int:
-        """How often the run was started."""
-        return sum(line["event"] == "start" for line in self.lines())
+    @classmethod
+    def restored(
+        cls, meta: Mapping[str, Any], watch: Callable[[Phase], AbstractContextManager[None]]
+    ) -> Self:
+        """What a checkpoint holds; `watch` as in `Chrono`."""
+        return cls(
+            Chrono(totals=meta["seconds"], watch=watch),
+            meta["timed_images"],
+            meta["skipped_batches"],
+            meta["roll_backs"],
+        )
 
-    def lines(self) -> list[dict[str, Any]]:
-        """All complete lines; a killed writer may leave half a line at the end."""
-        if not self.path.exists():
-            return []
-        found = []
-        for text in self.path.read_text().splitlines():
-            try:
-                found.append(json.loads(text))
-            except ValueError:
-                continue
-        return found
+    def to_meta(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            "seconds": self.chrono.totals,
+            "timed_images": self.timed_images,
+            "skipped_batches": self.skipped_batches,
+            "roll_backs": self.roll_backs,
+        }
 
-    def rewind(self, step: int) -> None:
-        """Drop what a lost attempt wrote after the step that the run continues from."""
-        kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
-        scratch = self.path.with_suffix(".partial")
-        scratch.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        scratch.replace(self.path)
+    def batches(self, step: int) -> int:
+        """Global batches of the data that are used up after so many steps."""
+        return step + self.skipped_batches
 
-    def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line; figures that are not finite, which JSON does not know, are left out."""
-        finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
-        with self.path.open("a") as file:
-            file.write(
-                json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"
-            )
+    @property
+    def images_per_second(self) -> float | None:
+        """Of training alone; none if only the first step was taken."""
+        seconds = self.chrono.seconds("train")
+        return self.timed_images / seconds if seconds else None

@@ -5,7 +5,7 @@ Only rank 0 reports; on the other ranks every method does nothing.
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.run_folder import RunFolder, decisive
 from trainer.training.evaluator import Evaluation
 from trainer.training.plan import Plan
-from trainer.training.predictions import Predictions, write_predictions
 
 
 class Reporter:
@@ -159,21 +158,9 @@ class Reporter:
             return Path("outputs/tblogs")
         return self._folder.path / "tblogs"
 
-    def predictions(
-        self,
-        step: int,
-        predictions: Predictions,
-        classes: Sequence[str],
-        read_image: Callable[[int], bytes],
-    ) -> None:
-        """Write what the final weights say of each held-out example; see `write_predictions`."""
-        if not self._chief:
-            return
-        try:
-            facts = write_predictions(self._folder.path, predictions, classes, read_image)
-        except OSError as error:
-            print(f"warning: the predictions cannot be written: {error}", file=sys.stderr)
-        else:
+    def predictions(self, step: int, facts: Mapping[str, Any]) -> None:
+        """Note that the predictions of the final weights are written, and how many there are."""
+        if self._chief:
             self._folder.metrics.append("predictions", step, facts)
 
     def stopping(self, step: int, newest: int | None) -> None:

@@ -1,5 +1,8 @@
 """One attempt of a run, from top to bottom."""
 
+import gc
+import os
+import signal
 import sys
 from dataclasses import replace
 from datetime import datetime
@@ -10,27 +13,91 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.data.rank_data import Feed
-from trainer.diagnostics.device import cuda_build, device_name, peak_flops, share_of_cores
-from trainer.diagnostics.nccl import NcclLog, Transport
+from trainer.diagnostics.device import (
+    cuda_build,
+    device_name,
+    peak_flops,
+    set_up_device,
+    share_of_cores,
+)
+from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log
 from trainer.diagnostics.profiler import Profiler
 from trainer.diagnostics.startup_report import Startup
-from trainer.distributed.horovod import Communicator
+from trainer.distributed import signals
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.failures import tell_failure
+from trainer.distributed.horovod import connect
+from trainer.distributed.launcher import end_with_launcher
+from trainer.distributed.rank import launched_as
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import NonFiniteError
-from trainer.export.saved_model import export_model, exported_step
+from trainer.errors import STOP_SIGNALS, NonFiniteError, PeerError
+from trainer.export.exporter import export_model, exported_step
 from trainer.model.resnet import build_resnet, training_flops_per_image
 from trainer.run_folder import RunFolder, check_continues, new_name
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
 from trainer.training.loop import Loop, LoopReport
-from trainer.training.metrics import Chrono, Interval, Phase
+from trainer.training.metrics import Chrono, Interval, Phase, Progress
 from trainer.training.optimizer import Momentum
+from trainer.training.plan import learning_rate
 from trainer.training.reporter import Reporter
-from trainer.training.schedule import learning_rate
 from trainer.training.setup import ensure_data, prepare, warn
-from trainer.training.totals import Progress
 from trainer.training.validation import DATA_ERRORS, HeldOut
+
+
+def train(config: TrainConfig) -> int:
+    """Train, evaluate and save, as one rank of the world that the launcher made.
+
+    Returns:
+        0, or 128 + the signal that asked the run to stop.
+
+    Raises:
+        UserError: with what went wrong and what to do.
+    """
+    end_with_launcher()
+    place = launched_as(os.environ)
+    with Watchdog(config.watchdog, place) as watchdog, nccl_log(place) as nccl:
+        if nccl is not None:
+            watchdog.last_words = nccl.last_words
+        try:
+            return _train(config, watchdog, nccl)
+        except Exception as error:
+            tell_failure(error, watchdog.step)
+            raise
+
+
+def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int:
+    # Horovod's start waits for the other ranks where no handler of Python's would run.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    communicator = connect(config.exchange)
+    stop = StopRequest()
+    stop.install()
+    if signals.expects(os.environ):
+        signals.listen()
+    set_up_device(config, communicator)
+    try:
+        status = Training(config, communicator, watchdog, nccl).run(stop)
+    except tf.errors.OpError as error:
+        if lost_peer(error):
+            first_line = error.message.splitlines()[0]
+            raise PeerError(
+                f"rank {communicator.rank}: another rank ended: {first_line}"
+            ) from error
+        raise
+    stop.detach()
+    # What generates records calls Python as it ends, so it must end before Python does.
+    gc.collect()
+    communicator.shutdown()
+    return status
+
+
+def lost_peer(error: tf.errors.OpError) -> bool:
+    """Whether a failed step means that another rank is gone; Horovod has no error type for it."""
+    return isinstance(error, tf.errors.UnknownError) and any(
+        sign in error.message for sign in ("Horovod", "Connection", "Timed out", "gloo")
+    )
 
 
 class Training:
@@ -89,6 +156,7 @@ class Training:
             self._prepared,
             communicator,
             self._reporter,
+            self._folder.path,
             watchdog.alive,
         )
         self._interval = Interval(communicator.size)

@@ -9,17 +9,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from common import fields
 from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, empty_classes, load_manifest
 from trainer.data.meaning import Meaning
+from trainer.data.memory import input_memory
 from trainer.diagnostics.environment import cores
+from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
+from trainer.presets import EXPECTATIONS
 from trainer.run_folder import RunFolder, check_continues, new_name
-from trainer.training.plan import Plan, make_plan
+from trainer.training.plan import Plan, learning_rate, make_plan
 
 SYNTHETIC_CLASSES = 1000
 DIGITS_FOLDER = "data/digits"
+DIGITS_EXAMPLES = 1437
+"""Training images of the embedded data set, which may not be written yet."""
 
 
 @dataclass(frozen=True)
@@ -132,3 +138,52 @@ def warn(prepared: Prepared, local_ranks: int) -> None:
             notes.append(f"no training images for {len(empty)} of the classes: {shown}")
     for note in notes:
         print(f"warning: {note}", file=sys.stderr, flush=True)
+
+
+def print_dry_run(config: TrainConfig) -> None:
+    """Print every key with its value, then the derived numbers; writes and starts nothing."""
+    place = launched_as(os.environ)
+    ranks = place.size if place else config.ranks
+    width = max(len(leaf.key) for leaf in fields.leaves(TrainConfig))
+    for leaf in fields.leaves(TrainConfig):
+        print(f"{leaf.key:<{width}}  {fields.get(config, leaf.key)}")
+    print()
+    prepared = None
+    try:
+        prepared = prepare(config, ranks)
+        plan = prepared.plan
+    except DataError as error:
+        if config.data.source != "digits":
+            print(f"The derived numbers need the data set's manifest: {error}")
+            return
+        plan = make_plan(config, ranks, DIGITS_EXAMPLES)
+    schedule = plan.schedule
+    derived = {
+        "ranks": f"{ranks}",
+        "global batch": f"{plan.global_batch} images a step",
+        "training images": f"{plan.examples:,}",
+        "steps per epoch": f"{plan.examples / plan.global_batch:.2f}",
+        "steps": f"{plan.last_step:,}"
+        + (f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""),
+        "images": f"{plan.last_step * plan.global_batch:,}",
+        "warm-up": f"{schedule.warmup_steps:.1f} steps",
+        "learning rate": ", ".join(
+            f"{rate:.4g} {when}"
+            for rate, when in (
+                (learning_rate(0, schedule), "at first"),
+                (schedule.peak, "at its peak"),
+                (learning_rate(plan.total_steps - 1, schedule), "at last"),
+            )
+        ),
+    }
+    for name, value in derived.items():
+        print(f"{name:<{width}}  {value}")
+    if prepared is not None and prepared.manifest is not None:
+        held = input_memory(
+            prepared.manifest.splits["train"], config.data, ranks, config.batch_size,
+            config.model.image_size,
+        )  # fmt: skip
+        print(f"{'input memory':<{width}}  at most {held / 1e9:.1f} GB a rank")
+    expectation = EXPECTATIONS.get(config.preset)
+    if expectation:
+        print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")

@@ -1,15 +1,25 @@
-"""The evaluations of a run: when there was one, what it gave, and what it says of each image."""
+"""The evaluations of a run: when there was one, what it gave, and what it says of each image.
 
-from collections.abc import Callable, Iterator
+`RUN/predictions.csv` has a line for every example that counted; `RUN/mistakes/` holds thumbnails of
+a few, named by their index, so that the report can be made again where the data are not.
+"""
+
+import csv
+import io
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from common.errors import UserError
 from trainer.data.rank_data import Feed
-from trainer.distributed.horovod import Communicator
-from trainer.training.evaluator import Evaluation, Evaluator
+from trainer.data.thumbnail import UNDECODABLE, shrink
+from trainer.distributed.communicator import Communicator
+from trainer.training.evaluator import Evaluation, Evaluator, Predictions, gather
 from trainer.training.metrics import Chrono
-from trainer.training.predictions import gather
 from trainer.training.reporter import Reporter
 from trainer.training.setup import Prepared
 
@@ -20,6 +30,15 @@ DATA_ERRORS = (
     tf.errors.OutOfRangeError,
 )
 """How TensorFlow fails when data cannot be read."""
+FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
+COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
+NAMES = ("label_name", "predicted_name")
+THUMBNAILS = 24
+"""Most mistakes whose images are kept."""
+THUMBNAIL_SIZE = 160
+"""Longest side of a thumbnail, in pixels; smaller images keep their size."""
+LOSSLESS_SIZE = 64
+"""Images up to this size are kept as they are; of larger ones, JPEG is small enough for a page."""
 
 
 class HeldOut:
@@ -32,10 +51,12 @@ class HeldOut:
         prepared: Prepared,
         communicator: Communicator,
         reporter: Reporter,
+        folder: Path,
         alive: Callable[[], None],
     ) -> None:
-        """`alive` is called with each batch."""
+        """`folder` is the run's; `alive` is called with each batch."""
         self._evaluator, self._feed, self._prepared = evaluator, feed, prepared
+        self._folder = folder
         self._world, self._reporter, self._alive = communicator, reporter, alive
         self._step = -1
         self.latest: Evaluation | None = None
@@ -77,7 +98,16 @@ class HeldOut:
         mine, begin = self._evaluator.predictions, self._feed.validation_share.start
         assert mine is not None
         everyone = gather(mine, begin, self._world)
-        self._reporter.predictions(step, everyone, manifest.classes, self._feed.validation_image)
+        if self._world.rank:
+            return
+        try:
+            facts = write_predictions(
+                self._folder, everyone, manifest.classes, self._feed.validation_image
+            )
+        except OSError as error:
+            print(f"warning: the predictions cannot be written: {error}", file=sys.stderr)
+        else:
+            self._reporter.predictions(step, facts)
 
     def _run(self) -> Evaluation:
         try:
@@ -90,3 +120,67 @@ class HeldOut:
         for batch in self._feed.validation():
             self._alive()
             yield batch
+
+
+def write_predictions(
+    folder: Path,
+    predictions: Predictions,
+    classes: Sequence[str],
+    read_image: Callable[[int], bytes],
+) -> dict[str, Any]:
+    """Write predictions.csv, complete or not at all, and the thumbnails of mistakes.
+
+    Args:
+        folder: of the run.
+        predictions: of the whole split.
+        classes: name of each class.
+        read_image: the encoded image of an example of the split.
+
+    Returns:
+        How many examples, mistakes and images; `problem`, if an image could not be read.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    (folder / FILE_NAME).unlink(missing_ok=True)
+    wrong = predictions.mistakes()
+    chosen = [int(predictions.index[row]) for row in wrong[:THUMBNAILS]]
+    images, problem = _thumbnails(chosen, read_image)
+    shutil.rmtree(folder / MISTAKES, ignore_errors=True)
+    (folder / MISTAKES).mkdir()
+    for name, data in images.items():
+        (folder / MISTAKES / name).write_bytes(data)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow((*COLUMNS, *NAMES))
+    for row in zip(*predictions.columns(), strict=True):
+        # NumPy's text of a float32 is the shortest that reads back as the same.
+        writer.writerow([*map(str, row), classes[row[1]], classes[row[2]]])
+    scratch = folder / f".{FILE_NAME}.partial"
+    scratch.write_text(text.getvalue(), encoding="utf-8")
+    scratch.replace(folder / FILE_NAME)
+    facts = {"examples": len(predictions.index), "mistakes": len(wrong), "images": len(images)}
+    return facts | ({"problem": problem} if problem else {})
+
+
+def _thumbnails(
+    examples: Sequence[int], read_image: Callable[[int], bytes]
+) -> tuple[dict[str, bytes], str | None]:
+    """Small images by file name, and what was wrong with the first that could not be made."""
+    images, problem = {}, None
+    for index in examples:
+        try:
+            suffix, data = thumbnail(read_image(index))
+            images[f"{index}.{suffix}"] = data
+        except (UserError, *UNDECODABLE) as error:
+            problem = problem or f"held-out example {index}: {error}"
+    return images, problem
+
+
+def thumbnail(encoded: bytes) -> tuple[str, bytes]:
+    """Make an image fit for a page; its file's suffix and bytes."""
+    _, image = shrink(encoded, THUMBNAIL_SIZE)
+    lossless = max(image.size) <= LOSSLESS_SIZE
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG" if lossless else "JPEG", quality=85)
+    return ("png" if lossless else "jpg"), buffer.getvalue()

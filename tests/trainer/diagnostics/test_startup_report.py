@@ -15,16 +15,15 @@ from tests.trainer.support.command import TINY, metrics, run_trainer
 from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.scenarios import tiny_config
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
-from trainer.diagnostics.nccl import NcclLog, Transport, read_log
+from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log, read_log
 from trainer.diagnostics.startup_report import Startup, look
-from trainer.distributed.horovod import Alone, Means
+from trainer.distributed.communicator import Alone, Means
 from trainer.distributed.rank import Place
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
 from trainer.presets import PRESETS
 from trainer.run_folder import decisive
 from trainer.training.run import Training
-from trainer.training.train import nccl_log
 
 V100 = "Tesla V100-SXM2-32GB"
 BY_NCCL = Means(("MPI", "Gloo", "NCCL"), "MPI", "NCCL")
@@ -243,7 +242,7 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
 def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
     monkeypatch, tmp_path, place, gpus, begun
 ):
-    monkeypatch.setattr("trainer.training.train.has_gpus", lambda: gpus)
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: gpus)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
         # Set and then taken away, so that whatever is set here is undone.
@@ -255,7 +254,7 @@ def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
 
 
 def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr("trainer.training.train.has_gpus", lambda: True)
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "environ", {})
 

@@ -9,16 +9,16 @@ import time
 import pytest
 
 from tests import ROOT
-from trainer.distributed.mpirun_signals import LAUNCHERS
+from trainer.distributed.signals import LAUNCHERS
 
 RANK = """
 import signal, sys, threading
-from trainer.distributed import mpirun_signals
+from trainer.distributed import signals
 
-mpirun_signals.keep()
+signals.keep()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 signal.signal(signal.SIGTERM, lambda *_: (print("asked to stop", flush=True), sys.exit(3)))
-mpirun_signals.listen()
+signals.listen()
 print("ready", flush=True)
 while True:
     signal.pause()

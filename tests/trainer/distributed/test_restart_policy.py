@@ -8,11 +8,10 @@ import sys
 import pytest
 
 from common.errors import UserError
-from trainer.distributed import restarts as supervise_module
+from trainer.distributed import launcher
 from trainer.distributed.failures import PIPE, Failure, read_failures, tell_failure
-from trainer.distributed.launcher import Ended
+from trainer.distributed.launcher import Ended, newest_step, supervise
 from trainer.distributed.restart_policy import LONGEST_DELAY, Ending, decide, describe
-from trainer.distributed.restarts import newest_step, supervise
 from trainer.errors import DataError, PeerError
 from trainer.run_folder import RunFolder
 
@@ -173,7 +172,7 @@ def test_failures_arrive_with_rank_step_and_kind(pipe):
     tell_failure(caught(DataError("set: missing")), 13)
     crash, explained = read_failures(pipe)
     assert (crash.rank, crash.step, crash.status, crash.explained) == (1, 12, 1, False)
-    assert crash.what.startswith("ZeroDivisionError in test_restart.py, line ")
+    assert crash.what.startswith("ZeroDivisionError in test_restart_policy.py, line ")
     assert (explained.step, explained.status, explained.explained) == (13, 3, True)
 
 
@@ -189,7 +188,7 @@ def test_the_place_of_an_error_is_in_the_trainer(pipe):
         RunFolder(None)
     except TypeError as error:
         tell_failure(error, 0)
-    assert read_failures(pipe)[0].what.startswith("TypeError in run.py, line ")
+    assert read_failures(pipe)[0].what.startswith("TypeError in run_folder.py, line ")
 
 
 def test_a_lost_peer_is_not_a_failure_of_its_own(pipe):
@@ -223,7 +222,7 @@ def attempts(monkeypatch):
         end = ends.pop(0)
         return end(signals) if callable(end) else end
 
-    monkeypatch.setattr(supervise_module, "attempt", attempt)
+    monkeypatch.setattr(launcher, "attempt", attempt)
     return ends, made
 
 
@@ -266,7 +265,7 @@ def test_a_request_to_stop_during_a_pause_ends_it(attempts, tmp_path, monkeypatc
         pauses.append(seconds)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(supervise_module.time, "sleep", interrupt)
+    monkeypatch.setattr(launcher.time, "sleep", interrupt)
     assert supervise(["train"], 2, RunFolder(tmp_path / "run"), 3) == 130
     assert len(made) == len(pauses) == 1
 
@@ -279,7 +278,7 @@ def test_handlers_are_as_before_when_the_launcher_is_done(attempts, tmp_path):
 
 
 def test_the_launcher_starts_its_ranks_without_loading_tensorflow_itself():
-    modules = "trainer.training.setup, trainer.distributed.restarts"
+    modules = "trainer.training.setup, trainer.distributed.launcher"
     code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 

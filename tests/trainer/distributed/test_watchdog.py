@@ -10,8 +10,8 @@ import pytest
 
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
-from trainer.distributed import heartbeat
-from trainer.distributed.heartbeat import Heartbeats, Pulse, late_ranks
+from trainer.distributed import watchdog
+from trainer.distributed.watchdog import Heartbeats, Pulse, late_ranks
 from trainer.errors import WATCHDOG_EXIT_CODE
 
 PRELUDE = """
@@ -194,8 +194,7 @@ except KeyError:
 
 def test_a_frozen_rank_is_named_by_the_one_that_waits(tmp_path):
     code = f"""
-from trainer.distributed import heartbeat
-watchdog.HEARTBEAT_SECONDS, heartbeat.SILENT_SECONDS = 0.1, 1.0
+watchdog.HEARTBEAT_SECONDS, watchdog.SILENT_SECONDS = 0.1, 1.0
 watchdog.PATIENCE_SECONDS = 0.0
 with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
     dog.share(Path({str(tmp_path)!r}))
@@ -294,7 +293,7 @@ def test_what_a_killed_attempt_has_left_is_not_taken_for_a_rank(files):
 
 
 def test_a_folder_of_another_users_is_not_written_to(files, monkeypatch):
-    monkeypatch.setattr(heartbeat.os, "getuid", lambda: 12345)
+    monkeypatch.setattr(watchdog.os, "getuid", lambda: 12345)
     files[0].write(WORKS)
     assert not list(files[0].folder.iterdir())
 

@@ -27,11 +27,10 @@ from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.errors import CheckpointError, DataError
 from trainer.export import onnx, saved_model
-from trainer.export.exporter import export_run
-from trainer.export.saved_model import export_model, exported_step
-from trainer.model.weights import find_checkpoint, load_model
+from trainer.export.exporter import export_model, export_run, exported_step
+from trainer.model.weights import load_model
 from trainer.presets import PRESETS
-from trainer.run_folder import RunFolder
+from trainer.run_folder import RunFolder, find_checkpoint
 from trainer.training.evaluator import Evaluation
 
 TOLERANCE = 1e-5

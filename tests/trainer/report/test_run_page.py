@@ -18,11 +18,11 @@ from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.cli import main
 from trainer.errors import CheckpointError
+from trainer.loggers.metrics_file import MetricsFile
 from trainer.presets import PRESETS
 from trainer.report.data import POINTS, Curve, read_run
 from trainer.report.outcome import read_outcome
 from trainer.report.write import write_report
-from trainer.training.metrics import MetricsFile
 
 
 @pytest.fixture

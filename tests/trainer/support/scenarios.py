@@ -22,14 +22,14 @@ from trainer.config import (
 from trainer.data.rank_data import Feed
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
-from trainer.distributed.horovod import Alone, Communicator, connect
+from trainer.distributed.communicator import Alone, Communicator
+from trainer.distributed.horovod import connect
 from trainer.model.resnet import build_resnet
 from trainer.training import loop as loop_module
-from trainer.training.evaluator import Evaluator
+from trainer.training.evaluator import Evaluator, Predictions, gather
 from trainer.training.gradients import Statistics
 from trainer.training.loop import Loop
 from trainer.training.optimizer import Momentum
-from trainer.training.predictions import Predictions, gather
 from trainer.training.setup import prepare
 
 
@@ -49,7 +49,7 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 
 
 def start(config: TrainConfig) -> Communicator:
-    """Join the world as `trainer.training.train.train` does."""
+    """Join the world as `trainer.training.run.train` does."""
     world = connect(config.exchange)
     set_up_device(config, world)
     return world
@@ -409,7 +409,7 @@ def roll_back(
         The labels of each batch in the order in which they were used, and how it ended.
     """
     from trainer.errors import NonFiniteError
-    from trainer.training.train import train
+    from trainer.training.run import train
 
     used: list[list[int]] = []
     original = Feed.next_batch
@@ -444,7 +444,7 @@ def train_without_batch_norm(runs: str, name: str, steps: int, batch_size: int) 
     """Train digits up to a step, continuing what is there; the state at the end."""
     from trainer.checkpoints.folder import CheckpointFolder
     from trainer.training import run
-    from trainer.training.train import train
+    from trainer.training.run import train
 
     vars(run)["build_resnet"] = lambda *_: plain_model()
     config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, batch_size=batch_size)

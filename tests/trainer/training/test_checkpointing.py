@@ -11,7 +11,7 @@ from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import STATE
 from trainer.config import CheckpointConfig
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.errors import CheckpointError
 from trainer.training.checkpointing import Saver
 

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.training.evaluator import Evaluator
 from trainer.training.gradients import Statistics
 

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from trainer.loggers.metrics_file import MetricsFile
 from trainer.training.loop import LoopReport
-from trainer.training.metrics import Chrono, Interval, MetricsFile, Phase
+from trainer.training.metrics import Chrono, Interval, Phase
 
 
 class Clock:

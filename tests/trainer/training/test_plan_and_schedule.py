@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from trainer.presets import PRESETS
-from trainer.training.plan import make_plan
-from trainer.training.schedule import Schedule, learning_rate
+from trainer.training.plan import Schedule, learning_rate, make_plan
 
 COSINE = Schedule(peak=1.6, warmup_steps=5.0, total_steps=100, kind="cosine")
 STEPS = Schedule(

@@ -11,10 +11,11 @@ from PIL import Image
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
 from trainer.data.rank_data import Feed
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.training.predictions import Predictions, thumbnail, write_predictions
+from trainer.training.evaluator import Predictions
 from trainer.training.setup import prepare
+from trainer.training.validation import thumbnail, write_predictions
 
 CLASSES = ('a "quoted", name', "b\nb", "<c>")
 
