@@ -42,8 +42,8 @@ ONLY = {
 STANDARD_LIBRARY_ONLY = [
     *("common.errors", "common.fields", "common.files", "common.text", "common.page.markup"),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
-    *("trainer.data.manifest", "trainer.data.meaning", "trainer.data.order"),
-    *("trainer.data.prepare.entries", "trainer.data.split_counts"),
+    *("trainer.data.manifest", "trainer.data.order"),
+    "trainer.data.prepare.entries",
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.rank", "trainer.distributed.restart_policy"),

@@ -10,7 +10,7 @@ from tests.trainer.support.command import TINY, metrics, result, run_trainer
 from trainer.config import TrainConfig
 from trainer.data.builtin.digits import HELD_OUT_PER_CLASS
 from trainer.presets import PRESETS
-from trainer.training.setup import DIGITS_EXAMPLES
+from trainer.training.plan import DIGITS_EXAMPLES
 
 
 def test_dry_run_shows_the_configuration_and_what_follows_and_writes_nothing(tmp_path):

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from trainer.data import images
+from trainer.data.example import BrokenRecordError
 from trainer.data.order import Segment
 from trainer.data.reader import parse
 from trainer.data.source import Source
-from trainer.data.tfrecord import BrokenRecordError
 from trainer.errors import DataError
 
 

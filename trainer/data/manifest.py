@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.files import write_atomically
 from trainer.errors import DataError
 
 FILE_NAME = "manifest.json"
@@ -79,14 +81,22 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """A data set: classes, splits and the statistics that inputs are normalised with."""
+class Normalization:
+    """What inputs are normalised with: (pixel - mean) / std, channel by channel."""
 
-    classes: tuple[str, ...]
     mean: tuple[float, float, float]
     """Mean of the training images' pixels in red, green and blue, 0 to 255."""
-    deviation: tuple[float, float, float]
+    std: tuple[float, float, float]
     """Standard deviation of the same, 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A data set: its classes, its splits, and what its images are normalised with."""
+
+    classes: tuple[str, ...]
+    """Names in the order of labels."""
+    normalization: Normalization
     splits: dict[str, Split]
     origin: Origin
     first_label: int = 0
@@ -96,17 +106,27 @@ class Manifest:
     @property
     def version(self) -> str:
         """A hash of everything but the origin: equal versions train alike."""
-        data = {key: value for key, value in asdict(self).items() if key != "origin"}
+        data = {key: value for key, value in self._to_json().items() if key != "origin"}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
         """Write manifest.json; last of all files, so that its presence means a complete data
         set.
         """
-        data = {"schema": SCHEMA, "version": self.version, **asdict(self)}
-        partial = folder / f".{FILE_NAME}.partial"
-        partial.write_text(json.dumps(data, indent=1) + "\n")
-        partial.replace(folder / FILE_NAME)
+        data = {"schema": SCHEMA, "version": self.version, **self._to_json()}
+        write_atomically(folder / FILE_NAME, json.dumps(data, indent=1) + "\n")
+
+    def _to_json(self) -> dict[str, Any]:
+        # "deviation" is the standard deviation. The version is a hash of these keys as well, and
+        # names data sets that runs and registered assets refer to, so the key stays.
+        return {
+            "classes": self.classes,
+            "mean": self.normalization.mean,
+            "deviation": self.normalization.std,
+            "splits": {name: asdict(split) for name, split in self.splits.items()},
+            "origin": asdict(self.origin),
+            "first_label": self.first_label,
+        }
 
 
 def load_manifest(folder: Path) -> Manifest:
@@ -135,18 +155,31 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: there is no {FILE_NAME}; write the data set with"
             " `python -m trainer prepare`"
         )
+    return parse_manifest(path.read_bytes(), str(path))
+
+
+def parse_manifest(content: bytes, source: str) -> Manifest:
+    """Parse the content of a manifest.json, wherever it comes from.
+
+    Args:
+        content: of the file.
+        source: the file, or what holds it, as errors name it.
+
+    Raises:
+        DataError: it is not a manifest, is of another schema, or was edited.
+    """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(content)
         if data["schema"] != SCHEMA:
             raise DataError(
-                f"{path}: schema {data['schema']} is not {SCHEMA}, that of this version; remove the"
-                " folder and prepare the data again"
+                f"{source}: schema {data['schema']} is not {SCHEMA}, that of this version; remove"
+                " the folder and prepare the data again"
             )
         manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: not a manifest ({type(error).__name__}: {error})") from error
+        raise DataError(f"{source}: not a manifest ({type(error).__name__}: {error})") from error
     if manifest.version != version:
-        raise DataError(f"{path}: was edited; its content has version {manifest.version}, not"
+        raise DataError(f"{source}: was edited; its content has version {manifest.version}, not"
                         f" {version}; prepare the data again")  # fmt: skip
     return manifest
 
@@ -154,8 +187,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _from_json(data: dict[str, Any]) -> Manifest:
     return Manifest(
         classes=tuple(data["classes"]),
-        mean=tuple(data["mean"]),
-        deviation=tuple(data["deviation"]),
+        normalization=Normalization(tuple(data["mean"]), tuple(data["deviation"])),
         splits={
             name: Split(
                 shards=tuple(
@@ -199,3 +231,53 @@ def empty_classes(manifest: Manifest, split: str) -> list[str]:
     """Names of the classes that have no image in a split."""
     counts = manifest.splits[split].class_counts
     return [name for name, count in zip(manifest.classes, counts, strict=True) if not count]
+
+
+@dataclass
+class Tally:
+    """Counts over some records of a split; those of parts add up to those of the whole."""
+
+    class_counts: list[int]
+    encodings: set[str]
+    short: list[int]
+    """Images by short side, see `SIDES`."""
+    long: list[int]
+
+    @staticmethod
+    def empty(classes: int) -> "Tally":
+        return Tally([0] * classes, set(), [0] * len(SIDES), [0] * len(SIDES))
+
+    def add(self, label: int, encoding: str, height: int, width: int) -> None:
+        """Count one image; its label from 0, its size in pixels."""
+        self.class_counts[label] += 1
+        self.encodings.add(encoding)
+        self.short[bisect_right(SIDES, max(min(height, width), 1)) - 1] += 1
+        self.long[bisect_right(SIDES, max(height, width, 1)) - 1] += 1
+
+    def merge(self, other: "Tally") -> None:
+        """Add the counts of other records."""
+        for own, more in (
+            (self.class_counts, other.class_counts),
+            (self.short, other.short),
+            (self.long, other.long),
+        ):
+            own[:] = [a + b for a, b in zip(own, more, strict=True)]
+        self.encodings |= other.encodings
+
+    def split(self, shards: tuple[Shard, ...]) -> Split:
+        """The split that these are all records of."""
+        return Split(
+            shards,
+            tuple(self.class_counts),
+            tuple(sorted(self.encodings)),
+            Sides(tuple(self.short), tuple(self.long)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `from_dict` reads it and JSON can hold it."""
+        return {**vars(self), "encodings": sorted(self.encodings)}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> "Tally":
+        """Read what `to_dict` gave."""
+        return Tally(**{**data, "encodings": set(data["encodings"])})

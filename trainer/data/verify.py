@@ -12,7 +12,7 @@ from pathlib import Path
 
 import xxhash
 
-from trainer.data.examine import (
+from trainer.data.encoded_image import (
     BrokenImageError,
     check_decodes,
     encoding_of,
@@ -20,10 +20,10 @@ from trainer.data.examine import (
     open_image,
     record_fault,
 )
-from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Sides, Split, read_manifest
+from trainer.data.example import BrokenRecordError, from_example
+from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Sides, Split, Tally, read_manifest
 from trainer.data.prepare.pool import Advance, work_through
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import UNFIT, BrokenRecordError, from_example, read_frames
+from trainer.data.tfrecord import UNFIT, read_frames
 from trainer.errors import DataError
 from trainer.options import VerifyOptions
 

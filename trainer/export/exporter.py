@@ -19,7 +19,7 @@ from trainer import __version__
 from trainer.checkpoints.format import Tensors
 from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
-from trainer.data.meaning import Meaning
+from trainer.data.manifest import Normalization
 from trainer.errors import DataError
 from trainer.export.layout import FACTS, FOLDER, ONNX, SAVED_MODEL
 from trainer.export.saved_model import save_model
@@ -60,7 +60,7 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
     version = folder.stored()["data_version"]
     trained = Trained(
         config,
-        _meaning(folder, config, version),
+        *_class_names_and_normalization(folder, config, version),
         version,
         found.step,
         found.meta["evaluation"],
@@ -84,11 +84,13 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
     return place
 
 
-def _meaning(folder: RunFolder, config: TrainConfig, version: str) -> Meaning:
-    """Classes and statistics as the run keeps them; of an older run, from its data set."""
-    stored = folder.stored().get("meaning")
-    if stored is not None:
-        return Meaning.from_dict(stored)
+def _class_names_and_normalization(
+    folder: RunFolder, config: TrainConfig, version: str
+) -> tuple[tuple[str, ...], Normalization]:
+    """As the run keeps them; of an older run, from its data set."""
+    kept = folder.class_names_and_normalization()
+    if kept is not None:
+        return kept
     try:
         prepared = prepare(config, 1)
     except DataError as error:
@@ -101,7 +103,7 @@ def _meaning(folder: RunFolder, config: TrainConfig, version: str) -> Meaning:
             f"{prepared.folder}: has version {prepared.data_version}, but {folder.path} was trained"
             f" on {version}; prepare that data set again"
         )
-    return prepared.meaning
+    return prepared.class_names, prepared.normalization
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class Trained:
     """The weights of a step of a run, and all that an export needs beside them."""
 
     config: TrainConfig
-    meaning: Meaning
+    class_names: tuple[str, ...]
+    normalization: Normalization
     data_version: str
     step: int
     evaluation: dict[str, Any] | None
@@ -121,7 +124,7 @@ class Trained:
 
     def facts(self, top: int) -> dict[str, Any]:
         """What export.json says."""
-        model, classes = self.config.model, self.meaning.classes
+        model, classes = self.config.model, self.class_names
         return {
             "schema": SCHEMA,
             "run": self.config.name,
@@ -131,8 +134,8 @@ class Trained:
             "top": min(top, len(classes)),
             "image_size": model.image_size,
             "eval_crop": self.config.data.eval_crop,
-            "mean": list(self.meaning.mean),
-            "deviation": list(self.meaning.deviation),
+            "mean": list(self.normalization.mean),
+            "deviation": list(self.normalization.std),
             "model": {"depth": model.depth, "width": model.width, "stem": model.stem},
             "evaluation": self.evaluation,
             "code_version": __version__,
@@ -165,7 +168,8 @@ def export_model(
     """
     trained = Trained(
         config,
-        prepared.meaning,
+        prepared.class_names,
+        prepared.normalization,
         prepared.data_version,
         step,
         asdict(evaluation) if evaluation else None,
@@ -197,7 +201,7 @@ def write_export(
         DataError: the folder holds something else.
         OSError: it cannot be written.
     """
-    config, meaning, output = trained.config, trained.meaning, output.resolve()
+    config, classes, output = trained.config, len(trained.class_names), output.resolve()
     _recover(output)
     if output.exists() and not _is_export(output):
         raise DataError(f"{output}: exists and is no export; choose another --output")
@@ -206,9 +210,16 @@ def write_export(
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        model = load_model(config, len(meaning.classes), "float32", trained.tensors, trained.origin)
-        crop = config.data.eval_crop
-        save_model(model, meaning, scratch / SAVED_MODEL, config.model.image_size, crop, top)
+        model = load_model(config, classes, "float32", trained.tensors, trained.origin)
+        save_model(
+            model,
+            scratch / SAVED_MODEL,
+            trained.class_names,
+            trained.normalization,
+            config.model.image_size,
+            config.data.eval_crop,
+            top,
+        )
         if extra:
             extra(scratch)
         text = json.dumps(trained.facts(top), indent=1, ensure_ascii=False)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from PIL import Image
 
+from trainer.data.encoded_image import UNDECODABLE, shrink
+from trainer.data.example import BrokenRecordError, Record, from_example
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
-from trainer.data.tfrecord import BrokenRecordError, Record, from_example, read_shard
-from trainer.data.thumbnail import UNDECODABLE, shrink
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 
 LARGEST, TINY = 96, 48

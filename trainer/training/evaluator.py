@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.images import normalize
+from trainer.data.images import flip_and_normalize
+from trainer.data.manifest import Normalization
 from trainer.data.rank_data import Feed
 from trainer.diagnostics.device import set_up_device
 from trainer.diagnostics.environment import cores
@@ -18,7 +19,7 @@ from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
 from trainer.run_folder import RunFolder, Which, find_checkpoint
-from trainer.training.gradients import Statistics, cross_entropy
+from trainer.training.gradients import cross_entropy
 from trainer.training.setup import prepare
 
 Array = np.ndarray[Any, Any]
@@ -86,9 +87,14 @@ class Evaluator:
     """A compiled forward pass and its counts."""
 
     def __init__(
-        self, model: keras.Model, communicator: Communicator, statistics: Statistics, *, xla: bool
+        self,
+        model: keras.Model,
+        communicator: Communicator,
+        normalization: Normalization,
+        *,
+        xla: bool,
     ) -> None:
-        self._model, self._communicator, self._statistics = model, communicator, statistics
+        self._model, self._communicator, self._normalization = model, communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
         self.predictions: Predictions | None = None
         """Of this rank's share in the last evaluation; `index` counts from its first example."""
@@ -114,8 +120,7 @@ class Evaluator:
         """The sums over a batch, then per example: weight, label, predicted class, and the
         probabilities of both, predicted first.
         """
-        mean, deviation = self._statistics.mean, self._statistics.deviation
-        image = normalize(batch["image"], batch["flip"], tf.constant(mean), tf.constant(deviation))
+        image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         label, weight = batch["label"], batch["weight"]
         places = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
@@ -167,7 +172,9 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     feed = Feed(config, prepared, world, config.data.decode_threads or cores())
     precision = config.compute.precision
     model = load_model(config, prepared.classes, precision, found.load(), found.path)
-    result = Evaluator(model, world, feed.statistics, xla=config.compute.xla).run(feed.validation())
+    result = Evaluator(model, world, prepared.normalization, xla=config.compute.xla).run(
+        feed.validation()
+    )
     print(
         f"{found.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss {result.loss:.4f} on"
         f" {result.examples:,} held-out images"

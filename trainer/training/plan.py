@@ -41,6 +41,10 @@ def learning_rate(step: int, schedule: Schedule) -> float:
     return schedule.peak * schedule.decay_factor ** sum(step >= at for at in schedule.decay_steps)
 
 
+DIGITS_EXAMPLES = 1437
+"""Training images of the embedded data set, which a run may not have written yet."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Sizes and lengths of a run; the same on every rank."""

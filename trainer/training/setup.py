@@ -12,20 +12,17 @@ from pathlib import Path
 from common import fields
 from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.data.manifest import FILE_NAME, Manifest, empty_classes, load_manifest
-from trainer.data.meaning import Meaning
-from trainer.data.memory import input_memory
+from trainer.data.manifest import FILE_NAME, Manifest, Normalization, empty_classes, load_manifest
+from trainer.data.source import input_memory
 from trainer.diagnostics.environment import cores
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.presets import EXPECTATIONS
 from trainer.run_folder import RunFolder, check_continues, new_name
-from trainer.training.plan import Plan, learning_rate, make_plan
+from trainer.training.plan import DIGITS_EXAMPLES, Plan, learning_rate, make_plan
 
 SYNTHETIC_CLASSES = 1000
 DIGITS_FOLDER = "data/digits"
-DIGITS_EXAMPLES = 1437
-"""Training images of the embedded data set, which may not be written yet."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +40,18 @@ class Prepared:
         return self.manifest.version if self.manifest else "synthetic"
 
     @property
-    def meaning(self) -> Meaning:
-        """Classes and statistics; of synthetic data, the middle and spread of a byte."""
+    def class_names(self) -> tuple[str, ...]:
+        """Names in the order of labels; synthetic classes are numbered."""
         if self.manifest is None:
-            names = tuple(f"class {number}" for number in range(self.classes))
-            return Meaning(names, (127.5,) * 3, (73.9,) * 3)
-        return Meaning(self.manifest.classes, self.manifest.mean, self.manifest.deviation)
+            return tuple(f"class {number}" for number in range(self.classes))
+        return self.manifest.classes
+
+    @property
+    def normalization(self) -> Normalization:
+        """Of the data set; of synthetic data, the middle and spread of a byte."""
+        if self.manifest is None:
+            return Normalization((127.5,) * 3, (73.9,) * 3)
+        return self.manifest.normalization
 
 
 def data_folder(config: TrainConfig) -> Path | None:

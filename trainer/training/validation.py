@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from common.errors import UserError
+from trainer.data.encoded_image import UNDECODABLE, shrink
 from trainer.data.rank_data import Feed
-from trainer.data.thumbnail import UNDECODABLE, shrink
 from trainer.distributed.communicator import Communicator
 from trainer.training.evaluator import Evaluation, Evaluator, Predictions, gather
 from trainer.training.metrics import Chrono

@@ -18,8 +18,9 @@ from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE
 from tests.trainer.support.written_set import colour, picture, write_set
 from trainer.cli import main
+from trainer.data.example import from_example
 from trainer.data.manifest import Origin, Sides, load_manifest
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import InspectOptions
 from trainer.report.data_set_page import write_inspection
@@ -188,7 +189,7 @@ def test_the_digits_are_counted(digits_folder, inspected):
         "classes 10 of 138 to 147 training images",
         f"version {manifest.version}",
         manifest.origin.command,
-        f"red {manifest.mean[0]:.1f}, green",
+        f"red {manifest.normalization.mean[0]:.1f}, green",
         "encoded as PNG",
     ):
         assert said in text

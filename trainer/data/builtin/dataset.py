@@ -5,8 +5,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.data.manifest import FILE_NAME, Manifest, Origin, load_manifest
-from trainer.data.tfrecord import Record, write_split
+from trainer.data.example import Record
+from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
+from trainer.data.tfrecord import write_split
 from trainer.errors import DataError
 
 TRAIN_SHARDS, HELD_OUT_SHARDS = 8, 2
@@ -39,7 +40,7 @@ def write_dataset(
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         scratch.chmod(0o755)
-        mean, deviation = statistics
+        mean, std = statistics
         splits = {
             "train": write_split(scratch, "train", train, TRAIN_SHARDS, len(classes)),
             "validation": write_split(
@@ -48,8 +49,7 @@ def write_dataset(
         }
         manifest = Manifest(
             classes=classes,
-            mean=(mean,) * 3,
-            deviation=(deviation,) * 3,
+            normalization=Normalization((mean,) * 3, (std,) * 3),
             splits=splits,
             origin=Origin(command),
         )

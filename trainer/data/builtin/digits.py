@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from trainer.data.builtin.dataset import write_dataset
+from trainer.data.example import Record
 from trainer.data.manifest import Manifest
-from trainer.data.tfrecord import Record
 
 HELD_OUT_PER_CLASS = 36
 CLASSES = tuple(str(digit) for digit in range(10))

@@ -13,8 +13,8 @@ from PIL import Image
 from rich.progress import track
 
 from trainer.data.builtin.dataset import write_dataset
+from trainer.data.example import Record
 from trainer.data.manifest import Manifest
-from trainer.data.tfrecord import Record
 
 WIDTH, HEIGHT, CLASSES = 500, 375, 10
 QUALITY = 90

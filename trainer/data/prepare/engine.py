@@ -21,37 +21,17 @@ from pathlib import Path
 
 import PIL
 
-from trainer.data.manifest import (
-    SCHEMA,
-    Manifest,
-    Origin,
-    empty_classes,
-)
+from trainer.data.manifest import SCHEMA, Manifest, Origin, Tally, empty_classes
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.entries import Inputs
 from trainer.data.prepare.listing import Listing, Part
-from trainer.data.prepare.output import (
-    begin,
-    check_folder,
-    finished,
-    interruptible,
-    only_writer,
-)
+from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.rejected import FILE_NAME as REJECTED
 from trainer.data.prepare.rejected import Rejections
 from trainer.data.prepare.rules import make_rules
 from trainer.data.prepare.survey import IMAGES, Survey
-from trainer.data.prepare.write import (
-    PARTS,
-    Common,
-    Task,
-    Written,
-    part_file,
-    survey,
-    write_shard,
-)
-from trainer.data.split_counts import Tally
+from trainer.data.prepare.write import PARTS, Common, Task, Written, part_file, survey, write_shard
 from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
@@ -214,11 +194,9 @@ def _manifest(
     for split, tally in tallies.items():
         if not sum(tally.class_counts):
             raise DataError(f"{split}: has no usable image; {output / REJECTED} says why")
-    mean, deviation = seen.pixels.mean_and_deviation()
     return Manifest(
         classes=inputs.classes,
-        mean=mean,
-        deviation=deviation,
+        normalization=seen.pixels.normalization(),
         splits={
             split: tallies[split].split(tuple(part.shard for part in parts))
             for split, parts in shards.items()

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import xxhash
 
-from trainer.data.examine import (
+from trainer.data.encoded_image import (
     BrokenImageError,
     encoding_of,
     mode_fault,
     open_image,
     record_fault,
 )
-from trainer.data.manifest import INDEX_EVERY, Shard
+from trainer.data.example import BrokenRecordError, Record, from_example
+from trainer.data.manifest import INDEX_EVERY, Shard, Tally
 from trainer.data.prepare.pool import Advance
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import BrokenRecordError, Record, from_example, read_frames
+from trainer.data.tfrecord import read_frames
 from trainer.errors import DataError
 
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}

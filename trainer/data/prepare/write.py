@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common.errors import UserError
-from trainer.data.manifest import Shard
+from trainer.data.example import Record, example_parts
+from trainer.data.manifest import Shard, Tally
 from trainer.data.prepare.encode import RejectedError, Rules, encode
 from trainer.data.prepare.entries import Entry, Refusal
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.survey import Survey, look_at
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import Record, ShardWriter, example_parts
+from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; gone when the data set is complete."""

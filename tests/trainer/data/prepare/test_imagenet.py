@@ -17,11 +17,12 @@ from PIL import Image
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
+from trainer.data.example import from_example
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare import archive
 from trainer.data.prepare.entries import HIDDEN, Entry, Refusal
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 

@@ -30,6 +30,7 @@ from tests.trainer.support.image_folders import (
     stamps,
     write_images,
 )
+from trainer.data.example import from_example
 from trainer.data.manifest import SIDES, load_manifest
 from trainer.data.prepare import engine
 from trainer.data.prepare.encode import Rules
@@ -39,7 +40,7 @@ from trainer.data.prepare.listing import Listing, Part
 from trainer.data.prepare.read import Reader
 from trainer.data.prepare.rules import allowed_rejections, make_rules
 from trainer.data.prepare.write import Common
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
@@ -393,8 +394,8 @@ def test_statistics_are_those_of_the_training_pixels(tmp_path):
     manifest = prepare(root, tmp_path / "out")
     images = [Image.open(path).convert("RGB") for path in (root / "train" / "cat").iterdir()]
     pixels = np.concatenate([np.asarray(image).reshape(-1, 3) for image in images])
-    assert manifest.mean == pytest.approx(pixels.mean(0), abs=0.01)
-    assert manifest.deviation == pytest.approx(pixels.std(0), abs=0.01)
+    assert manifest.normalization.mean == pytest.approx(pixels.mean(0), abs=0.01)
+    assert manifest.normalization.std == pytest.approx(pixels.std(0), abs=0.01)
 
 
 def test_shards_have_the_size_asked_for(tmp_path):

@@ -1,4 +1,6 @@
-"""What an encoded image is by its own bytes, whatever its record says. No TensorFlow."""
+"""What an encoded image is by its own bytes, whatever its record says, and small copies of it. No
+TensorFlow.
+"""
 
 import io
 import struct
@@ -7,7 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 from PIL import Image
 
-from trainer.data.tfrecord import Record
+from trainer.data.example import Record
 
 FORMATS = ("JPEG", "PNG")
 """What the reader decodes."""
@@ -26,6 +28,9 @@ DAMAGED = (
     *(struct.error, zlib.error),
 )
 """What Pillow raises on damaged images, and `BrokenImageError`."""
+
+UNDECODABLE = (OSError, ValueError, SyntaxError, zlib.error, Image.DecompressionBombError)
+"""What Pillow raises for bytes that are no image; of a PNG that is not one, a SyntaxError."""
 
 # Pillow's own limit is lower than the reader's; what is larger is refused by its header.
 Image.MAX_IMAGE_PIXELS = None
@@ -109,3 +114,22 @@ def check_decodes(encoded: bytes) -> None:
 
 def _reason(error: Exception) -> str:
     return str(error).partition("<_io")[0].strip() or type(error).__name__
+
+
+def shrink(encoded: bytes, longest: int) -> tuple[tuple[int, int], Image.Image]:
+    """Decode an image and shrink it.
+
+    Args:
+        encoded: the bytes of a file.
+        longest: side that the result does not exceed, in pixels; a smaller image keeps its size.
+
+    Returns:
+        Width and height as encoded, and the image, grey or RGB.
+
+    Raises:
+        Exception: one of `UNDECODABLE`.
+    """
+    with Image.open(io.BytesIO(encoded)) as image:
+        size = image.size
+        image.thumbnail((longest, longest))
+        return size, image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")
