@@ -96,7 +96,7 @@ def be_measured(args: argparse.Namespace) -> None:
 def data_set(args: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """The folder that was named, or one of noise that costs what photographs do."""
     if args.data is None:
-        from trainer.data.builtin.noise import prepare_noise  # noqa: PLC0415
+        from trainer.data.builtin.synthetic import prepare_noise  # noqa: PLC0415
 
         prepare_noise(str(scratch / "noise"), args.images)
     yield args.data or str(scratch / "noise")

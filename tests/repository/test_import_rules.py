@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "common": set(),
     "infra": {"common"},
     "trainer": {"common"},
-    "rehearsal": {"common", "environments"},
+    "rehearsal": {"common"},
     "jobs": {"common", "infra.outputs", "infra.errors"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
@@ -40,15 +40,21 @@ ONLY = {
 """Packages that few files may import."""
 
 STANDARD_LIBRARY_ONLY = [
-    *("common.errors", "common.fields", "common.files", "common.text", "common.page.markup"),
+    *(
+        "common.containers",
+        "common.errors",
+        "common.fields",
+        "common.files",
+        "common.text",
+        "common.page.markup",
+    ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.data.manifest", "trainer.data.order"),
-    "trainer.data.prepare.entries",
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.rank", "trainer.distributed.restart_policy"),
     *("trainer.export.layout", "trainer.loggers.metrics_file"),
-    *("trainer.report.data", "trainer.report.outcome", "trainer.report.panels"),
+    "trainer.report.run_data",
     *("trainer.training.metrics", "trainer.training.plan"),
     *("infra.capacity", "infra.catalog.roles", "infra.catalog.rules", "infra.catalog.sizes"),
     *("infra.catalog.zones", "infra.errors", "infra.groups", "infra.naming", "infra.outputs"),

@@ -234,7 +234,7 @@ def empty_classes(manifest: Manifest, split: str) -> list[str]:
 
 
 @dataclass
-class Tally:
+class SplitCounts:
     """Counts over some records of a split; those of parts add up to those of the whole."""
 
     class_counts: list[int]
@@ -244,8 +244,8 @@ class Tally:
     long: list[int]
 
     @staticmethod
-    def empty(classes: int) -> "Tally":
-        return Tally([0] * classes, set(), [0] * len(SIDES), [0] * len(SIDES))
+    def empty(classes: int) -> "SplitCounts":
+        return SplitCounts([0] * classes, set(), [0] * len(SIDES), [0] * len(SIDES))
 
     def add(self, label: int, encoding: str, height: int, width: int) -> None:
         """Count one image; its label from 0, its size in pixels."""
@@ -254,7 +254,7 @@ class Tally:
         self.short[bisect_right(SIDES, max(min(height, width), 1)) - 1] += 1
         self.long[bisect_right(SIDES, max(height, width, 1)) - 1] += 1
 
-    def merge(self, other: "Tally") -> None:
+    def merge(self, other: "SplitCounts") -> None:
         """Add the counts of other records."""
         for own, more in (
             (self.class_counts, other.class_counts),
@@ -278,6 +278,6 @@ class Tally:
         return {**vars(self), "encodings": sorted(self.encodings)}
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> "Tally":
+    def from_dict(data: dict[str, Any]) -> "SplitCounts":
         """Read what `to_dict` gave."""
-        return Tally(**{**data, "encodings": set(data["encodings"])})
+        return SplitCounts(**{**data, "encodings": set(data["encodings"])})

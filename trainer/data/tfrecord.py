@@ -12,7 +12,7 @@ import google_crc32c
 import xxhash
 
 from trainer.data.example import BrokenRecordError, Record, example_parts
-from trainer.data.manifest import INDEX_EVERY, Shard, Split, Tally
+from trainer.data.manifest import INDEX_EVERY, Shard, Split, SplitCounts
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -158,7 +158,7 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
         yield frame.checked()
 
 
-def write_shard(path: Path, records: Iterable[Record], tally: Tally) -> Shard:
+def write_shard(path: Path, records: Iterable[Record], tally: SplitCounts) -> Shard:
     """Write one TFRecord file, count its records in `tally`, and describe it."""
     with ShardWriter(path) as writer:
         for record in records:
@@ -172,7 +172,7 @@ def write_split(
 ) -> Split:
     """Write the records of a split, in their order, as `shards` files of equal length."""
     bounds = [len(records) * number // shards for number in range(shards + 1)]
-    tally = Tally.empty(classes)
+    tally = SplitCounts.empty(classes)
     written = tuple(
         write_shard(
             folder / shard_name(name, number, shards),

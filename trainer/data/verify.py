@@ -21,7 +21,15 @@ from trainer.data.encoded_image import (
     record_fault,
 )
 from trainer.data.example import BrokenRecordError, from_example
-from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Sides, Split, Tally, read_manifest
+from trainer.data.manifest import (
+    INDEX_EVERY,
+    Manifest,
+    Shard,
+    Sides,
+    Split,
+    SplitCounts,
+    read_manifest,
+)
 from trainer.data.prepare.pool import Advance, work_through
 from trainer.data.tfrecord import UNFIT, read_frames
 from trainer.errors import DataError
@@ -58,7 +66,7 @@ class Faults:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ShardTask:
     path: Path
     shard: Shard
     split: str
@@ -69,13 +77,13 @@ class _Task:
 
 
 @dataclass
-class _Found:
+class _CheckedShard:
     """What a shard holds."""
 
     split: str
     shard: Shard
     faults: Faults
-    tally: Tally
+    tally: SplitCounts
     records: int = 0
     uncounted: bool = False
     """Whether some of its records are missing from the tally."""
@@ -91,7 +99,7 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     """
     manifest = read_manifest(folder)
     tasks = [
-        _Task(
+        _ShardTask(
             folder / shard.file,
             shard,
             name,
@@ -105,7 +113,7 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     ]
     owners = {task.shard.xxh128: task.shard.file for task in tasks}
     images = sum(split.examples for split in manifest.splits.values())
-    tallies = {name: Tally.empty(len(manifest.classes)) for name in manifest.splits}
+    tallies = {name: SplitCounts.empty(len(manifest.classes)) for name in manifest.splits}
     uncounted, records, faults = set(), 0, list[Faults]()
     for found in work_through(_check_shard, tasks, images, "verifying", options.processes):
         _check_hash(found, owners)
@@ -131,10 +139,10 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     print(summary)
 
 
-def _check_shard(task: _Task, advance: Advance) -> _Found:
+def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
     shard = task.shard
     faults = Faults(shard.file)
-    found = _Found(task.split, shard, faults, Tally.empty(len(task.classes)))
+    found = _CheckedShard(task.split, shard, faults, SplitCounts.empty(len(task.classes)))
     if not task.path.is_file():
         faults.add("is missing")
         found.uncounted = True
@@ -169,7 +177,7 @@ def _check_shard(task: _Task, advance: Advance) -> _Found:
     return found
 
 
-def _check_record(data: bytes, task: _Task, found: _Found) -> None:
+def _check_record(data: bytes, task: _ShardTask, found: _CheckedShard) -> None:
     try:
         record = from_example(data)
         image = open_image(record.encoded)
@@ -211,7 +219,7 @@ def _decoding_fault(encoded: bytes) -> str | None:
     return None
 
 
-def _check_hash(found: _Found, owners: dict[str, str]) -> None:
+def _check_hash(found: _CheckedShard, owners: dict[str, str]) -> None:
     if found.xxh128 in ("", found.shard.xxh128):
         return
     owner = owners.get(found.xxh128)
@@ -223,7 +231,7 @@ def _check_hash(found: _Found, owners: dict[str, str]) -> None:
         )
 
 
-def _check_counts(name: str, split: Split, tally: Tally, classes: tuple[str, ...]) -> Faults:
+def _check_counts(name: str, split: Split, tally: SplitCounts, classes: tuple[str, ...]) -> Faults:
     """Compare what all records of a split add up to with what the manifest says."""
     faults = Faults(name)
     if len(split.class_counts) != len(classes):

@@ -8,11 +8,10 @@ from common.page.markup import ABSENT, moment, text
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS, to_args
-from trainer.report.data import POINTS, Attempt, Run, Summary, mapping
-from trainer.report.markup import duration, figures, layout, notes, page, percent, stats, table
-from trainer.report.mistakes import confusion, grid
-from trainer.report.outcome import read_outcome
-from trainer.report.plots import plot_run
+from trainer.report.curves import plot_run
+from trainer.report.page import duration, figures, layout, notes, page, percent, stats, table
+from trainer.report.predictions import confusion, grid, read_predictions
+from trainer.report.run_data import POINTS, Attempt, Run, Summary, mapping
 
 OWN = ("name", "runs_dir")
 """Options that say which run it is, not how it was trained."""
@@ -25,7 +24,7 @@ _PHASES = ("train", "compile", "evaluation", "checkpoint")
 
 def run_page(run: Run) -> str:
     """Everything about one run, as HTML."""
-    plots, outcome = plot_run(run), read_outcome(run)
+    plots, outcome = plot_run(run), read_predictions(run)
     sections = {
         "curves": ("Curves", _hint(run) + figures(plots)),
         "confusion": ("Which classes are confused", confusion(outcome)),

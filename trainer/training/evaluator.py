@@ -12,7 +12,7 @@ import tf_keras as keras
 
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.diagnostics.device import set_up_device
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
@@ -169,7 +169,7 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
             f" {trained_on}; prepare that data set again"
         )
     set_up_device(config, world)
-    feed = Feed(config, prepared, world, config.data.decode_threads or cores())
+    feed = RankData(config, prepared, world, config.data.decode_threads or cores())
     precision = config.compute.precision
     model = load_model(config, prepared.classes, precision, found.load(), found.path)
     result = Evaluator(model, world, prepared.normalization, xla=config.compute.xla).run(

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from trainer.data.encoded_image import UNDECODABLE, shrink
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Communicator
 from trainer.training.evaluator import Evaluation, Evaluator, Predictions, gather
 from trainer.training.metrics import Chrono
@@ -47,7 +47,7 @@ class HeldOut:
     def __init__(
         self,
         evaluator: Evaluator,
-        feed: Feed,
+        feed: RankData,
         prepared: Prepared,
         communicator: Communicator,
         reporter: Reporter,

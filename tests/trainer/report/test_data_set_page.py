@@ -23,8 +23,8 @@ from trainer.data.manifest import Origin, Sides, load_manifest
 from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import InspectOptions
+from trainer.report.contact_sheet import take_samples
 from trainer.report.data_set_page import write_inspection
-from trainer.report.samples import take_samples
 
 
 @pytest.fixture

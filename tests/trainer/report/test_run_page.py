@@ -20,8 +20,8 @@ from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
 from trainer.presets import PRESETS
-from trainer.report.data import POINTS, Curve, read_run
-from trainer.report.outcome import read_outcome
+from trainer.report.predictions import read_predictions
+from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 
 
@@ -180,7 +180,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
 
 
 def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
-    outcome = read_outcome(read_run(run))
+    outcome = read_predictions(read_run(run))
     with (run / "predictions.csv").open() as file:
         rows = [(int(row["label"]), int(row["predicted"])) for row in csv.DictReader(file)]
     assert outcome.counts == Counter(rows)

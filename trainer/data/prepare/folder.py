@@ -6,8 +6,9 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.engine import prepare
-from trainer.data.prepare.entries import HIDDEN, Entry, Inputs, Refusal
+from trainer.data.prepare.input_files import ImageFile, Inputs
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
@@ -23,7 +24,7 @@ def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
 
     Raises:
         ConfigError: no folder is given, or the output lies inside of it.
-        DataError: see `engine.prepare`.
+        DataError: see `job.prepare`.
     """
     if not options.input:
         raise ConfigError(["--input: name the folder that holds a folder for each class"])
@@ -66,7 +67,7 @@ def folder_inputs(root: Path) -> Inputs:
         )
     labels = {name: label for label, name in enumerate(classes)}
 
-    def entries() -> Iterator[Entry | Refusal]:
+    def entries() -> Iterator[ImageFile | RejectedFile]:
         for split, folder in splits.items():
             yield from _list(split, folder, root, labels)
 
@@ -89,7 +90,7 @@ def _shown(name: str) -> str:
 
 def _list(
     split: str, folder: Path, root: Path, labels: dict[str, int]
-) -> Iterator[Entry | Refusal]:
+) -> Iterator[ImageFile | RejectedFile]:
     """Everything below a split's folder, without following links to folders or out of the root.
 
     Raises:
@@ -104,13 +105,13 @@ def _list(
                     name = f"{inside}/{item.name}" if inside else item.name
                     fault = _fault(item, root)
                     if fault:
-                        yield Refusal(split, name, fault)
+                        yield RejectedFile(split, name, fault)
                     elif item.is_dir():
                         pending.append(name)
                     else:
                         yield _entry(split, name, item, labels)
         except PermissionError as error:
-            yield Refusal(split, inside, f"cannot be listed ({error.strerror})")
+            yield RejectedFile(split, inside, f"cannot be listed ({error.strerror})")
         except OSError as error:
             # Nobody knows how much would be left out.
             raise DataError(
@@ -138,12 +139,12 @@ def _fault(item: "os.DirEntry[str]", root: Path) -> str:
 
 def _entry(
     split: str, name: str, item: "os.DirEntry[str]", labels: dict[str, int]
-) -> Entry | Refusal:
+) -> ImageFile | RejectedFile:
     first, _, rest = name.partition("/")
     if not rest or first not in labels:
-        return Refusal(split, name, "lies in no class's folder")
+        return RejectedFile(split, name, "lies in no class's folder")
     try:
         status = item.stat()
     except OSError as error:
-        return Refusal(split, name, f"cannot be looked at ({error.strerror})")
-    return Entry(split, name, labels[first], item.path, 0, status.st_size, status.st_mtime_ns)
+        return RejectedFile(split, name, f"cannot be looked at ({error.strerror})")
+    return ImageFile(split, name, labels[first], item.path, 0, status.st_size, status.st_mtime_ns)

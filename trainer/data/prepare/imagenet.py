@@ -2,17 +2,31 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.archive import in_archive
-from trainer.data.prepare.classes import find_classes, sorted_files
-from trainer.data.prepare.engine import prepare
-from trainer.data.prepare.entries import Entry, Inputs, Refusal
-from trainer.data.prepare.found import Found, in_folder, on_disk
-from trainer.data.prepare.ground_truth import DEVKIT, GroundTruth, read_ground_truth
-from trainer.data.prepare.words import class_names, read_words
+from trainer.data.prepare.imagenet_labels import (
+    DEVKIT,
+    SYNSET,
+    GroundTruth,
+    class_names,
+    read_ground_truth,
+    read_words,
+)
+from trainer.data.prepare.input_files import (
+    ImageFile,
+    Inputs,
+    StoredFile,
+    in_archive,
+    in_folder,
+    listed,
+    look,
+    on_disk,
+)
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 
@@ -23,13 +37,15 @@ _SOURCE = "image-net.org offers it once you have signed in"
 _NUMBERED = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
 _NUMBERED_NAME = "ILSVRC2012_val_NNNNNNNN.JPEG"
 
+_ARCHIVE = re.compile(r"(n\d{8})\.tar")
+
 
 def prepare_imagenet(options: PrepareImagenetOptions, command: str) -> Manifest:
     """Write ILSVRC2012 as a data set.
 
     Raises:
         ConfigError: something that is needed is not named, or not there.
-        DataError: it is not what it should be; see also `engine.prepare`.
+        DataError: it is not what it should be; see also `job.prepare`.
     """
     _check(options)
     inputs = imagenet_inputs(
@@ -113,7 +129,7 @@ def imagenet_inputs(
     if held_out and ground_truth:
         notes.append(f"{validation} is sorted into synsets, which hold, not {ground_truth}")
 
-    def entries() -> Iterator[Entry | Refusal]:
+    def entries() -> Iterator[ImageFile | RejectedFile]:
         # First, as it is soon seen whether these fit their ground truth.
         if held_out:
             yield from _sorted("validation", validation, labels)
@@ -137,7 +153,7 @@ def _check_known(
         )
 
 
-def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry | Refusal]:
+def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[ImageFile | RejectedFile]:
     """Images whose class is told by where they lie."""
     seen: set[str] = set()
     last = ""
@@ -148,14 +164,14 @@ def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry |
             last = synset
         if found.fault or synset not in labels:
             reason = found.fault or "is in no class's folder or archive"
-            yield Refusal(split, found.path, reason)
+            yield RejectedFile(split, found.path, reason)
             continue
         usual = found.name.startswith(f"{synset}_") or (
             split == "validation" and _NUMBERED.fullmatch(found.name)
         )
         name = found.name if usual else f"{synset}/{found.name}"
         if name in seen:
-            yield Refusal(split, found.path, "has the name of another image")
+            yield RejectedFile(split, found.path, "has the name of another image")
             continue
         seen.add(name)
         yield _entry(split, name, labels[synset], found)
@@ -163,7 +179,7 @@ def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[Entry |
 
 def _numbered(
     place: Path, labels: Sequence[int], ground_truth: Path | None
-) -> Iterator[Entry | Refusal]:
+) -> Iterator[ImageFile | RejectedFile]:
     """Images whose class is told by the number in their names."""
     seen = bytearray(len(labels))
     files = in_folder(place, place) if place.is_dir() else in_archive(on_disk(place))
@@ -171,7 +187,7 @@ def _numbered(
         match = _NUMBERED.fullmatch(found.name)
         if found.fault or not match:
             reason = found.fault or f"is not named {_NUMBERED_NAME}"
-            yield Refusal("validation", found.path, reason)
+            yield RejectedFile("validation", found.path, reason)
             continue
         number = int(match[1])
         if not 1 <= number <= len(labels):
@@ -180,7 +196,7 @@ def _numbered(
                 " images; give those that belong together"
             )
         if seen[number - 1]:
-            yield Refusal("validation", found.path, "has the name of another image")
+            yield RejectedFile("validation", found.path, "has the name of another image")
             continue
         seen[number - 1] = 1
         yield _entry("validation", found.name, labels[number - 1], found)
@@ -193,7 +209,79 @@ def _numbered(
         )
 
 
-def _entry(split: str, name: str, label: int, found: Found) -> Entry | Refusal:
+def _entry(split: str, name: str, label: int, found: StoredFile) -> ImageFile | RejectedFile:
     if not found.size:
-        return Refusal(split, name, "is empty")
-    return Entry(split, name, label, found.container, found.offset, found.size, found.changed)
+        return RejectedFile(split, name, "is empty")
+    return ImageFile(split, name, label, found.container, found.offset, found.size, found.changed)
+
+
+def find_classes(place: Path) -> list[str]:
+    """The synsets that there are images of, sorted.
+
+    Args:
+        place: an archive of archives nNNNNNNNN.tar, or a folder of such archives or of folders
+            nNNNNNNNN.
+
+    Raises:
+        DataError: a class is there twice, or cannot be used as a whole; or the archive is
+            compressed, incomplete or damaged.
+    """
+    places: dict[str, str] = {}
+    for synset, path, fault in _tops(place):
+        if fault:
+            # Without one class, all later ones would have other labels.
+            raise DataError(
+                f"{place}: {path} {fault}, so its class would be missing; put the images"
+                " themselves there"
+            )
+        if synset in places:
+            raise DataError(
+                f"{place}: has the class {synset} twice, as {places[synset]} and as {path}; move"
+                " one of them away"
+            )
+        places[synset] = path
+    return sorted(places)
+
+
+def _tops(place: Path) -> Iterator[tuple[str, str, str]]:
+    """Synset, path and fault of whatever stands for a class."""
+    if not place.is_dir():
+        for found in in_archive(on_disk(place)):
+            if archive := _ARCHIVE.fullmatch(found.name):
+                yield archive[1], found.path, found.fault
+        return
+    for item in listed(place):
+        archive, folder = _ARCHIVE.fullmatch(item.name), SYNSET.fullmatch(item.name)
+        if folder and item.is_dir(follow_symlinks=False):
+            yield folder[0], item.name, ""
+        elif folder:
+            yield folder[0], item.name, look(item, place).fault or "is not a folder"
+        elif archive:
+            yield archive[1], item.name, look(item, place).fault
+
+
+def sorted_files(place: Path) -> Iterator[tuple[str, StoredFile]]:
+    """All files of the classes, each with its synset; those of a class follow each other.
+
+    What belongs to no class has an empty synset.
+
+    Args:
+        place: as in `find_classes`.
+
+    Raises:
+        DataError: an archive is compressed, incomplete or damaged.
+    """
+    if place.is_dir():
+        for found in in_folder(place, place):
+            top = found.path.partition("/")[0]
+            if archive := _ARCHIVE.fullmatch(found.path):
+                yield from ((archive[1], inner) for inner in in_archive(found))
+            else:
+                yield top if SYNSET.fullmatch(top) and top != found.path else "", found
+        return
+    for found in in_archive(on_disk(place)):
+        if archive := _ARCHIVE.fullmatch(found.name):
+            inside = in_archive(replace(found, path=found.name))
+            yield from ((archive[1], inner) for inner in inside)
+        else:
+            yield "", found

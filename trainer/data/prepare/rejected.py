@@ -1,24 +1,45 @@
 """Files that are left out: counted against the limit, and listed with reasons."""
 
 import csv
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 from pathlib import Path
 
-from trainer.data.prepare.entries import HIDDEN, Refusal
-from trainer.data.prepare.rules import allowed_rejections
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
 FILE_NAME = "rejected.csv"
+
+HIDDEN = "is a hidden file"
+"""Reason of a refusal that says nothing about the data set's quality."""
+
 _SHOWN = 5
+
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+
+
+@dataclass(frozen=True)
+class RejectedFile:
+    """A file that is left out."""
+
+    split: str
+    name: str
+    reason: str
+
+
+class RejectedError(ValueError):
+    """A file that is no usable image; the message says why."""
 
 
 class Rejections:
     """All files of a data set that are left out."""
 
-    def __init__(self, refused: Iterable[Refusal], usable: int, options: WriteOptions) -> None:
-        self._all: list[Refusal] = []
-        self._counted: list[Refusal] = []
+    def __init__(self, refused: Iterable[RejectedFile], usable: int, options: WriteOptions) -> None:
+        self._all: list[RejectedFile] = []
+        self._counted: list[RejectedFile] = []
         self.add(refused)
         self.total = usable + len(self._counted)
         """Files that were found, usable or not, but for hidden ones."""
@@ -29,7 +50,7 @@ class Rejections:
     def count(self) -> int:
         return len(self._all)
 
-    def add(self, more: Iterable[Refusal]) -> None:
+    def add(self, more: Iterable[RejectedFile]) -> None:
         """Leave out more files; hidden ones, which file managers leave behind, are listed but say
         nothing about the data set, and are not counted.
         """
@@ -82,9 +103,28 @@ class Rejections:
             print(f"{self.count:,} files are left out: {output / FILE_NAME} says why")
 
 
-def _key(refusal: Refusal) -> tuple[str, str, str]:
+def _key(refusal: RejectedFile) -> tuple[str, str, str]:
     return refusal.split, refusal.name, refusal.reason
 
 
-def _name(refusal: Refusal) -> str:
+def _name(refusal: RejectedFile) -> str:
     return f"{refusal.split}/{refusal.name}" if refusal.split else refusal.name
+
+
+def allowed_rejections(text: str, files: int) -> int:
+    """Files that may be rejected of a number of files.
+
+    Args:
+        text: a number, or a percentage such as 1%.
+        files: all there are.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    percent = _PERCENT.fullmatch(text)
+    # 0.57% of 100,000 are 570, of which a float would make 569.
+    if percent and Fraction(percent[1]) <= 100:
+        return floor(files * Fraction(percent[1]) / 100)
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} must be a number of files, or a percentage such as 1%")
+    return int(text)

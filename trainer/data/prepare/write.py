@@ -8,13 +8,13 @@ from pathlib import Path
 
 from common.errors import UserError
 from trainer.data.example import Record, example_parts
-from trainer.data.manifest import Shard, Tally
-from trainer.data.prepare.encode import RejectedError, Rules, encode
-from trainer.data.prepare.entries import Entry, Refusal
+from trainer.data.manifest import Shard, SplitCounts
+from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.input_files import FileReader, ImageFile
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
-from trainer.data.prepare.read import Reader
-from trainer.data.prepare.survey import Survey, look_at
+from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.statistics import Survey, look_at
 from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"
@@ -25,7 +25,7 @@ _TOLD_EVERY = 16
 
 
 @dataclass(frozen=True)
-class Common:
+class Preparation:
     """What all tasks share."""
 
     listing: Path
@@ -36,10 +36,10 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Task:
+class FileRange:
     """One shard, or one stretch of files to look at."""
 
-    common: Common
+    common: Preparation
     split: str
     begin: int
     end: int
@@ -48,15 +48,15 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenShard:
     """A shard that is on disk."""
 
     split: str
     shard: Shard
-    tally: Tally
+    tally: SplitCounts
     treatment: dict[str, int]
     """Images by what was done to them."""
-    rejected: tuple[Refusal, ...]
+    rejected: tuple[RejectedFile, ...]
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
@@ -72,16 +72,16 @@ class Written:
         partial.replace(path)
 
     @staticmethod
-    def load(path: Path) -> "Written":
+    def load(path: Path) -> "WrittenShard":
         """Read what `save` wrote."""
         data = json.loads(path.read_text())
         shard = data["shard"]
-        return Written(
+        return WrittenShard(
             data["split"],
             Shard(**{**shard, "index": tuple(shard["index"])}),
-            Tally.from_dict(data["tally"]),
+            SplitCounts.from_dict(data["tally"]),
             data["treatment"],
-            tuple(Refusal(**refusal) for refusal in data["rejected"]),
+            tuple(RejectedFile(**refusal) for refusal in data["rejected"]),
         )
 
 
@@ -90,7 +90,7 @@ def part_file(output: Path, shard: str) -> Path:
     return output / PARTS / f"{shard}.json"
 
 
-def write_shard(task: Task, advance: Advance) -> Written:
+def write_shard(task: FileRange, advance: Advance) -> WrittenShard:
     """Write one shard, make sure that it is on disk, and only then its description.
 
     The shard has its final name from the start, as mounted object stores copy what is renamed.
@@ -99,8 +99,8 @@ def write_shard(task: Task, advance: Advance) -> Written:
         DataError: a file has changed, or cannot be read now.
         UserError: the shard cannot be written.
     """
-    common, reader = task.common, Reader()
-    tally, treatment = Tally.empty(len(common.classes)), Counter[str]()
+    common, reader = task.common, FileReader()
+    tally, treatment = SplitCounts.empty(len(common.classes)), Counter[str]()
     rejected = []
     listing = Listing(common.listing)
     try:
@@ -109,7 +109,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
                 try:
                     encoded = encode(reader.read(entry), entry.name, common.rules)
                 except RejectedError as error:
-                    rejected.append(Refusal(task.split, entry.name, str(error)))
+                    rejected.append(RejectedFile(task.split, entry.name, str(error)))
                     continue
                 record = Record(
                     encoded.data,
@@ -125,7 +125,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
                 tally.add(entry.label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
             writer.sync()
-        written = Written(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
+        written = WrittenShard(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
         written.save(part_file(common.output, task.file))
     except OSError as error:
         raise UserError(
@@ -138,7 +138,7 @@ def write_shard(task: Task, advance: Advance) -> Written:
     return written
 
 
-def survey(task: Task, advance: Advance) -> Survey:
+def survey(task: FileRange, advance: Advance) -> Survey:
     """Look at some files before any shard is written."""
     listing = Listing(task.common.listing)
     try:
@@ -148,7 +148,7 @@ def survey(task: Task, advance: Advance) -> Survey:
         listing.close()
 
 
-def _counted(entries: Iterable[Entry], advance: Advance) -> Iterator[Entry]:
+def _counted(entries: Iterable[ImageFile], advance: Advance) -> Iterator[ImageFile]:
     number = 0
     for number, entry in enumerate(entries, 1):
         yield entry

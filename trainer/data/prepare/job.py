@@ -21,17 +21,24 @@ from pathlib import Path
 
 import PIL
 
-from trainer.data.manifest import SCHEMA, Manifest, Origin, Tally, empty_classes
-from trainer.data.prepare.encode import Rules
-from trainer.data.prepare.entries import Inputs
-from trainer.data.prepare.listing import Listing, Part
+from trainer.data.manifest import SCHEMA, Manifest, Origin, SplitCounts, empty_classes
+from trainer.data.prepare.encode import Rules, make_rules
+from trainer.data.prepare.input_files import Inputs
+from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.rejected import FILE_NAME as REJECTED
 from trainer.data.prepare.rejected import Rejections
-from trainer.data.prepare.rules import make_rules
-from trainer.data.prepare.survey import IMAGES, Survey
-from trainer.data.prepare.write import PARTS, Common, Task, Written, part_file, survey, write_shard
+from trainer.data.prepare.statistics import IMAGES, Survey
+from trainer.data.prepare.write import (
+    PARTS,
+    FileRange,
+    Preparation,
+    WrittenShard,
+    part_file,
+    survey,
+    write_shard,
+)
 from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
@@ -82,7 +89,7 @@ def prepare(
             print(f"{output}: is complete already, version {complete.version}")
             return complete
         begin(output, identity)
-        common = Common(listing.path, output, inputs.classes, inputs.synsets, rules)
+        common = Preparation(listing.path, output, inputs.classes, inputs.synsets, rules)
         seen = _survey(common, parts["train"].files, options.processes)
         tasks = _shards(common, parts, seen.growth, options.shard_mb)
         _write(tasks, options.processes, rejections)
@@ -95,7 +102,7 @@ def prepare(
     return manifest
 
 
-def _check_parts(inputs: Inputs, parts: dict[str, Part], rejections: Rejections) -> None:
+def _check_parts(inputs: Inputs, parts: dict[str, SplitSize], rejections: Rejections) -> None:
     for split in ("train", "validation"):
         if split not in parts:
             raise DataError(
@@ -114,10 +121,10 @@ def _identity(
     return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _survey(common: Common, files: int, processes: int) -> Survey:
+def _survey(common: Preparation, files: int, processes: int) -> Survey:
     end = min(files, IMAGES)
     tasks = [
-        Task(common, "train", begin, min(begin + _SURVEY_TASK, end))
+        FileRange(common, "train", begin, min(begin + _SURVEY_TASK, end))
         for begin in range(0, end, _SURVEY_TASK)
     ]
     total = Survey()
@@ -132,8 +139,8 @@ def _survey(common: Common, files: int, processes: int) -> Survey:
 
 
 def _shards(
-    common: Common, parts: dict[str, Part], growth: float, shard_mb: int
-) -> dict[str, Task]:
+    common: Preparation, parts: dict[str, SplitSize], growth: float, shard_mb: int
+) -> dict[str, FileRange]:
     """The shards of all splits by name; those of a split have the same number of files, to within
     one.
     """
@@ -144,13 +151,13 @@ def _shards(
         bounds = [part.files * number // count for number in range(count + 1)]
         for number in range(count):
             name = shard_name(split, number, count)
-            tasks[name] = Task(common, split, bounds[number], bounds[number + 1], name)
+            tasks[name] = FileRange(common, split, bounds[number], bounds[number + 1], name)
     return tasks
 
 
-def _write(tasks: dict[str, Task], processes: int, rejections: Rejections) -> None:
+def _write(tasks: dict[str, FileRange], processes: int, rejections: Rejections) -> None:
     output = next(iter(tasks.values())).common.output
-    missing: list[Task] = []
+    missing: list[FileRange] = []
     for name, task in tasks.items():
         part = _found(output, name)
         if part:
@@ -167,10 +174,10 @@ def _write(tasks: dict[str, Task], processes: int, rejections: Rejections) -> No
         rejections.check(output)
 
 
-def _found(output: Path, name: str) -> Written | None:
+def _found(output: Path, name: str) -> WrittenShard | None:
     """The description of a shard that is complete."""
     try:
-        part = Written.load(part_file(output, name))
+        part = WrittenShard.load(part_file(output, name))
         whole = (output / name).stat().st_size == part.shard.bytes
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -178,16 +185,20 @@ def _found(output: Path, name: str) -> Written | None:
 
 
 def _manifest(
-    inputs: Inputs, tasks: dict[str, Task], seen: Survey, origin: Origin, rejections: Rejections
+    inputs: Inputs,
+    tasks: dict[str, FileRange],
+    seen: Survey,
+    origin: Origin,
+    rejections: Rejections,
 ) -> Manifest:
     output = next(iter(tasks.values())).common.output
-    shards: dict[str, list[Written]] = {}
-    tallies: dict[str, Tally] = {}
+    shards: dict[str, list[WrittenShard]] = {}
+    tallies: dict[str, SplitCounts] = {}
     treatment: Counter[str] = Counter()
     for name, task in tasks.items():
-        part = Written.load(part_file(output, name))
+        part = WrittenShard.load(part_file(output, name))
         shards.setdefault(task.split, []).append(replace(part, rejected=()))
-        tallies.setdefault(task.split, Tally.empty(len(inputs.classes))).merge(part.tally)
+        tallies.setdefault(task.split, SplitCounts.empty(len(inputs.classes))).merge(part.tally)
         treatment.update(part.treatment)
     if rejections.count:
         treatment["rejected"] = rejections.count

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from common.page.markup import text
 from trainer.data.manifest import SIDES, Manifest, empty_classes
-from trainer.report.figure import AXIS, Plot, plain, styled, to_json
-from trainer.report.markup import table
+from trainer.report.page import table
+from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 
 MOST_BARS = 20
 """Classes up to which each has a bar; the counts of more are a curve."""

@@ -25,7 +25,7 @@ POINTS = 1000
 _COURSE = ("start", "train", "stop", "finish")
 """Events that tell whether a run goes on."""
 
-Line = dict[str, Any]
+MetricsLine = dict[str, Any]
 """A line of metrics.jsonl with at least event and step."""
 
 
@@ -97,7 +97,7 @@ class Run:
     stored: Mapping[str, Any]
     """Content of config.json."""
     config: TrainConfig | None
-    lines: tuple[Line, ...]
+    lines: tuple[MetricsLine, ...]
     result: Mapping[str, Any] | None
     problems: tuple[str, ...]
 
@@ -110,7 +110,7 @@ class Run:
             return "finished"
         return "stopped" if last == "stop" else "unfinished"
 
-    def of(self, event: str) -> list[Line]:
+    def of(self, event: str) -> list[MetricsLine]:
         return [line for line in self.lines if line["event"] == event]
 
     def curve(self, event: str, key: str) -> Curve:
@@ -214,7 +214,7 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _usable(lines: Iterable[object]) -> Iterable[Line]:
+def _usable(lines: Iterable[object]) -> Iterable[MetricsLine]:
     for line in lines:
         if not isinstance(line, dict) or not isinstance(line.get("event"), str):
             continue

@@ -8,7 +8,7 @@ from plotly.offline import get_plotlyjs
 
 from common import text as words
 from common.page.markup import ABSENT, document, section, text
-from trainer.report.figure import Plot
+from trainer.report.plots import Plot
 
 _HERE = Path(__file__).parent
 
