@@ -7,7 +7,7 @@ import signal
 import sys
 
 status: int | None = None
-"""What the command has ended with."""
+"""Exit status of the command, once it has ended."""
 
 
 def leave() -> None:
@@ -42,8 +42,8 @@ if "TRAINER_LAUNCHER_PID" in os.environ:
 
 from trainer.distributed import signals
 
-if signals.expects(os.environ):
-    signals.keep()
+if signals.started_by_mpirun(os.environ):
+    signals.hold_sigcont()
 
 from trainer.cli import main
 

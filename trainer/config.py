@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 
 Positive = Bounds(at_least=1)
 NotNegative = Bounds(at_least=0)
@@ -159,11 +159,11 @@ class ExchangeConfig:
 
     compression: Literal["none", "fp16"] = "none"
     """fp16 halves the bytes, for mixed_float16 only: its loss scale keeps small gradients from
-    vanishing. Slower where the processor adds them (Gloo), so for GPUs."""
+    vanishing. Slower where the CPU adds them (Gloo), so for GPUs."""
 
     cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
     """Pause between two rounds of Horovod's background thread, in milliseconds. A step waits for up
-    to two of them; each takes processor time, which matters where the processor computes too."""
+    to two of them; each takes CPU time, which matters where the CPU computes too."""
 
     fusion_threshold_mb: Annotated[int, NotNegative] = 128
     """Largest buffer that tensors are fused into, in MiB; holds all of ResNet50's gradients."""
@@ -241,7 +241,7 @@ class CheckpointConfig:
     """When a loss or gradient is not finite: stop with status 5, or go back to the newest
     checkpoint and leave out the images of all steps since."""
 
-    roll_backs: Annotated[int, Positive] = 3
+    rollbacks: Annotated[int, Positive, Formerly("roll_backs")] = 3
     """How often `roll-back` may happen in a run; then it stops all the same."""
 
 

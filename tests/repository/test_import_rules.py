@@ -55,7 +55,7 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.distributed.rank", "trainer.distributed.restart_policy"),
     *("trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
-    *("trainer.training.metrics", "trainer.training.plan"),
+    "trainer.training.plan",
     *("infra.capacity", "infra.catalog.roles", "infra.catalog.rules", "infra.catalog.sizes"),
     *("infra.catalog.zones", "infra.errors", "infra.groups", "infra.naming", "infra.outputs"),
     *("infra.settings", "infra.subnets", "infra.validation"),

@@ -107,6 +107,12 @@ class CheckpointFolder:
         """Folders of checkpoints, newest first; they may be damaged."""
         return self._sorted(self._names())
 
+    def newest_step(self) -> int | None:
+        """Steps of the newest complete checkpoint, which is not read: that would take a while."""
+        complete = (path for path in self.steps() if (path / content.DONE).exists())
+        keys = (key_of(path.name) for path in complete)
+        return next((key.step for key in keys if key), None)
+
     def newest(self) -> Checkpoint | None:
         """The newest valid checkpoint, which is the last of the latest attempt that saved one;
         damaged ones are named on the console and passed over.

@@ -10,6 +10,11 @@ from trainer.checkpoints.format import Array, Tensors
 from trainer.errors import CheckpointError
 
 
+def stored_name(variable: tf.Variable) -> str:
+    """The name of a variable in checkpoints, after the name of the group that it belongs to."""
+    return str(variable.name).removesuffix(":0")
+
+
 def snapshot(variables: Mapping[str, tf.Variable]) -> Tensors:
     """Copies of variables in host memory."""
     return {name: np.array(_look_at(variable)) for name, variable in variables.items()}

@@ -67,7 +67,7 @@ def device_name() -> str:
 
 
 def cuda_build() -> dict[str, str] | None:
-    """CUDA and cuDNN that TensorFlow was built with; none if it was built for processors."""
+    """CUDA and cuDNN that TensorFlow was built with; None if it was built for CPUs."""
     info = tf.sysconfig.get_build_info()
     if not info.get("is_cuda_build"):
         return None

@@ -21,12 +21,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer.distributed.rank import Place
+from trainer.distributed.rank import Rank
 
 RELAY_SECONDS = 2.0
+"""Between two looks for new warnings."""
 END_LINES = 30
 """Of its log that a failed run shows."""
-"""Between two looks for new warnings."""
 _LIBRARY = re.compile(r"/\S*/libnccl\.so[.\d]*$", re.MULTILINE)
 _VERSION = re.compile(r"NCCL version (\d+(?:\.\d+)+)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+)")
@@ -238,9 +238,9 @@ class NcclLog:
 
 
 @contextmanager
-def nccl_log(place: Place | None) -> Iterator[NcclLog | None]:
+def nccl_log(launched: Rank | None) -> Iterator[NcclLog | None]:
     """Where rank 0's NCCL writes, if it may have something to say."""
-    chief_of_many = place is not None and place.rank == 0 and place.size > 1
+    chief_of_many = launched is not None and launched.rank == 0 and launched.size > 1
     log = NcclLog.begin(os.environ) if chief_of_many and has_gpus() else None
     try:
         yield log

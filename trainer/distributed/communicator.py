@@ -8,8 +8,8 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Means:
-    """By what a world exchanges."""
+class Backend:
+    """What a world communicates by."""
 
     built: tuple[str, ...]
     """What Horovod was built with, of MPI, Gloo and NCCL."""
@@ -28,10 +28,10 @@ class Communicator(Protocol):
     local_size: int
 
     @property
-    def means(self) -> Means | None:
-        """By what it exchanges; none for a world of one."""
+    def backend(self) -> Backend | None:
+        """What it communicates by; None for a world of one."""
 
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
@@ -57,9 +57,9 @@ class Alone:
     """A world of one process."""
 
     rank, size, local_rank, local_size = 0, 1, 0, 1
-    means = None
+    backend = None
 
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         return list(gradients), extras
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:

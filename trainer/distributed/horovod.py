@@ -1,6 +1,6 @@
-"""The ranks of a training and what they exchange. The only file that imports Horovod.
+"""A world of several ranks, and how it is joined. The only file that imports Horovod.
 
-A world of one needs no Horovod at all: `connect` gives `Alone`, whose exchanges are identities. In
+A world of one needs no Horovod at all: `connect` gives `Alone`, whose sums are identities. In
 a larger world it gives `Horovod`, after it has made sure that this is the world that the launcher
 meant.
 """
@@ -20,8 +20,8 @@ import numpy as np
 
 from common.errors import UserError
 from trainer.config import ExchangeConfig
-from trainer.distributed.communicator import Alone, Communicator, Means
-from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
+from trainer.distributed.communicator import Alone, Backend, Communicator
+from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
 from trainer.errors import PeerError
 
 NAME_SECONDS = 60.0
@@ -61,7 +61,7 @@ class Horovod:
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
 
     @property
-    def means(self) -> Means:
+    def backend(self) -> Backend:
         import tensorflow as tf
 
         names = {"MPI": "mpi_built", "Gloo": "gloo_built", "NCCL": "nccl_built"}
@@ -70,12 +70,12 @@ class Horovod:
         if "NCCL" in built and tf.config.get_visible_devices("GPU"):
             operations = "NCCL"
         else:
-            # Without a word of anyone's the processor's sums go the way of the controller.
+            # Unless told otherwise the CPU's sums go the way of the controller.
             asked = os.environ.get("HOROVOD_CPU_OPERATIONS", controller).lower()
             operations = {"mpi": "MPI", "gloo": "Gloo"}.get(asked, asked)
-        return Means(built, controller, operations)
+        return Backend(built, controller, operations)
 
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
 
         fp16 sends and adds the gradients in float16; the extras hold counts and are never
@@ -153,8 +153,8 @@ def connect(config: ExchangeConfig) -> Communicator:
         UserError: Horovod's world is not the launcher's: several trainings must never pass for
             one.
     """
-    place = launched_as(os.environ)
-    if place is None or place.size == 1:
+    launched = launched_as(os.environ)
+    if launched is None or launched.size == 1:
         if config.timeline is not None:
             print(
                 "warning: --exchange.timeline: a single rank exchanges nothing; no file is written",
@@ -175,16 +175,16 @@ def connect(config: ExchangeConfig) -> Communicator:
 
     import horovod.tensorflow as hvd
 
-    if place.launcher != "Horovod" and not hvd.mpi_built():
-        os.environ.update(gloo_under_mpi(os.environ, place))
-        _meet(place, config.timeout_seconds)
+    if launched.launcher != "Horovod" and not hvd.mpi_built():
+        os.environ.update(gloo_under_mpi(os.environ, launched))
+        _meet(launched, config.timeout_seconds)
     if uses_gloo(hvd, os.environ):
         check_own_name()
     hvd.init()
-    if hvd.size() != place.size:
+    if hvd.size() != launched.size:
         raise UserError(
-            f"{place.launcher} started {place.size} processes, but Horovod sees {hvd.size()}: they"
-            " would train apart. Use a Horovod built for this launcher, or horovodrun"
+            f"{launched.launcher} started {launched.size} processes, but Horovod sees {hvd.size()}:"
+            " they would train apart. Use a Horovod built for this launcher, or horovodrun"
         )
     return Horovod(hvd, config)
 
@@ -195,11 +195,11 @@ def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:
     return not hvd.mpi_built() or "gloo" in asked
 
 
-def _meet(place: Place, timeout: float) -> None:
+def _meet(launched: Rank, timeout: float) -> None:
     """Let rank 0 serve the rendezvous and the others wait for it."""
     address = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
     port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
-    if place.rank == 0:
+    if launched.rank == 0:
         try:
             # Open until the process ends: a slower rank may still be reading from it.
             _serve("", port)
@@ -246,21 +246,21 @@ def check_own_name(seconds: float = NAME_SECONDS) -> None:
         UserError: it has none, or there was no answer.
     """
     name = socket.gethostname()
-    found: list[str] = []
-    asking = threading.Thread(target=lambda: found.append(fault(name)), daemon=True)
+    answers: list[str] = []
+    asking = threading.Thread(target=lambda: answers.append(_name_fault(name)), daemon=True)
     asking.start()
     asking.join(seconds)
-    told = found[0] if found else f"is not resolved within {seconds:g} s"
-    if told:
+    fault = answers[0] if answers else f"is not resolved within {seconds:g} s"
+    if fault:
         raise UserError(
-            f"this machine's own name, {name!r}, {told}; Horovod's Gloo would crash. Add the line"
+            f"this machine's own name, {name!r}, {fault}; Horovod's Gloo would crash. Add the line"
             f" '127.0.0.1 {name}' to /etc/hosts (the machine's address instead of 127.0.0.1 where"
             " ranks are on several machines), or start the container with --uts host or, on one"
             " machine, --hostname localhost"
         )
 
 
-def fault(name: str) -> str:
+def _name_fault(name: str) -> str:
     """What is wrong with a name, as the end of a sentence; empty if nothing is."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)

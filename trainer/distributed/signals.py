@@ -17,7 +17,7 @@ from types import FrameType
 
 from trainer.errors import STOP_SIGNALS
 
-LAUNCHERS = frozenset(
+MPIRUN_PROGRAMS = frozenset(
     {"mpirun", "mpirun.openmpi", "mpiexec", "mpiexec.openmpi", "orterun", "orted"}
 )
 """Programs of Open MPI that end ranks, by the names that Linux keeps, of 15 characters at most."""
@@ -62,25 +62,25 @@ class StopRequest:
             print("stopping after this step; Ctrl-C again to leave at once", file=sys.stderr)
 
 
-def expects(env: Mapping[str, str]) -> bool:
+def started_by_mpirun(env: Mapping[str, str]) -> bool:
     """Whether Open MPI has started this process."""
     return "OMPI_COMM_WORLD_RANK" in env
 
 
-def keep() -> None:
-    """Hold SIGCONT back for `listen`; to be called before any other thread is started.
+def hold_sigcont() -> None:
+    """Hold SIGCONT back for `listen_for_mpirun`; to be called before any other thread is started.
 
     A signal that is ignored unless it is held back would be lost to any other thread.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
 
 
-def listen() -> None:
+def listen_for_mpirun() -> None:
     """From now on turn mpirun's SIGCONT into SIGTERM, in a thread of its own."""
-    threading.Thread(target=_listen, name="notice", daemon=True).start()
+    threading.Thread(target=_listen_for_mpirun, name="mpirun-stop", daemon=True).start()
 
 
-def _listen() -> None:
+def _listen_for_mpirun() -> None:
     launcher = _launcher()
     before = time.monotonic()
     awake_since = before - 2 * _TICK_SECONDS
@@ -93,7 +93,7 @@ def _listen() -> None:
             awake_since = now
         before = now
         woken = now - awake_since < 2 * _TICK_SECONDS
-        if came is not None and not woken and _status(came.si_pid)[0] in LAUNCHERS:
+        if came is not None and not woken and _process_status(came.si_pid)[0] in MPIRUN_PROGRAMS:
             os.kill(os.getpid(), signal.SIGTERM)
             return
 
@@ -102,18 +102,18 @@ def _launcher() -> int:
     """The nearest process above this one that may end it; 0 if none is seen."""
     pid = os.getppid()
     while pid:
-        name, _, parent = _status(pid)
-        if name in LAUNCHERS:
+        name, _, parent = _process_status(pid)
+        if name in MPIRUN_PROGRAMS:
             return pid
         pid = parent
     return 0
 
 
 def _stopped(pid: int) -> bool:
-    return _status(pid)[1] == "T"
+    return _process_status(pid)[1] == "T"
 
 
-def _status(pid: int) -> tuple[str, str, int]:
+def _process_status(pid: int) -> tuple[str, str, int]:
     """Name, state and parent of a process; nothing if it is gone, or of another container."""
     with suppress(OSError):
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -7,6 +7,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from common.files import write_atomically
+
 
 class MetricsFile:
     """metrics.jsonl: one JSON object a line, in the order of steps, appended by rank 0."""
@@ -22,20 +24,18 @@ class MetricsFile:
         """All complete lines; a killed writer may leave half a line at the end."""
         if not self.path.exists():
             return []
-        found = []
+        lines = []
         for text in self.path.read_text().splitlines():
             try:
-                found.append(json.loads(text))
+                lines.append(json.loads(text))
             except ValueError:
                 continue
-        return found
+        return lines
 
     def rewind(self, step: int) -> None:
         """Drop what a lost attempt wrote after the step that the run continues from."""
         kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
-        scratch = self.path.with_suffix(".partial")
-        scratch.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        scratch.replace(self.path)
+        write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
         """Add a line; figures that are not finite, which JSON does not know, are left out."""

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.checkpoints.format import Tensors
-from trainer.checkpoints.snapshot import restore
+from trainer.checkpoints.snapshot import restore, stored_name
 from trainer.config import TrainConfig
 from trainer.model.resnet import build_resnet
 
@@ -35,4 +35,4 @@ def load_model(
 
 def variables_by_name(model: keras.Model) -> dict[str, tf.Variable]:
     """The variables of a model by their names in a checkpoint."""
-    return {f"model/{v.name.removesuffix(':0')}": v for v in model.variables}
+    return {f"model/{stored_name(variable)}": variable for variable in model.variables}

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.data.data_set import load_data_set
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import RankData
@@ -18,9 +19,8 @@ from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
-from trainer.run_folder import RunFolder, Which, find_checkpoint
+from trainer.run_folder import RunFolder, Which
 from trainer.training.gradients import cross_entropy
-from trainer.training.setup import prepare
 
 Array = np.ndarray[Any, Any]
 
@@ -123,8 +123,8 @@ class Evaluator:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         label, weight = batch["label"], batch["weight"]
-        places = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
-        hits = tf.cast(places == label[:, None], tf.float32)
+        top = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
+        hits = tf.cast(top == label[:, None], tf.float32)
         per_example = tf.stack(
             [
                 hits[:, 0],
@@ -138,7 +138,7 @@ class Evaluator:
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)
         sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
         probabilities = tf.nn.softmax(logits)
-        predicted = places[:, 0]
+        predicted = top[:, 0]
         of_predicted, of_label = (
             tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, label)
         )
@@ -146,37 +146,32 @@ class Evaluator:
 
 
 def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
-    """Load a checkpoint, evaluate it in this process and print the result.
+    """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
         CheckpointError: not a run, or no valid checkpoint in it.
         DataError: the data set is not there, or is another version than the run was trained on.
     """
-    folder, world = RunFolder(Path(run)), Alone()
-    config = folder.config()
+    run_folder, world = RunFolder(Path(run)), Alone()
+    record = run_folder.read()
+    config = record.config
     if data_dir is not None:
         config = replace(config, data=replace(config.data, dir=data_dir))
-    found = find_checkpoint(folder, which)
-    prepared = prepare(config, 1)
-    if prepared.manifest is None:
+    checkpoint = run_folder.find_checkpoint(which)
+    data_set = load_data_set(config)
+    if data_set.manifest is None:
         raise DataError(
-            f"{folder.path}: was trained on synthetic data; there is nothing to evaluate"
+            f"{run_folder.path}: was trained on synthetic data; there is nothing to evaluate"
         )
-    trained_on = folder.stored()["data_version"]
-    if prepared.data_version != trained_on:
-        raise DataError(
-            f"{prepared.folder}: has version {prepared.data_version}, but the run was trained on"
-            f" {trained_on}; prepare that data set again"
-        )
+    data_set.check_version(record.data_version, run_folder.path)
     set_up_device(config, world)
-    feed = RankData(config, prepared, world, config.data.decode_threads or cores())
-    precision = config.compute.precision
-    model = load_model(config, prepared.classes, precision, found.load(), found.path)
-    result = Evaluator(model, world, prepared.normalization, xla=config.compute.xla).run(
-        feed.validation()
-    )
+    rank_data = RankData(config, data_set, world, config.data.decode_threads or cores())
+    precision, tensors = config.compute.precision, checkpoint.load()
+    model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
+    evaluator = Evaluator(model, world, data_set.normalization, xla=config.compute.xla)
+    result = evaluator.run(rank_data.validation())
     print(
-        f"{found.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss {result.loss:.4f} on"
-        f" {result.examples:,} held-out images"
+        f"{checkpoint.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss"
+        f" {result.loss:.4f} on {result.examples:,} held-out images"
     )
     return result

@@ -1,6 +1,6 @@
-"""What a run reports, and the only clock it is timed by.
+"""What a run reports of its steps, and the only clock it is timed by.
 
-Time is split into phases, and only `train` counts for images a second: the first step (tracing and
+Time is split into phases, and only `train` counts for images/s: the first step (tracing and
 compilation), evaluations and checkpoints have phases of their own. `data_wait_percent` is the part
 of `train` in which rank 0 waited for its next batch; above a few percent the input is the
 bottleneck.
@@ -9,28 +9,24 @@ bottleneck.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
+
+from trainer.training.loop import LoopReport
 
 Phase = Literal["compile", "train", "evaluation", "checkpoint"]
 
 
-if TYPE_CHECKING:
-    from trainer.training.loop import LoopReport
-
-
-class Chrono:
+class PhaseTimer:
     """Seconds spent in each phase, carried over restarts."""
 
     def __init__(
         self,
-        clock: Callable[[], float] = time.perf_counter,
-        totals: Mapping[str, float] | None = None,
         watch: Callable[[Phase], AbstractContextManager[None]] = lambda _: nullcontext(),
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`watch` is entered with each phase."""
-        self._clock, self._watch = clock, watch
-        self.totals: dict[str, float] = dict(totals or {})
+        self._watch, self._clock = watch, clock
+        self.by_phase: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
@@ -40,15 +36,63 @@ class Chrono:
             with self._watch(name):
                 yield
         finally:
-            self.totals[name] = self.seconds(name) + self._clock() - start
+            self.by_phase[name] = self.seconds(name) + self._clock() - start
 
     def seconds(self, name: Phase) -> float:
-        return self.totals.get(name, 0.0)
+        """Seconds in one phase."""
+        return self.by_phase.get(name, 0.0)
 
     @property
     def total(self) -> float:
         """Seconds in all phases."""
-        return sum(self.totals.values())
+        return sum(self.by_phase.values())
+
+
+class Totals:
+    """What a run has done over all its attempts, beside its variables; a checkpoint carries it."""
+
+    def __init__(self, timer: PhaseTimer, global_batch: int) -> None:
+        self.timer, self._global_batch = timer, global_batch
+        self.timed_images = 0
+        """Images of the steps that count for images/s."""
+        self.skipped_batches = 0
+        """Global batches that were left out as their loss was not finite."""
+        self.rollbacks = 0
+
+    def restore(self, meta: Mapping[str, Any]) -> None:
+        """Take over what a checkpoint holds."""
+        self.timer.by_phase = dict(meta["seconds"])
+        self.timed_images = meta["timed_images"]
+        self.skipped_batches = meta["skipped_batches"]
+        self.rollbacks = meta["roll_backs"]
+
+    def to_meta(self, step: int) -> dict[str, Any]:
+        """What the checkpoint of a step holds."""
+        return {
+            "seconds": self.timer.by_phase,
+            "timed_images": self.timed_images,
+            "skipped_batches": self.skipped_batches,
+            "roll_backs": self.rollbacks,
+            "position": self.position(step),
+        }
+
+    def roll_back(self, step: int, to: int) -> None:
+        """Count that training goes on from the step `to`, with the images after those of `step`.
+
+        The totals of time stay, as it has been spent.
+        """
+        self.skipped_batches += step - to
+        self.rollbacks += 1
+
+    def position(self, step: int) -> int:
+        """Images of the data set, over all epochs, that are used up after so many steps."""
+        return (step + self.skipped_batches) * self._global_batch
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Of training alone; None if only the first step was taken."""
+        seconds = self.timer.seconds("train")
+        return self.timed_images / seconds if seconds else None
 
 
 class Interval:
@@ -64,12 +108,12 @@ class Interval:
         self._loss = self._hits = self._seconds = self._wait = 0.0
         self._last: LoopReport | None = None
 
-    def add(self, report: "LoopReport", seconds: float | None, expected_images: int) -> None:
+    def add(self, report: LoopReport, seconds: float | None, expected_images: int) -> None:
         """Add the steps of one call.
 
         Args:
             report: what the call did.
-            seconds: what it took; none for the first step, whose time is compilation.
+            seconds: what it took; None for the first step, whose time is compilation.
             expected_images: steps times the global batch.
         """
         self._images += report.images
@@ -103,46 +147,3 @@ class Interval:
         if self._left_out:
             values["images_left_out"] = self._left_out
         return values
-
-
-@dataclass
-class Progress:
-    """Totals over all attempts of a run."""
-
-    chrono: Chrono
-    timed_images: int = 0
-    """Images of the steps that count for images a second."""
-    skipped_batches: int = 0
-    """Global batches that were left out as their loss was not finite."""
-    roll_backs: int = 0
-
-    @classmethod
-    def restored(
-        cls, meta: Mapping[str, Any], watch: Callable[[Phase], AbstractContextManager[None]]
-    ) -> Self:
-        """What a checkpoint holds; `watch` as in `Chrono`."""
-        return cls(
-            Chrono(totals=meta["seconds"], watch=watch),
-            meta["timed_images"],
-            meta["skipped_batches"],
-            meta["roll_backs"],
-        )
-
-    def to_meta(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
-        return {
-            "seconds": self.chrono.totals,
-            "timed_images": self.timed_images,
-            "skipped_batches": self.skipped_batches,
-            "roll_backs": self.roll_backs,
-        }
-
-    def batches(self, step: int) -> int:
-        """Global batches of the data that are used up after so many steps."""
-        return step + self.skipped_batches
-
-    @property
-    def images_per_second(self) -> float | None:
-        """Of training alone; none if only the first step was taken."""
-        seconds = self.chrono.seconds("train")
-        return self.timed_images / seconds if seconds else None

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -415,15 +416,16 @@ def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
 ):
     from trainer.report import write
     from trainer.run_folder import RunFolder
-    from trainer.training.plan import make_plan
     from trainer.training.reporter import Reporter
+    from trainer.training.setup import set_up
 
     def fail(_):
         raise RuntimeError("out of ink")
 
     monkeypatch.setattr(write, "write_report", fail)
-    config = PRESETS["digits"]
-    reporter = Reporter(config, make_plan(config, 2, 1437), RunFolder(run), chief=True)
+    other = replace(PRESETS["synthetic"], name="other", runs_dir=str(run.parent))
+    setup = replace(set_up(other, 2), folder=RunFolder(run))
+    reporter = Reporter(setup, chief=True)
     result = json.loads((run / "result.json").read_text())
     reporter.finished(100, result)
     said = capsys.readouterr()
