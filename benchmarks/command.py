@@ -24,7 +24,8 @@ from benchmarks.options import (
 from common.errors import UserError
 from trainer.config import ExchangeConfig
 from trainer.diagnostics.environment import cores, environment
-from trainer.distributed.horovod import Communicator, Horovod, connect
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import Horovod, connect
 from trainer.distributed.launcher import is_rank, launch
 from trainer.presets import PRESETS
 
@@ -147,7 +148,7 @@ def input_(options: InputBenchmark) -> None:
 
 def _input(options: InputBenchmark, folder: str) -> None:
     from benchmarks.data.pipeline import Contenders, PeakMemory
-    from trainer.distributed.horovod import Alone
+    from trainer.distributed.communicator import Alone
 
     started_on = environment()
     data = PRESETS["imagenet-1gpu"].data

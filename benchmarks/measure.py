@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.loggers.console import Console
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args
 
 from benchmarks.faults.victim import RANKS, Victim, wait_until
 from benchmarks.measure import columns, write_json
-from trainer.checkpoints.checkpoint import STATE
+from trainer.checkpoints.format import STATE
 from trainer.diagnostics.environment import environment
 from trainer.errors import STOP_STATUSES
 

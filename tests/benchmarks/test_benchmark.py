@@ -8,7 +8,7 @@ import pytest
 from benchmarks import measure
 from benchmarks.measure import Sample
 from tests.trainer.support.command import run_trainer
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 
 WHAT = {
     "ours": [Sample(2.0, 4.0), Sample(3.0, 6.0), Sample(9.0, 9.0)],

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.text import plural, size
 from trainer.diagnostics import infiniband, machine
-from trainer.diagnostics.environment import cores
+from trainer.diagnostics.device import cuda_build, device_name
+from trainer.diagnostics.environment import cores, environment
 from trainer.diagnostics.nccl import Transport, loaded_version
-from trainer.distributed.horovod import Communicator, Means
+from trainer.distributed.communicator import Backend, Communicator
 
 GB = 10**9
 _RULE = "=" * 90
@@ -64,25 +66,28 @@ def look(
 
 
 @dataclass(frozen=True)
-class Startup:
+class StartupReport:
     """What all ranks have seen; the same on each."""
 
     ranks: Sequence[Mapping[str, Any]]
     """What `look` gave each of them."""
-    means: Means | None = None
-    """How they exchange; none for a rank alone."""
+    backend: Backend | None = None
+    """What they communicate by; None for a rank alone."""
     nccl: str | None = None
     """Version of NCCL in this process."""
     built_with: Mapping[str, str] | None = None
-    """CUDA and cuDNN that TensorFlow was built with; none for processors."""
+    """CUDA and cuDNN that TensorFlow was built with; None for CPUs."""
 
     @classmethod
-    def gather(
-        cls, world: Communicator, gpu: str, run: Path, built_with: Mapping[str, str] | None
-    ) -> "Startup":
-        """Let every rank look, and know of all."""
-        seen = world.gather(look(gpu, world.local_rank, run, os.environ))
-        return cls(seen, world.means, loaded_version(), built_with)
+    def gather(cls, world: Communicator, run: Path) -> "StartupReport":
+        """Let every rank look at its node, and know of all.
+
+        Args:
+            world: the ranks.
+            run: the run's folder, which need not be there yet.
+        """
+        ranks = world.gather(look(device_name(), world.local_rank, run, os.environ))
+        return cls(ranks, world.backend, loaded_version(), cuda_build())
 
     @property
     def gpus(self) -> list[str]:
@@ -99,7 +104,7 @@ class Startup:
         return [*self._devices(), self._machine(), self._disk(), *self._exchange(), *self._fabric()]
 
     def record(self, transport: Transport | None = None) -> dict[str, Any]:
-        """For the record of what a run was taken on; nothing that tells whose machine it is."""
+        """For the record of what an attempt runs on; nothing that tells whose machine it is."""
         node = self.nodes[0]
         facts: dict[str, Any] = {
             "nodes": len(self.nodes),
@@ -113,13 +118,14 @@ class Startup:
             "nccl": self.nccl,
             "nccl_transport": transport and transport.words(len(self.nodes)),
         }
-        if self.means:
+        if self.backend:
             facts |= {
-                "horovod_built_with": list(self.means.built),
-                "controller": self.means.controller,
-                "operations": self.means.operations,
+                "horovod_built_with": list(self.backend.built),
+                "controller": self.backend.controller,
+                "operations": self.backend.operations,
             }
-        return {name: fact for name, fact in facts.items() if fact is not None}
+        known = {name: fact for name, fact in facts.items() if fact is not None}
+        return {**environment(self.gpus), **known}
 
     def warning(self) -> str:
         """What to print before the first step of a run that is meant to go over InfiniBand."""
@@ -131,17 +137,17 @@ class Startup:
                 f"note: --exchange.infiniband: this node could not use it ({faults[0]}); a run on"
                 " one node needs none, but one on several would"
             )
-        found = [f"  {nodes}: {fault}" for fault, nodes in _by_node(faults) if fault]
-        if self.means and self.means.operations == "Gloo":
-            found.append("  all nodes: gradients are summed by Gloo, which goes over TCP only")
-        return _boxed(found) if found else ""
+        lines = [f"  {nodes}: {fault}" for fault, nodes in _by_node(faults) if fault]
+        if self.backend and self.backend.operations == "Gloo":
+            lines.append("  all nodes: gradients are summed by Gloo, which goes over TCP only")
+        return _boxed(lines) if lines else ""
 
     def warning_after(self, transport: Transport | None) -> str:
         """What to print after its first step, when NCCL has chosen."""
         if transport is None or len(self.nodes) == 1 or transport.infiniband is not False:
             return ""
-        found = f"  rank 0's {transport.words(len(self.nodes))}"
-        return _boxed([found], ("What to do is said above.",) if self.warning() else _TO_DO)
+        line = f"  rank 0's {transport.words(len(self.nodes))}"
+        return _boxed([line], ("What to do is said above.",) if self.warning() else _TO_DO)
 
     def _devices(self) -> list[str]:
         counts = Counter(name for name in self.gpus if name)
@@ -149,7 +155,7 @@ class Startup:
             return []
         listed = ", ".join(f"{number} x {name}" for name, number in counts.items())
         without = len(self.ranks) - sum(counts.values())
-        parts = [listed + (f", and {_plural(without, 'rank')} without" if without else "")]
+        parts = [listed + (f", and {plural(without, 'rank')} without" if without else "")]
         parts.append(f"driver {' and '.join(self._drivers()) or 'unknown'}")
         if self.built_with:
             versions = " and ".join(f"{name} {value}" for name, value in self.built_with.items())
@@ -158,36 +164,36 @@ class Startup:
 
     def _machine(self) -> str:
         node = self.nodes[0]
-        where = f"{_plural(len(self.nodes), 'node')}, the first with " if self._several else ""
+        where = f"{plural(len(self.nodes), 'node')}, the first with " if self._several else ""
         free, total = node["free_memory"] / GB, node["memory"] / GB
-        text = f"machine: {where}{_plural(node['cores'], 'core')}, {free:.1f} of {total:.1f} GB"
+        text = f"machine: {where}{plural(node['cores'], 'core')}, {free:.1f} of {total:.1f} GB"
         text += " memory free"
         if node["shared_memory"] is not None:
-            text += f", {_size(node['shared_memory'])} in /dev/shm"
+            text += f", {size(node['shared_memory'])} in /dev/shm"
         if node["adapters"]:
             locked = node["locked_memory"]
             text += ", locked memory " + (
                 "unlimited"
                 if locked is None
-                else f"at most {_size(locked)} (ulimit -l; RDMA needs it unlimited)"
+                else f"at most {size(locked)} (ulimit -l; RDMA needs it unlimited)"
             )
         return text
 
     def _disk(self) -> str:
         sizes = (self.nodes[0][key] for key in ("free_disk", "free_scratch"))
-        run, scratch = ("unknown" if size is None else _size(size) for size in sizes)
+        run, scratch = ("unknown" if free is None else size(free) for free in sizes)
         return f"free disk: {run} for the run, {scratch} for temporary files"
 
     def _exchange(self) -> list[str]:
-        if self.means is None:
+        if self.backend is None:
             return []
         built = ", ".join(
             f"NCCL {self.nccl}" if name == "NCCL" and self.nccl else name
-            for name in self.means.built
+            for name in self.backend.built
         )
         return [
-            f"exchange: Horovod with {built}; ranks meet by {self.means.controller}, gradients are"
-            f" summed by {self.means.operations}"
+            f"exchange: Horovod with {built}; ranks meet by {self.backend.controller}, gradients"
+            f" are summed by {self.backend.operations}"
         ]
 
     def _fabric(self) -> list[str]:
@@ -222,17 +228,6 @@ def _by_node(texts: Iterable[str]) -> list[tuple[str, str]]:
     ]
 
 
-def _boxed(found: Sequence[str], to_do: Sequence[str] = _TO_DO) -> str:
+def _boxed(lines: Sequence[str], to_do: Sequence[str] = _TO_DO) -> str:
     head = "WARNING: this run is meant to go over InfiniBand (--exchange.infiniband), but"
-    return "\n".join([_RULE, head, *found, *to_do, _RULE])
-
-
-def _size(count: int) -> str:
-    for unit, name in ((1000 * GB, "TB"), (GB, "GB"), (10**6, "MB")):
-        if count >= unit:
-            return f"{count / unit:.{0 if count >= 10 * unit else 1}f} {name}"
-    return f"{count / 1000:.0f} kB"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    return "\n".join([_RULE, head, *lines, *to_do, _RULE])

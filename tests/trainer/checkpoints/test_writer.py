@@ -8,12 +8,13 @@ import time
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints.checkpoint import META, STATE, read_checkpoint
 from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import META, STATE, read_checkpoint
 from trainer.checkpoints.names import key_of
 from trainer.checkpoints.snapshot import refill, snapshot
-from trainer.checkpoints.writer import CheckpointWriter, Policy
+from trainer.checkpoints.writer import CheckpointWriter
+from trainer.config import CheckpointConfig
 from trainer.errors import CheckpointError, SupersededError
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -62,8 +63,8 @@ def take(variables, step):
     variables["flag"].assign(bool(step % 2))
 
 
-def writer_of(folder, **policy):
-    return CheckpointWriter(folder, folder.claim(), Policy(**policy))
+def writer_of(folder, **config):
+    return CheckpointWriter(folder, folder.claim(), CheckpointConfig(**config))
 
 
 def values(folder):

@@ -11,8 +11,8 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from trainer.checkpoints.checkpoint import DONE, META, STATE
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import DONE, META, STATE
 from trainer.checkpoints.names import key_of
 from trainer.checkpoints.snapshot import restore, snapshot
 from trainer.errors import CheckpointError
@@ -428,3 +428,13 @@ def test_damaged_newer_ones_neither_push_out_the_good_nor_are_deleted(folder):
         assert continued.newest().step == step
     assert sorted(steps(folder)) == [950, 960, 1000, 1001, 1002]
     assert CheckpointFolder(folder.folder).newest().step == 960
+
+
+def test_the_newest_step_is_that_of_a_complete_checkpoint(tmp_path):
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    assert folder.newest_step() is None
+    for step in (22, 44):
+        (folder.folder / f"step-{step:010d}").mkdir(parents=True)
+    assert folder.newest_step() is None
+    (folder.folder / "step-0000000022" / "DONE").touch()
+    assert folder.newest_step() == 22

@@ -26,13 +26,11 @@ from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.errors import CheckpointError, DataError
-from trainer.export import onnx, saved_model
-from trainer.export.export_run import export_run
-from trainer.export.saved_model import export_model, exported_step
-from trainer.model.trained import find_checkpoint, load_model
+from trainer.export import exporter, onnx, saved_model
+from trainer.export.exporter import export_model, export_run, exported_step
+from trainer.model.weights import load_model
 from trainer.presets import PRESETS
 from trainer.run_folder import RunFolder
-from trainer.training.evaluator import Evaluation
 
 TOLERANCE = 1e-5
 
@@ -97,11 +95,11 @@ def trained(tmp_path_factory):
     done = run_trainer("train", *args, cwd=place)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = RunFolder(place / "runs" / "run")
-    config, data = folder.config(), place / "data" / "digits"
+    config, data = folder.read().config, place / "data" / "digits"
     manifest = load_manifest(data)
     split = manifest.splits["validation"]
     source = Source(data, split, 10, config.model.image_size, config.data, config.seed)
-    found = find_checkpoint(folder, "last")
+    found = folder.find_checkpoint("last")
     model = load_model(config, 10, "float32", found.load(), found.path)
     probabilities = []
     for batch in evaluation_batches(source, 0, 1, 90, 1):
@@ -263,9 +261,10 @@ def test_the_export_at_the_end_of_a_run_is_what_the_command_exports(trained, tmp
 def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digits_folder, tmp_path):
     config = tiny_config(str(digits_folder), name="mixed")
     mixed = replace(config, compute=replace(config.compute, precision="mixed_float16"))
-    folder, prepared, model = make_run(tmp_path / "mixed", mixed)
+    folder, record, model = make_run(tmp_path / "mixed", mixed)
     before = [v.numpy().tobytes() for v in model.variables]
-    path = export_model(folder, mixed, prepared, model, STEP, Evaluation(0.5, 0.75, 1.5, 360))
+    evaluation = {"top1": 0.5, "top5": 0.75, "loss": 1.5, "examples": 360}
+    path = export_model(folder, record, model, STEP, evaluation)
     assert path == folder.path / "export"
     assert [v.numpy().tobytes() for v in model.variables] == before
     assert {layer.compute_dtype for layer in model.layers} == {"float16", "float32"}
@@ -278,16 +277,15 @@ def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digit
         value.type for node in nodes for value in node.attr.values()
     }
     assert not any(node.attr["_XlaMustCompile"].b for node in nodes)
-    found = find_checkpoint(folder, "last")
+    found = folder.find_checkpoint("last")
     float32 = load_model(config, 10, "float32", found.load(), found.path)
     batch = tf.constant(np.random.default_rng(1).integers(0, 256, (9, 8, 8, 3)), tf.uint8)
-    normalization = prepared.normalization
+    normalization = record.normalization
     inputs = (batch.numpy() - np.array(normalization.mean)) / np.array(normalization.std)
     wanted = tf.nn.softmax(float32(inputs.astype(np.float32), training=False)).numpy()
     np.testing.assert_allclose(
         pixels(pixels=batch)["probabilities"].numpy(), wanted, rtol=0, atol=TOLERANCE
     )
-    evaluation = {"top1": 0.5, "top5": 0.75, "loss": 1.5, "examples": 360}
     assert facts(path)["evaluation"] == evaluation
 
 
@@ -327,14 +325,12 @@ def test_the_data_set_need_not_be_there(digits_folder, tmp_path):
 
 def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(digits_folder, tmp_path):
     shutil.copytree(digits_folder, tmp_path / "data")
-    folder, prepared, _ = make_run(
-        tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run")
-    )
-    stored = folder.stored()
+    folder, record, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
+    stored = json.loads((folder.path / "config.json").read_text())
     del stored["meaning"]
     (folder.path / "config.json").write_text(json.dumps(stored))
     path = export_run(str(folder.path), "last", None, 5, onnx=False)
-    assert facts(path)["mean"] == list(prepared.normalization.mean)
+    assert facts(path)["mean"] == list(record.normalization.mean)
 
     (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
     with pytest.raises(DataError, match="was trained on other; prepare that data set again"):
@@ -411,14 +407,14 @@ def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
 
 def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):
     export_run(str(run.path), "last", None, 2, onnx=False)
-    rename = saved_model.Path.rename
+    rename = exporter.Path.rename
 
     def refuse(path, target):
         if path.name == ".export.partial":
             raise OSError("no")
         return rename(path, target)
 
-    monkeypatch.setattr(saved_model.Path, "rename", refuse)
+    monkeypatch.setattr(exporter.Path, "rename", refuse)
     with pytest.raises(UserError, match="the export cannot be written: no"):
         export_run(str(run.path), "last", None, 5, onnx=False)
     assert facts(run.path / "export")["top"] == 2
@@ -437,9 +433,9 @@ def test_a_complete_run_that_cannot_be_exported_says_so_and_how_to_try_again(
     digits_folder, tmp_path
 ):
     config = tiny_config(str(digits_folder), name="run")
-    folder, prepared, model = make_run(tmp_path / "run", config)
+    folder, record, model = make_run(tmp_path / "run", config)
     (folder.path / "export").write_text("in the way")
     with pytest.raises(UserError) as caught:
-        export_model(folder, config, prepared, model, STEP, None)
+        export_model(folder, record, model, STEP, None)
     assert "the run is complete and its result.json written" in str(caught.value)
     assert f"python -m trainer export --run {folder.path}" in str(caught.value)

@@ -10,9 +10,9 @@ import pytest
 import safetensors.numpy
 
 from tests.trainer.support.checkpoint_files import FaultyFiles, Killed, MemoryFiles, crashes
-from trainer.checkpoints.checkpoint import DONE, META, STATE, read_checkpoint
 from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import DONE, META, STATE, read_checkpoint
 from trainer.errors import CheckpointError, SupersededError
 
 NEW = "step-0000000400.a2"

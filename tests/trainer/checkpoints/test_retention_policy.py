@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.checkpoints.names import Key, checkpoint_name, highest_attempt, key_of
-from trainer.checkpoints.retention import Entry, to_delete
+from trainer.checkpoints.retention_policy import Entry, to_delete
 
 
 def entries(*facts):

@@ -1,35 +1,14 @@
 """A run's weights as a model that only predicts."""
 
 from pathlib import Path
-from typing import Literal
 
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.checkpoints.checkpoint import Checkpoint
-from trainer.checkpoints.snapshot import restore
-from trainer.checkpoints.tensors import Tensors
+from trainer.checkpoints.format import Tensors
+from trainer.checkpoints.snapshot import restore, stored_name
 from trainer.config import TrainConfig
-from trainer.errors import CheckpointError
 from trainer.model.resnet import build_resnet
-from trainer.run_folder import RunFolder
-
-Which = Literal["last", "best"]
-"""last: the newest valid checkpoint; best: the one with the best top-1 among those kept."""
-
-
-def find_checkpoint(folder: RunFolder, which: Which) -> Checkpoint:
-    """The checkpoint of a run that is asked for.
-
-    Raises:
-        CheckpointError: there is no valid one, or for `best` none that was evaluated.
-    """
-    checkpoints = folder.checkpoints
-    found = checkpoints.best() if which == "best" else checkpoints.newest()
-    if found is None:
-        kind = "valid checkpoint that was evaluated" if which == "best" else "valid checkpoint"
-        raise CheckpointError(f"{folder.path}: has no {kind}; train on, or choose another run")
-    return found
 
 
 def load_model(
@@ -56,4 +35,4 @@ def load_model(
 
 def variables_by_name(model: keras.Model) -> dict[str, tf.Variable]:
     """The variables of a model by their names in a checkpoint."""
-    return {f"model/{v.name.removesuffix(':0')}": v for v in model.variables}
+    return {f"model/{stored_name(variable)}": variable for variable in model.variables}

@@ -10,11 +10,12 @@ from PIL import Image
 
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
+from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.training.predictions import Predictions, thumbnail, write_predictions
-from trainer.training.setup import prepare
+from trainer.training.evaluator import Predictions
+from trainer.training.validation import thumbnail, write_predictions
 
 CLASSES = ('a "quoted", name', "b\nb", "<c>")
 
@@ -113,10 +114,10 @@ def test_large_images_become_small_ones(mode):
 def test_an_image_of_the_validation_split_is_the_one_that_was_evaluated(digits_folder):
     config = scenarios.tiny_config(str(digits_folder))
     config = replace(config, data=replace(config.data, eval_crop=1.0))
-    feed = RankData(config, prepare(config, 1), Alone(), 1)
-    inputs = np.concatenate([batch["image"].numpy() for batch in feed.validation()])
+    rank_data = RankData(config, load_data_set(config), Alone(), 1)
+    inputs = np.concatenate([batch["image"].numpy() for batch in rank_data.validation()])
     for index in (0, 63, 64, 179, 180, 359):
-        with Image.open(io.BytesIO(feed.validation_image(index))) as image:
+        with Image.open(io.BytesIO(rank_data.validation_image(index))) as image:
             assert np.array_equal(np.asarray(image.convert("RGB")), inputs[index])
 
 
@@ -125,11 +126,11 @@ def test_an_image_of_a_damaged_shard_is_refused_with_its_place(tmp_path):
 
     prepare_digits(str(tmp_path))
     config = scenarios.tiny_config(str(tmp_path))
-    feed = RankData(config, prepare(config, 1), Alone(), 1)
+    rank_data = RankData(config, load_data_set(config), Alone(), 1)
     shard = tmp_path / "validation-00001-of-00002.tfrecord"
     shard.write_bytes(shard.read_bytes()[:100])
     with pytest.raises(DataError, match=r"validation-00001-of-00002.tfrecord, record 5: cannot be"):
-        feed.validation_image(185)
+        rank_data.validation_image(185)
 
 
 @pytest.mark.slow

@@ -5,18 +5,17 @@ from dataclasses import replace
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trainer.config import LogConfig
-from trainer.loggers.reporter import Reporter
 from trainer.presets import PRESETS
-from trainer.run_folder import RunFolder
-from trainer.training.plan import make_plan
+from trainer.training.reporter import Reporter
+from trainer.training.setup import set_up
 
 
 def open_run(tmp_path, name, step):
     log = LogConfig(tensorboard_dir=str(tmp_path / "shared"), report=False)
-    config = replace(PRESETS["digits"], name=name, log=log)
-    folder = RunFolder(tmp_path / "runs" / name)
-    reporter = Reporter(config, make_plan(config, 2, 1437), folder, chief=True)
-    reporter.open(step, "version")
+    runs = str(tmp_path / "runs")
+    setup = set_up(replace(PRESETS["synthetic"], name=name, runs_dir=runs, log=log), 2)
+    reporter = Reporter(setup, chief=True)
+    reporter.open(step, {})
     return reporter
 
 

@@ -23,11 +23,11 @@ def same(left, right):
         (2, ExchangeConfig(groups=4, compression="fp16")),
     ],
 )
-def test_exchange_sums_over_ranks_and_everyone_gets_the_same(ranks, config):
+def test_the_all_reduce_sums_over_ranks_and_everyone_gets_the_same(ranks, config):
     noise = np.random.default_rng(0)
     shapes = [(3, 3, 4), (7,), (100, 20), (1,), (5, 5)]
     arrays = [[noise.normal(size=s).astype(np.float32) for s in shapes] for _ in range(ranks)]
-    results = run_world(scenarios.exchange, ranks, config, arrays)
+    results = run_world(scenarios.communicate, ranks, config, arrays)
     # Half precision keeps 11 bits of the divided summands.
     tolerance = 4e-3 if config.compression == "fp16" else 1e-6
     for rank, result in enumerate(results):
@@ -38,7 +38,7 @@ def test_exchange_sums_over_ranks_and_everyone_gets_the_same(ranks, config):
             )
         assert same(result["gradients"], results[0]["gradients"])
         assert result["extras"].tolist() == [ranks, sum(range(ranks))]
-        assert result["place"] == (rank, ranks, rank, ranks)
+        assert result["rank"] == (rank, ranks, rank, ranks)
         assert result["broadcast_variable"].tolist() == [0.0] * 3
         assert result["broadcast"] == {"from": 0}
         assert result["gather"] == [["rank", r] for r in range(ranks)]

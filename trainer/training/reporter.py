@@ -5,98 +5,76 @@ Only rank 0 reports; on the other ranks every method does nothing.
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common.text import plural
 from trainer.checkpoints.writer import Saved
-from trainer.config import TrainConfig
-from trainer.diagnostics.environment import environment
 from trainer.loggers.console import Console
-from trainer.loggers.mlflow import tracking
+from trainer.loggers.mlflow import mlflow_logger
 from trainer.loggers.tensorboard import Curves, rewind_curves
-from trainer.run_folder import RunFolder, decisive
+from trainer.run_folder import decisive
 from trainer.training.evaluator import Evaluation
-from trainer.training.plan import Plan
-from trainer.training.predictions import Predictions, write_predictions
+from trainer.training.setup import RunSetup
 
 
 class Reporter:
     """The reports of one attempt of a run."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        plan: Plan,
-        folder: RunFolder,
-        *,
-        chief: bool,
-        gpus: Sequence[str] = (),
-        changes: Sequence[str] = (),
-    ) -> None:
-        """`changes` are the options that differ from those that the run had before."""
-        self._config, self._plan, self._folder, self._chief = config, plan, folder, chief
-        self._gpus, self._changes = gpus, changes
-        self.console = Console(plan.last_step, silent=not chief)
+    def __init__(self, setup: RunSetup, *, chief: bool) -> None:
+        self._setup, self._chief = setup, chief
+        self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
+        self.console = Console(setup.plan.last_step, silent=not chief)
         self._curves: Curves | None = None
-        self.tracking = tracking(folder.path.name, chief=chief)
+        self.mlflow = mlflow_logger(setup.folder.path.name, chief=chief)
         """To be entered before `open`; its end sends what is left."""
         self.attempt = 1
 
-    def headline(self, step: int, classes: int, facts: Sequence[str] = ()) -> None:
+    def headline(self, step: int, facts: Sequence[str] = ()) -> None:
         """Say what begins, and the facts of what it begins on."""
-        model, plan = self._config.model, self._plan
+        model, plan, classes = self._config.model, self._plan, self._setup.data_set.classes
         start = f"continues at step {step:,}" if step else "starts"
         self.console.say(
             f"{self._folder.path}: {start}: ResNet{model.depth} of width {model.width},"
             f" {model.image_size} px, {classes} classes; {plan.examples:,} images, {plan.epochs}"
-            f" epochs, {plan.last_step:,} steps of {plan.global_batch} images, {ranks(plan.ranks)}"
+            f" epochs, {plan.last_step:,} steps of {plan.global_batch} images,"
+            f" {plural(plan.ranks, 'rank')}"
         )
-        for change in self._changes:
+        for change in self._setup.changes:
             self.console.say(f"  changed: {change}")
         for fact in facts:
             self.console.say(f"  {fact}")
 
-    def open(
-        self,
-        step: int,
-        data_version: str,
-        model_facts: Mapping[str, Any] | None = None,
-        seen: Mapping[str, Any] | None = None,
-    ) -> None:
+    def open(self, step: int, environment: Mapping[str, Any]) -> None:
         """Write the first files; called when the first step has shown that the run works.
 
         Args:
             step: steps done.
-            data_version: of the data set.
-            model_facts: what config.json says of the model's inputs and outputs.
-            seen: what is recorded of the environment beside what any process can tell.
+            environment: what the attempt runs on.
         """
         if not self._chief:
             return
-        folder, plan = self._folder, self._plan
-        facts = {
-            "ranks": plan.ranks,
-            "global_batch": plan.global_batch,
-            "data_version": data_version,
-        }
+        folder, record = self._folder, self._setup.record
         if folder.exists:
             folder.metrics.rewind(step)
             rewind_curves(self._tensorboard, step)
         # Also of a run that is continued: its options may have changed.
-        folder.create(self._config, {**facts, **(model_facts or {})})
+        folder.create(record)
         self.attempt = folder.metrics.attempts() + 1
-        surroundings = {**environment(self._gpus), **(seen or {})}
-        values = {"attempt": self.attempt, **facts, "environment": surroundings}
+        sizes = {"ranks": record.ranks, "global_batch": record.global_batch}
+        facts = {**sizes, "data_version": record.data_version}
+        values = {"attempt": self.attempt, **facts, "environment": environment}
         folder.metrics.append("start", step, values)
         self._curves = Curves(self._tensorboard / f"attempt-{self.attempt}")
-        chosen = {"preset": self._config.preset, **decisive(self._config)}
-        named = {"run": folder.path.name, "attempt": self.attempt, "data_version": data_version}
+        chosen = {"preset": self._config.preset, **decisive(self._config), **sizes}
+        named = {
+            "run": folder.path.name,
+            "attempt": self.attempt,
+            "data_version": record.data_version,
+        }
         # The job of Azure Machine Learning has tags of its own, among the same run's.
-        tags = {f"trainer.{name}": value for name, value in named.items()}
-        self.tracking.begin(
-            {**chosen, "ranks": plan.ranks, "global_batch": plan.global_batch}, tags
-        )
+        self.mlflow.begin(chosen, {f"trainer.{name}": value for name, value in named.items()})
 
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
@@ -139,7 +117,7 @@ class Reporter:
         self.console.say(
             f"step {step:,}: the loss or a gradient is not finite; rolled back to the checkpoint of"
             f" step {back:,}, leaving out {images:,} images ({number} of"
-            f" {self._config.checkpoint.roll_backs} times)"
+            f" {self._config.checkpoint.rollbacks} times)"
         )
         self._folder.metrics.rewind(back)
         self.close()
@@ -150,28 +128,16 @@ class Reporter:
     @property
     def _tensorboard(self) -> Path:
         """The folder with one for each attempt's curves; this run's alone, as it may be rewound."""
-        place = self._config.log.tensorboard_dir
-        if place is not None:
-            return Path(place) / self._folder.path.name
+        folder = self._config.log.tensorboard_dir
+        if folder is not None:
+            return Path(folder) / self._folder.path.name
         if "AZUREML_RUN_ID" in os.environ:
             return Path("outputs/tblogs")
         return self._folder.path / "tblogs"
 
-    def predictions(
-        self,
-        step: int,
-        predictions: Predictions,
-        classes: Sequence[str],
-        read_image: Callable[[int], bytes],
-    ) -> None:
-        """Write what the final weights say of each held-out example; see `write_predictions`."""
-        if not self._chief:
-            return
-        try:
-            facts = write_predictions(self._folder.path, predictions, classes, read_image)
-        except OSError as error:
-            print(f"warning: the predictions cannot be written: {error}", file=sys.stderr)
-        else:
+    def predictions(self, step: int, facts: Mapping[str, Any]) -> None:
+        """Note that the predictions of the final weights are written, and how many there are."""
+        if self._chief:
             self._folder.metrics.append("predictions", step, facts)
 
     def stopping(self, step: int, newest: int | None) -> None:
@@ -213,8 +179,8 @@ class Reporter:
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
             f"trained {step:,} steps in {result['training_seconds']:.1f} s on"
-            f" {ranks(self._plan.ranks)}{speed}\n{report}result.json, metrics.jsonl, tblogs and"
-            f" checkpoints are in {self._folder.path}"
+            f" {plural(self._plan.ranks, 'rank')}{speed}\n{report}result.json, metrics.jsonl,"
+            f" tblogs and checkpoints are in {self._folder.path}"
         )
 
     def close(self) -> None:
@@ -246,9 +212,4 @@ class Reporter:
         self._folder.metrics.append(event, step, values)
         assert self._curves is not None
         self._curves.add(event, step, values)
-        self.tracking.add(event, step, values)
-
-
-def ranks(number: int) -> str:
-    """A number of ranks in words."""
-    return "1 rank" if number == 1 else f"{number} ranks"
+        self.mlflow.add(event, step, values)

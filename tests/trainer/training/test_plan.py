@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from trainer.presets import PRESETS
-from trainer.training.plan import make_plan
-from trainer.training.schedule import Schedule, learning_rate
+from trainer.training.plan import Schedule, make_plan
 
 COSINE = Schedule(peak=1.6, warmup_steps=5.0, total_steps=100, kind="cosine")
 STEPS = Schedule(
@@ -64,17 +63,17 @@ def schedules(draw):
     ],
 )
 def test_cosine_at_exact_steps(step, rate):
-    assert learning_rate(step, COSINE) == pytest.approx(rate, rel=1e-12)
+    assert COSINE.learning_rate(step) == pytest.approx(rate, rel=1e-12)
 
 
 def test_the_peak_is_reached_by_the_update_that_ends_the_warmup():
-    assert learning_rate(4, COSINE) == 1.6
+    assert COSINE.learning_rate(4) == 1.6
 
 
 def test_without_a_warmup_the_first_update_is_one_step_down_the_cosine():
     schedule = replace(COSINE, warmup_steps=0.0)
     expected = 1.6 * math.cos(math.pi / 202) ** 2
-    assert learning_rate(0, schedule) == pytest.approx(expected, rel=1e-12)
+    assert schedule.learning_rate(0) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -93,19 +92,19 @@ def test_without_a_warmup_the_first_update_is_one_step_down_the_cosine():
     ],
 )
 def test_step_decay_at_its_boundaries(step, rate):
-    assert learning_rate(step, STEPS) == pytest.approx(rate, rel=1e-12)
+    assert STEPS.learning_rate(step) == pytest.approx(rate, rel=1e-12)
 
 
 @given(schedules())
 def test_the_rate_is_never_zero_at_the_first_and_the_last_step(schedule):
-    assert learning_rate(0, schedule) > 0
-    assert learning_rate(schedule.total_steps - 1, schedule) > 0
+    assert schedule.learning_rate(0) > 0
+    assert schedule.learning_rate(schedule.total_steps - 1) > 0
 
 
 @given(schedules(), st.data())
 def test_the_rate_never_exceeds_its_peak(schedule, data):
     step = data.draw(st.integers(0, schedule.total_steps - 1))
-    assert learning_rate(step, schedule) <= schedule.peak * (1 + 1e-12)
+    assert schedule.learning_rate(step) <= schedule.peak * (1 + 1e-12)
 
 
 @given(schedules(), st.data())
@@ -118,7 +117,7 @@ def test_cosine_never_jumps_by_more_than_its_slopes_allow(schedule, data):
     step = min(data.draw(st.one_of(near_border, anywhere)), cosine.total_steps - 2)
     rising = cosine.peak / cosine.warmup_steps if cosine.warmup_steps >= 1 else 0.0
     falling = cosine.peak * math.pi / 2 / (cosine.total_steps + 1 - cosine.warmup_steps)
-    jump = abs(learning_rate(step + 1, cosine) - learning_rate(step, cosine))
+    jump = abs(cosine.learning_rate(step + 1) - cosine.learning_rate(step))
     assert jump <= max(rising, falling) * (1 + 1e-9) + 1e-12 * cosine.peak
 
 
@@ -126,7 +125,7 @@ def test_cosine_never_jumps_by_more_than_its_slopes_allow(schedule, data):
 def test_the_warmup_ends_where_the_decay_begins(schedule):
     assume(1 <= schedule.warmup_steps < schedule.total_steps - 1)
     cosine = replace(schedule, kind="cosine", warmup_steps=float(int(schedule.warmup_steps)))
-    at_border = learning_rate(int(cosine.warmup_steps) - 1, cosine)
+    at_border = cosine.learning_rate(int(cosine.warmup_steps) - 1)
     assert at_border == pytest.approx(cosine.peak, rel=1e-12)
 
 
@@ -134,7 +133,7 @@ def test_the_warmup_ends_where_the_decay_begins(schedule):
 @settings(max_examples=30)
 def test_the_rate_rises_through_the_warmup_and_falls_after_it(schedule):
     short = replace(schedule, total_steps=200, warmup_steps=schedule.warmup_steps % 150)
-    rates = [learning_rate(step, short) for step in range(200)]
+    rates = [short.learning_rate(step) for step in range(200)]
     peak = math.ceil(short.warmup_steps)
     rise, fall = rates[: max(peak - 1, 0)], rates[peak:]
     assert rise == sorted(rise)
@@ -158,7 +157,7 @@ def test_the_warmup_ends_after_its_epochs():
 def test_decays_are_counted_in_steps_of_the_plan():
     decays = {"decay_epochs": (3.0, 6.0), "schedule": "step", "warmup_epochs": 0.0}
     plan = make_plan(config_of(batch_size=25, epochs=8, optimizer=decays), 2, 100)
-    rates = [learning_rate(step, plan.schedule) for step in range(plan.total_steps)]
+    rates = [plan.schedule.learning_rate(step) for step in range(plan.total_steps)]
     peak = plan.schedule.peak
     assert rates == pytest.approx([peak] * 6 + [peak * 0.1] * 6 + [peak * 0.01] * 4)
 

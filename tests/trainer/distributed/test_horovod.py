@@ -83,7 +83,7 @@ def can_make_namespaces():
 
 def check_two_hosts(results):
     for rank, result_of_rank in enumerate(results):
-        assert result_of_rank["place"] == (rank, 2, 0, 1)
+        assert result_of_rank["rank"] == (rank, 2, 0, 1)
         assert result_of_rank["images"] == 5 * 32
         for mine, first in zip(result_of_rank["weights"], results[0]["weights"], strict=True):
             assert mine.tobytes() == first.tobytes()

@@ -15,20 +15,20 @@ from tests.trainer.support.command import TINY, metrics, run_trainer
 from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.scenarios import tiny_config
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
-from trainer.diagnostics.nccl import NcclLog, Transport, read_log
-from trainer.diagnostics.startup import Startup, look
-from trainer.distributed.horovod import Alone, Means
-from trainer.distributed.rank import Place
+from trainer.diagnostics.environment import environment
+from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log, read_log
+from trainer.diagnostics.startup_report import StartupReport, look
+from trainer.distributed.communicator import Alone, Backend
+from trainer.distributed.rank import Rank
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
 from trainer.presets import PRESETS
 from trainer.run_folder import decisive
-from trainer.training.run import Training
-from trainer.training.train import nccl_log
+from trainer.training.run import Attempt
 
 V100 = "Tesla V100-SXM2-32GB"
-BY_NCCL = Means(("MPI", "Gloo", "NCCL"), "MPI", "NCCL")
-BY_GLOO = Means(("Gloo",), "Gloo", "Gloo")
+BY_NCCL = Backend(("MPI", "Gloo", "NCCL"), "MPI", "NCCL")
+BY_GLOO = Backend(("Gloo",), "Gloo", "Gloo")
 
 
 def seen(root, gpu="", ranks=1, **changes):
@@ -43,10 +43,10 @@ def seen(root, gpu="", ranks=1, **changes):
     ]
 
 
-def startup(*nodes, means=BY_NCCL, **facts):
+def startup(*nodes, backend=BY_NCCL, **facts):
     """A world of these nodes, which has travelled as plain data."""
     ranks = [rank for node in nodes for rank in node]
-    return Startup(json.loads(json.dumps(ranks)), means, **facts)
+    return StartupReport(json.loads(json.dumps(ranks)), backend, **facts)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_two_nodes_with_gpus_are_told_in_a_few_lines(good):
         f"GPUs: 16 x {V100}; driver 535.161.08; TensorFlow made with CUDA 12.5.1 and cuDNN 9",
         "machine: 2 nodes, the first with 40 cores, 0.6 of 1.0 GB memory free, 64 GB in /dev/shm,"
         " locked memory unlimited",
-        "free disk: 2.3 TB for the run, 5.5 GB for temporary files",
+        "free disk: 2.35 TB for the run, 5.5 GB for temporary files",
         "exchange: Horovod with MPI, Gloo, NCCL 2.21.5; ranks meet by MPI, gradients are summed by"
         " NCCL",
         "InfiniBand: all nodes: mlx5_an0 (Ethernet, 40 Gb/sec), mlx5_ib0 (InfiniBand, 100 Gb/sec)",
@@ -84,10 +84,10 @@ def test_nodes_that_differ_are_told_by_their_numbers(good, bare):
 
 
 def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):
-    alone = startup(seen(make_node(tmp_path), shared_memory=None), means=None)
+    alone = startup(seen(make_node(tmp_path), shared_memory=None), backend=None)
     assert alone.lines() == [
         "machine: 40 cores, 0.6 of 1.0 GB memory free",
-        "free disk: 2.3 TB for the run, 5.5 GB for temporary files",
+        "free disk: 2.35 TB for the run, 5.5 GB for temporary files",
     ]
 
 
@@ -100,7 +100,7 @@ def test_a_file_system_that_tells_nothing_is_said_so(tmp_path):
 def test_a_limit_of_locked_memory_is_told_where_there_is_an_adapter_to_need_it(tmp_path):
     add_port(make_node(tmp_path), "mlx5_ib0")
     lines = startup(seen(tmp_path, V100, locked_memory=65536)).lines()
-    assert any("locked memory at most 66 kB (ulimit -l; RDMA needs it" in line for line in lines)
+    assert any("locked memory at most 65.5 kB (ulimit -l; RDMA needs it" in line for line in lines)
     assert any(line.startswith("InfiniBand: mlx5_ib0 (InfiniBand") for line in lines)
 
 
@@ -122,8 +122,8 @@ def test_the_record_has_what_was_found_and_no_more(good, tmp_path):
     assert record["nccl_transport"].startswith("NCCL 2.21.5: between nodes InfiniBand")
     # Addresses would tell whose machine it is.
     assert "10.0.0" not in json.dumps(record)
-    laptop = startup(seen(make_node(tmp_path / "laptop")), means=None).record()
-    assert laptop.keys() == {"nodes", "memory_gb", "free_disk_gb"}
+    laptop = startup(seen(make_node(tmp_path / "laptop")), backend=None).record()
+    assert laptop.keys() - environment([]).keys() == {"nodes", "memory_gb", "free_disk_gb"}
 
 
 # 3. The warnings.
@@ -145,7 +145,7 @@ def test_a_node_without_infiniband_is_named_with_the_cost_and_the_remedy(good, b
 
 
 def test_sums_by_gloo_go_over_tcp_whatever_the_nodes_have(good):
-    assert "summed by Gloo" in startup(good, good, means=BY_GLOO).warning()
+    assert "summed by Gloo" in startup(good, good, backend=BY_GLOO).warning()
 
 
 def test_one_node_is_told_that_it_needs_none(bare):
@@ -213,13 +213,13 @@ class Written(NcclLog):
 def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     digits_folder, tmp_path, monkeypatch, capfd, good, bare
 ):
-    monkeypatch.setattr(Startup, "gather", lambda *_: startup(good, bare))
+    monkeypatch.setattr(StartupReport, "gather", lambda *_: startup(good, bare))
     config = replace(
         tiny_config(str(digits_folder), max_steps=1, export=False, log=LogConfig(report=False)),
         name="a", runs_dir=str(tmp_path / "runs"), exchange=ExchangeConfig(infiniband=True),
     )  # fmt: skip
     with Watchdog(WatchdogConfig(), None) as watchdog:
-        assert Training(config, Alone(), watchdog, Written(SOCKET)).run(StopRequest()) == 0
+        assert Attempt(config, Alone(), watchdog, Written(SOCKET)).run(StopRequest()) == 0
     told = capfd.readouterr()
     chosen = "NCCL 2.18.3: between nodes no InfiniBand but Socket (eth0); inside a node P2P"
     assert told.out.index("took the first step") < told.out.index(f"\n  {chosen}\n")
@@ -235,32 +235,32 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
 
 
 @pytest.mark.parametrize(
-    ("place", "gpus", "begun"),
-    [(None, True, False), (Place(0, 1, 0, 1, "MPI"), True, False),
-     (Place(1, 2, 1, 2, "MPI"), True, False), (Place(0, 2, 0, 2, "MPI"), False, False),
-     (Place(0, 2, 0, 2, "MPI"), True, True)],
+    ("launched", "gpus", "begun"),
+    [(None, True, False), (Rank(0, 1, 0, 1, "MPI"), True, False),
+     (Rank(1, 2, 1, 2, "MPI"), True, False), (Rank(0, 2, 0, 2, "MPI"), False, False),
+     (Rank(0, 2, 0, 2, "MPI"), True, True)],
 )  # fmt: skip
 def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
-    monkeypatch, tmp_path, place, gpus, begun
+    monkeypatch, tmp_path, launched, gpus, begun
 ):
-    monkeypatch.setattr("trainer.training.train.has_gpus", lambda: gpus)
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: gpus)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
         # Set and then taken away, so that whatever is set here is undone.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    with nccl_log(place) as log:
+    with nccl_log(launched) as log:
         assert (log is not None) == ("NCCL_DEBUG_FILE" in os.environ) == begun
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr("trainer.training.train.has_gpus", lambda: True)
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "environ", {})
 
     def fail():
-        with nccl_log(Place(0, 2, 0, 2, "MPI")):
+        with nccl_log(Rank(0, 2, 0, 2, "MPI")):
             next(tmp_path.iterdir()).write_text(NO_DRIVER)
             raise UserError("lost")
 
