@@ -1,20 +1,17 @@
 """The pipeline as a whole: every image once an epoch, exact evaluation, bounded reading."""
 
-import io
-import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from tests.trainer.support import scenarios
+from tests.trainer.support.data_sets.records import plain_record
 from tests.trainer.support.world import run_world
 from trainer.config import DataConfig
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest, Normalization, Origin
 from trainer.data.pipeline import evaluation_batches, training_batches
 from trainer.data.source import Source
 from trainer.data.tfrecord import write_split
@@ -30,17 +27,10 @@ CONFIG = DataConfig(
 )
 
 
-def numbered_record(number, classes=10):
-    """A picture of 8 x 8 pixels whose colour is its number."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), (number % 256, number // 256, 7)).save(buffer, format="PNG")
-    return Record(
-        buffer.getvalue(), "PNG", 8, 8, number % classes, str(number % classes), f"{number}.png"
-    )
-
-
 def write_source(folder: Path, images: int, shards: int, config: DataConfig = CONFIG) -> Source:
-    split = write_split(folder, "train", [numbered_record(n) for n in range(images)], shards, 10)
+    split = write_split(
+        folder, "train", [plain_record(n, n % 10) for n in range(images)], shards, 10
+    )
     return Source(folder, split, 10, 8, config, 3)
 
 
@@ -158,24 +148,3 @@ def test_a_rank_reads_its_share_of_the_bytes_and_little_more(tmp_path):
     # three windows a stream may have been read ahead.
     windows = 2 * (1500 // 100 + 3)
     assert total / 4 <= read <= windows * ((100 + 64) * total / 12_000 + 2 * buffer) < 0.7 * total
-
-
-def test_manifest_describes_what_was_written(tmp_path):
-    source = write_source(tmp_path, 101, 5)
-    manifest = Manifest(
-        classes=tuple(map(str, range(10))),
-        normalization=Normalization((1.0,) * 3, (1.0,) * 3),
-        splits={"train": source.split},
-        origin=Origin("test"),
-    )
-    assert manifest.splits["train"].examples == 101
-    assert sum(manifest.splits["train"].class_counts) == 101
-    assert [s.examples for s in source.split.shards] == [20, 20, 20, 20, 21]
-
-
-@pytest.mark.slow
-def test_a_flipped_byte_anywhere_in_a_shard_is_named(tmp_path):
-    found = run_world(scenarios.name_damage, 1, str(tmp_path / "digits"), 8)[0]
-    assert len(found) == 8
-    for where, message in found:
-        assert re.search(rf"{where}, record \d+: cannot be read", message), (where, message)
