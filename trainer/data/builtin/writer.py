@@ -13,7 +13,7 @@ from trainer.errors import DataError
 TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2
 
 
-def write_dataset(
+def write_data_set(
     folder: Path,
     train: Sequence[Record],
     validation: Sequence[Record],
