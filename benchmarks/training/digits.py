@@ -71,10 +71,7 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
 
 def write_tuning_data(folder: Path) -> Path:
     """Split the training part of the digits once more, and never touch the held-out part."""
-    from trainer.data.builtin import (
-        digits,
-        writer,
-    )
+    from trainer.data.builtin import digits, writer  # noqa: PLC0415 TensorFlow is slow to import
 
     known, _ = digits.split(digits.load_records(), digits.VALIDATION_PER_CLASS, "digits")
     train_part, tune_part = digits.split(known, digits.VALIDATION_PER_CLASS, "tune")
