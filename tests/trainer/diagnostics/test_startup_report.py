@@ -1,25 +1,26 @@
 """What a run says of the machines that it starts on, and when it warns."""
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
 
-from common.errors import UserError
-
 pytest.importorskip("tensorflow")
 
-from tests.trainer.diagnostics.test_nccl import INFINIBAND, NO_DRIVER, ROCE, SOCKET
+from tests.trainer.diagnostics.test_nccl import (
+    INFINIBAND,
+    NO_DRIVER,
+    ROCE,
+    SOCKET,
+)
 from tests.trainer.support.command import TINY, metrics, run_trainer
 from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.scenarios import tiny_config
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.environment import environment
-from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log, read_log
+from trainer.diagnostics.nccl import NcclLog, Transport, read_log
 from trainer.diagnostics.startup_report import StartupReport, look
 from trainer.distributed.communicator import Alone, Backend
-from trainer.distributed.rank import Rank
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
 from trainer.presets import PRESETS
@@ -229,43 +230,3 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     assert told.err.count("1.8 to 2.4 times") == 1
     (start,) = metrics(tmp_path / "runs" / "a", "start")
     assert start["environment"]["nccl_transport"] == chosen
-
-
-# 5. Whose NCCL writes a log.
-
-
-@pytest.mark.parametrize(
-    ("launched", "gpus", "begun"),
-    [(None, True, False), (Rank(0, 1, 0, 1, "MPI"), True, False),
-     (Rank(1, 2, 1, 2, "MPI"), True, False), (Rank(0, 2, 0, 2, "MPI"), False, False),
-     (Rank(0, 2, 0, 2, "MPI"), True, True)],
-)  # fmt: skip
-def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
-    monkeypatch, tmp_path, launched, gpus, begun
-):
-    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: gpus)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
-        # Set and then taken away, so that whatever is set here is undone.
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    with nccl_log(launched) as log:
-        assert (log is not None) == ("NCCL_DEBUG_FILE" in os.environ) == begun
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: True)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "environ", {})
-
-    def fail():
-        with nccl_log(Rank(0, 2, 0, 2, "MPI")):
-            next(tmp_path.iterdir()).write_text(NO_DRIVER)
-            raise UserError("lost")
-
-    with pytest.raises(UserError):
-        fail()
-    errors = capfd.readouterr().err
-    passed_on, _, end = errors.partition("lines of NCCL's log of rank 0")
-    assert passed_on.count("NCCL WARN") == end.count("NCCL WARN") == 2

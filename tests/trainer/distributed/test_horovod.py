@@ -4,12 +4,21 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from common.errors import UserError
+from tests import ROOT
 from tests.trainer.support import scenarios
+from tests.trainer.support.command import TINY
 from tests.trainer.support.world import run_world
+from trainer.distributed.horovod import check_own_name, split_by_size, uses_gloo
 
 pytestmark = pytest.mark.slow
 
@@ -108,3 +117,124 @@ if can_make_namespaces():
             address="10.77.13.1",
         )
         check_two_hosts(results)
+
+
+# 3. Groups of gradients.
+
+
+SIZES = st.lists(st.integers(0, 10**7), max_size=200)
+
+
+@given(SIZES, st.integers(1, 20))
+def test_groups_are_consecutive_and_complete(sizes, groups):
+    parts = split_by_size(sizes, groups)
+    assert [index for part in parts for index in part] == list(range(len(sizes)))
+
+
+@given(SIZES, st.integers(1, 20))
+def test_no_group_is_empty_and_there_are_no_more_than_asked_for(sizes, groups):
+    parts = split_by_size(sizes, groups)
+    assert all(parts)
+    assert len(parts) <= groups
+
+
+@given(SIZES, st.integers(1, 20))
+def test_no_group_exceeds_its_part_by_more_than_one_tensor(sizes, groups):
+    for part in split_by_size(sizes, groups):
+        assert sum(sizes[index] for index in part) <= sum(sizes) / groups + max(sizes)
+
+
+def test_equal_tensors_are_cut_into_equal_groups():
+    assert split_by_size([5] * 6, 3) == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_one_group_holds_everything():
+    assert split_by_size([3, 0, 7], 1) == [[0, 1, 2]]
+
+
+def answer(monkeypatch, *addresses):
+    monkeypatch.setattr(socket, "gethostname", lambda: "node")
+    answers = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
+
+
+def test_this_machines_name_leads_to_it():
+    check_own_name()
+
+
+def test_one_address_of_its_own_is_enough(monkeypatch):
+    answer(monkeypatch, "192.0.2.9", "127.0.0.1")
+    check_own_name()
+
+
+def test_a_name_that_does_not_resolve_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "nowhere.invalid")
+    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=unknown))
+    with pytest.raises(UserError) as caught:
+        check_own_name()
+    text = str(caught.value)
+    assert "'nowhere.invalid', does not resolve (" in text
+    assert "'127.0.0.1 nowhere.invalid' to /etc/hosts" in text
+
+
+def test_a_name_that_leads_elsewhere_is_refused(monkeypatch):
+    # An address for documentation, which nobody has.
+    answer(monkeypatch, "192.0.2.9")
+    with pytest.raises(UserError, match=r"resolves to 192\.0\.2\.9, which is no address of"):
+        check_own_name()
+
+
+def test_a_resolver_that_does_not_answer_is_not_waited_for_without_end(monkeypatch):
+    released = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait() and [])
+    with pytest.raises(UserError, match=r"is not resolved within 0\.05 s"):
+        check_own_name(0.05)
+    released.set()
+
+
+class Built:
+    def __init__(self, mpi):
+        self.mpi_built = lambda: mpi
+
+
+@pytest.mark.parametrize(
+    ("mpi", "env", "gloo"),
+    [(False, {}, True), (True, {}, False),
+     (True, {"HOROVOD_CONTROLLER": "gloo"}, True), (True, {"HOROVOD_CONTROLLER": "mpi"}, False),
+     (True, {"HOROVOD_CPU_OPERATIONS": "GLOO"}, True)],
+)  # fmt: skip
+def test_only_a_world_that_starts_gloo_needs_the_name(mpi, env, gloo):
+    assert uses_gloo(Built(mpi), env) is gloo
+
+
+def can_rename():
+    try:
+        made = subprocess.run([*RENAMED, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return made.returncode == 0
+
+
+RENAMED = [
+    "unshare",
+    "--map-root-user",
+    "--uts",
+    "sh",
+    "-c",
+    'hostname nowhere.invalid && exec "$@"',
+    "sh",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not can_rename(), reason="this user may not give a host name of its own")
+def test_two_ranks_on_a_machine_with_such_a_name_end_with_the_reason(digits_folder, tmp_path):
+    command = [*RENAMED, sys.executable, "-m", "trainer", "train", *TINY, "--ranks", "2"]
+    ended = subprocess.run(
+        [*command, "--data.dir", str(digits_folder), "--runs-dir", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == UserError.exit_code, ended.stderr
+    assert "'nowhere.invalid', does not resolve" in ended.stderr
+    assert "SIGSEGV" not in ended.stderr
