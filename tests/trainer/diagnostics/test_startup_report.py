@@ -13,8 +13,9 @@ from tests.trainer.diagnostics.test_nccl import (
     ROCE,
     SOCKET,
 )
-from tests.trainer.support.command import TINY, metrics, run_trainer
+from tests.trainer.support.command import TINY, metrics
 from tests.trainer.support.fake_node import add_port, make_node, ndv2
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import tiny_config
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.environment import environment
@@ -182,18 +183,15 @@ def test_the_preset_for_several_nodes_expects_infiniband_and_may_be_continued_wi
 
 
 @pytest.mark.slow
-def test_two_ranks_on_a_machine_without_gpus_say_three_lines_once(digits_folder, tmp_path):
-    given = ("--data.dir", str(digits_folder), "--runs-dir", "runs", "--name", "a")
-    done = run_trainer(
-        "train", *TINY, *given, "--ranks", "2", "--max-steps", "2", "--exchange.infiniband", "True",
-        cwd=tmp_path,
-    )  # fmt: skip
+def test_two_ranks_on_a_machine_without_gpus_say_three_lines_once(workplace):
+    options = ("--name", "a", "--max-steps", "2", "--exchange.infiniband", "True")
+    done = fork_trainer("train", *TINY, *options, cwd=workplace)
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
     assert [line.split(":")[0].strip() for line in said] == ["machine", "free disk", "exchange"]
     assert said[2].endswith("ranks meet by Gloo, gradients are summed by Gloo")
     assert done.stderr.count("--exchange.infiniband: this node could not use it") == 1
-    (start,) = metrics(tmp_path / "runs" / "a", "start")
+    (start,) = metrics(workplace / "runs" / "a", "start")
     found = start["environment"]
     assert found["cores"] >= 1
     assert (found["nodes"], found["controller"], found["operations"]) == (1, "Gloo", "Gloo")

@@ -1,4 +1,4 @@
-"""Worlds of several hosts, and worlds that are not what their launcher meant."""
+"""Worlds of several ranks and hosts, and worlds that are not what their launcher meant."""
 
 import os
 import shutil
@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from tests import ROOT
 from tests.trainer.support import scenarios
-from tests.trainer.support.command import TINY
+from tests.trainer.support.command import TIMEOUT, TINY, result
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.distributed.horovod import check_own_name, split_by_size, uses_gloo
-
-pytestmark = pytest.mark.slow
 
 TWO_HOSTS = [
     {"HOROVOD_HOSTNAME": f"host{rank}", "HOROVOD_LOCAL_RANK": "0", "HOROVOD_LOCAL_SIZE": "1",
@@ -29,10 +28,32 @@ TWO_HOSTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_world_that_is_not_the_launchers_is_refused(tmp_path):
     overrides = [{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}]
     (message,) = run_world(scenarios.pretend_mpi, 1, str(tmp_path), overrides=overrides)
     assert "Open MPI started 2 processes, but Horovod sees 1" in message
+
+
+@pytest.mark.slow
+def test_gloo_under_mpirun_trains_as_one_world(workplace):
+    # What mpirun sets is all that a rank sees of it.
+    env = [
+        {
+            "OMPI_COMM_WORLD_RANK": str(rank),
+            "OMPI_COMM_WORLD_SIZE": "2",
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+            "PMIX_NAMESPACE": f"test-{os.getpid()}",
+        }
+        for rank in range(2)
+    ]
+    args = ("train", *TINY, "--name", "run", "--max-steps", "3")
+    ended = fork_trainer(*args, cwd=workplace, env=env, launched=False)
+    assert ended.statuses == [0, 0], ended.stderr
+    assert result(workplace / "runs" / "run")["ranks"] == 2
+    assert "2 ranks" in ended.outputs[0]
+    assert "step" not in ended.outputs[1]
 
 
 @pytest.fixture
@@ -50,18 +71,8 @@ def two_namespaces():
         ip("link", "set", bridge, "up")
         for number, name in enumerate(names):
             ip("netns", "add", name)
-            ip(
-                "link",
-                "add",
-                f"{bridge}v{number}",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "eth0",
-                "netns",
-                name,
-            )
+            ends = ["type", "veth", "peer", "name", "eth0", "netns", name]
+            ip("link", "add", f"{bridge}v{number}", *ends)
             ip("link", "set", f"{bridge}v{number}", "master", bridge, "up")
             ip("-n", name, "addr", "add", f"10.77.13.{10 + number}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
@@ -91,32 +102,33 @@ def can_make_namespaces():
 
 
 def check_two_hosts(results):
-    for rank, result_of_rank in enumerate(results):
-        assert result_of_rank["rank"] == (rank, 2, 0, 1)
-        assert result_of_rank["images"] == 5 * 32
-        for mine, first in zip(result_of_rank["weights"], results[0]["weights"], strict=True):
+    for rank, outcome in enumerate(results):
+        assert outcome["rank"] == (rank, 2, 0, 1)
+        assert outcome["images"] == 5 * 32
+        for mine, first in zip(outcome["weights"], results[0]["weights"], strict=True):
             assert mine.tobytes() == first.tobytes()
 
 
+@pytest.mark.slow
 def test_two_host_names_train_together_each_with_local_rank_zero(digits_folder):
     config = scenarios.tiny_config(str(digits_folder), batch_size=16)
     check_two_hosts(run_world(scenarios.take_steps, 2, config, 5, overrides=TWO_HOSTS))
 
 
-if can_make_namespaces():
-
-    def test_two_network_namespaces_train_together(digits_folder, two_namespaces):
-        across = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.77.13.1", "HOROVOD_GLOO_IFACE": "eth0"}
-        results = run_world(
-            scenarios.take_steps,
-            2,
-            scenarios.tiny_config(str(digits_folder), batch_size=16),
-            5,
-            overrides=[{**host, **across} for host in TWO_HOSTS],
-            prefixes=[["ip", "netns", "exec", name] for name in two_namespaces],
-            address="10.77.13.1",
-        )
-        check_two_hosts(results)
+@pytest.mark.slow
+@pytest.mark.skipif(not can_make_namespaces(), reason="this user may not make network namespaces")
+def test_two_network_namespaces_train_together(digits_folder, two_namespaces):
+    across = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.77.13.1", "HOROVOD_GLOO_IFACE": "eth0"}
+    results = run_world(
+        scenarios.take_steps,
+        2,
+        scenarios.tiny_config(str(digits_folder), batch_size=16),
+        5,
+        overrides=[{**host, **across} for host in TWO_HOSTS],
+        prefixes=[["ip", "netns", "exec", name] for name in two_namespaces],
+        address="10.77.13.1",
+    )
+    check_two_hosts(results)
 
 
 # 3. Groups of gradients.
@@ -208,6 +220,10 @@ def test_only_a_world_that_starts_gloo_needs_the_name(mpi, env, gloo):
     assert uses_gloo(Built(mpi), env) is gloo
 
 
+RENAMED = ["unshare", "--map-root-user", "--uts", "sh", "-c"]
+RENAMED += ['hostname nowhere.invalid && exec "$@"', "sh"]
+
+
 def can_rename():
     try:
         made = subprocess.run([*RENAMED, "true"], capture_output=True, check=False)
@@ -216,24 +232,13 @@ def can_rename():
     return made.returncode == 0
 
 
-RENAMED = [
-    "unshare",
-    "--map-root-user",
-    "--uts",
-    "sh",
-    "-c",
-    'hostname nowhere.invalid && exec "$@"',
-    "sh",
-]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not can_rename(), reason="this user may not give a host name of its own")
 def test_two_ranks_on_a_machine_with_such_a_name_end_with_the_reason(digits_folder, tmp_path):
     command = [*RENAMED, sys.executable, "-m", "trainer", "train", *TINY, "--ranks", "2"]
     ended = subprocess.run(
         [*command, "--data.dir", str(digits_folder), "--runs-dir", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False,
     )  # fmt: skip
     assert ended.returncode == UserError.exit_code, ended.stderr
     assert "'nowhere.invalid', does not resolve" in ended.stderr

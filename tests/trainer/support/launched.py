@@ -45,12 +45,12 @@ def wait_until_gone(ranks: dict[int, int], seconds: float = 600) -> None:
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ranks.values()), seconds)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 600) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 600, *, pause: float = 0.05) -> None:
     """Wait until something is so; other tests and machines may be slow."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it has not come to be so"
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def has_loaded(pid: int, library: str) -> bool:
