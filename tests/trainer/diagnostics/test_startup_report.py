@@ -17,6 +17,7 @@ from tests.trainer.support.command import TINY, metrics
 from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.environment import environment
 from trainer.diagnostics.nccl import NcclLog, Transport, read_log
@@ -212,6 +213,7 @@ class Written(NcclLog):
 def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     digits_folder, tmp_path, monkeypatch, capfd, good, bare
 ):
+    monkeypatch.setattr("trainer.training.stepper.build_resnet", small_model)
     monkeypatch.setattr(StartupReport, "gather", lambda *_: startup(good, bare))
     config = replace(
         tiny_config(str(digits_folder), max_steps=1, export=False, log=LogConfig(report=False)),

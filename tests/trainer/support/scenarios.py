@@ -30,7 +30,6 @@ from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.distributed.horovod import connect
-from trainer.model.resnet import build_resnet
 from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, Predictions, gather
 from trainer.training.loop import Loop
@@ -169,8 +168,8 @@ def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, An
 
 
 def take_steps(config: TrainConfig, steps: int) -> dict[str, Any]:
-    """Train a ResNet some steps on the digits and return the whole state."""
-    return _take_steps(config, steps, lambda: build_resnet(config.model, 10))
+    """Train a small model some steps on the digits and return the whole state."""
+    return _take_steps(config, steps, lambda: small_model(config.model, 10))
 
 
 def take_steps_without_batch_norm(config: TrainConfig, steps: int) -> dict[str, Any]:
@@ -260,12 +259,13 @@ def weighted_steps(
         output_signature=_BATCH,
     )
     iterator = iter(dataset)
-    model = build_resnet(config.model, 10, precision)
+    model = small_model(config.model, 10, precision)
     loop, optimizer = make_loop(config, model, world, lambda: next(iterator))
     states = []
     for number in range(len(weights)):
         if poison == (number, world.rank):
-            model.variables[0].assign(tf.fill(model.variables[0].shape, float("nan")))
+            kernel = model.get_layer("logits").kernel
+            kernel.assign(tf.fill(kernel.shape, float("nan")))
         report = loop.run([0.05], lambda _: None)
         states.append(
             {
@@ -326,7 +326,7 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
     world = start(config)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
-    model = build_resnet(config.model, data_set.classes)
+    model = small_model(config.model, data_set.classes)
     loop, _ = make_loop(config, model, world, rank_data.next_batch)
     rank_data.open(0)
     seen = []
@@ -359,7 +359,7 @@ def stop_while_tracing() -> dict[str, Any]:
     world = start(config)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
-    model = build_resnet(config.model, data_set.classes)
+    model = small_model(config.model, data_set.classes)
     loop, _ = make_loop(config, model, world, rank_data.next_batch)
     rank_data.open(0)
 
@@ -462,7 +462,7 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
 
     dataset = tf.data.Dataset.from_generator(batches, output_signature=_BATCH)
     iterator = iter(dataset)
-    model = build_resnet(config.model, 10)
+    model = small_model(config.model, 10)
     loop, _ = make_loop(config, model, world, lambda: next(iterator))
     seen: list[tuple[int, bool]] = []
     loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
