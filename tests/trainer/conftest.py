@@ -1,6 +1,7 @@
 """Data sets that several tests read and none changes, and trainings that several disturb."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -24,6 +25,13 @@ def digits_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "digits"
     prepare_digits(str(folder))
     return folder
+
+
+@pytest.fixture
+def workplace(digits_folder: Path, tmp_path: Path) -> Path:
+    """A folder to run commands in, with the digits where they are looked for."""
+    shutil.copytree(digits_folder, tmp_path / "data" / "digits")
+    return tmp_path
 
 
 @pytest.fixture

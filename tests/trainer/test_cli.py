@@ -7,28 +7,43 @@ import pytest
 
 from common.fields import from_dict
 from tests.trainer.support.command import TINY, metrics, result, run_trainer
+from tests.trainer.support.forked import fork_trainer
+from trainer import cli
 from trainer.config import TrainConfig
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS
 from trainer.presets import PRESETS
 from trainer.training.plan import DIGITS_EXAMPLES
 
 
-def test_dry_run_shows_the_configuration_and_what_follows_and_writes_nothing(tmp_path):
-    done = run_trainer("train", "--dry-run", "--epochs", "10", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = dict(line.split(None, 1) for line in done.stdout.splitlines() if "  " in line)
+@pytest.fixture
+def run_here(tmp_path, monkeypatch, capsys):
+    """Run a command in this process; its status, and what it has written."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        status = cli.main(args)
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    return run
+
+
+def test_dry_run_shows_the_configuration_and_what_follows_and_writes_nothing(run_here, tmp_path):
+    status, out, _ = run_here("train", "--dry-run", "--epochs", "10")
+    assert status == 0
+    lines = dict(line.split(None, 1) for line in out.splitlines() if "  " in line)
     assert lines["epochs"] == "10"
     assert lines["optimizer.nesterov"] == "True"
-    assert "64 images a step" in done.stdout
-    assert "22.45" in done.stdout
-    assert "0.1 at its peak" in done.stdout
+    assert "64 images a step" in out
+    assert "22.45" in out
+    assert "0.1 at its peak" in out
     assert not list(tmp_path.iterdir())
 
 
-def test_dry_run_of_data_that_are_not_there_says_so(tmp_path):
-    done = run_trainer("train", "--dry-run", "--preset", "imagenet-ndv2", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "The derived numbers need the data set's manifest" in done.stdout
+def test_dry_run_of_data_that_are_not_there_says_so(run_here):
+    status, out, _ = run_here("train", "--dry-run", "--preset", "imagenet-ndv2")
+    assert status == 0
+    assert "The derived numbers need the data set's manifest" in out
 
 
 def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
@@ -39,36 +54,39 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
 
 
 @pytest.mark.parametrize(("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0)])
-def test_usage(tmp_path, args, status):
-    done = run_trainer(*args, cwd=tmp_path)
-    assert done.returncode == status
-    assert "python -m trainer COMMAND" in done.stdout + done.stderr
+def test_usage(run_here, args, status):
+    found, out, err = run_here(*args)
+    assert found == status
+    assert "python -m trainer COMMAND" in out + err
 
 
-@pytest.mark.slow
-def test_prepare_twice_is_harmless_and_never_overwrites_something_else(tmp_path):
+def test_a_former_option_is_refused_with_its_new_name(run_here):
+    status, _, err = run_here("train", "--checkpoint.roll-backs", "5")
+    assert status == 2
+    assert "--checkpoint.roll-backs: is now called --checkpoint.rollbacks" in err
+
+
+def test_prepare_twice_is_harmless_and_never_overwrites_something_else(run_here, tmp_path):
     for _ in range(2):
-        done = run_trainer("prepare", "digits", "--output", "d", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        assert run_here("prepare", "digits", "--output", "d")[0] == 0
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
-    done = run_trainer("prepare", "digits", "--output", "mine", cwd=tmp_path)
-    assert done.returncode == 3
+    assert run_here("prepare", "digits", "--output", "mine")[0] == 3
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.slow
-def test_a_run_folder_holds_what_the_documents_say(tmp_path):
+def test_a_run_folder_holds_what_the_documents_say(workplace):
     args = ["train", *TINY, "--log.report", "True", "--name", "run"]
-    done = run_trainer(*args, cwd=tmp_path)
+    done = fork_trainer(*args, cwd=workplace)
     assert done.returncode == 0, done.stderr
-    run = tmp_path / "runs" / "run"
+    run = workplace / "runs" / "run"
     names = {path.name for path in run.iterdir()}
     assert names == {
         *("config.json", "metrics.jsonl", "tblogs", "checkpoints", "result.json", "report.html"),
         *("predictions.csv", "mistakes"),
     }
-    assert (tmp_path / "runs" / "latest").resolve() == run.resolve()
+    assert (workplace / "runs" / "latest").resolve() == run.resolve()
     assert list((run / "tblogs").rglob("events.out.tfevents.*"))
 
     stored = from_dict(TrainConfig, json.loads((run / "config.json").read_text())["config"])
@@ -112,42 +130,42 @@ def test_a_run_folder_holds_what_the_documents_say(tmp_path):
     assert len(list((run / "mistakes").iterdir())) == min(len(wrong), 24)
     assert f"{final['top1']:.2%}" in (run / "report.html").read_text()
 
-    again = run_trainer(*args, cwd=tmp_path)
+    again = fork_trainer(*args, cwd=workplace)
     assert again.returncode == 0
     assert "is finished already" in again.stdout
 
     # What was not wanted at first, or was cut off by a kill, is made up for.
-    wanted = " ".join(args).replace("--export False", "--export True").split()
-    exported = run_trainer(*wanted, cwd=tmp_path)
+    export = " ".join(args).replace("--export False", "--export True").split()
+    exported = fork_trainer(*export, cwd=workplace)
     assert exported.returncode == 0, exported.stderr
     assert "is finished already" in exported.stdout
     facts = json.loads((run / "export" / "export.json").read_text())
     assert facts["step"] == final["steps"]
-    assert "exporting" not in run_trainer(*wanted, cwd=tmp_path).stdout
+    assert "exporting" not in fork_trainer(*export, cwd=workplace).stdout
 
-    evaluated = run_trainer("evaluate", cwd=tmp_path)
+    evaluated = fork_trainer("evaluate", cwd=workplace, ranks=1)
     assert evaluated.returncode == 0, evaluated.stderr
     assert f"top-1 {final['top1']:.2%}, top-5 {final['top5']:.2%}" in evaluated.stdout
 
 
 @pytest.mark.slow
-def test_the_final_weights_can_be_the_best_even_if_only_they_are_evaluated(tmp_path):
-    args = [*TINY, "--ranks", "1", "--evaluation.every-epochs", "0", "--name", "run"]
-    done = run_trainer("train", *args, cwd=tmp_path)
+def test_the_final_weights_can_be_the_best_even_if_only_they_are_evaluated(workplace):
+    args = [*TINY, "--evaluation.every-epochs", "0", "--name", "run"]
+    done = fork_trainer("train", *args, cwd=workplace, ranks=1)
     assert done.returncode == 0, done.stderr
-    assert [line["step"] for line in metrics(tmp_path / "runs" / "run", "evaluation")] == [90]
-    elsewhere = tmp_path / "elsewhere"
-    (tmp_path / "data" / "digits").rename(elsewhere)
+    assert [line["step"] for line in metrics(workplace / "runs" / "run", "evaluation")] == [90]
+    elsewhere = workplace / "elsewhere"
+    (workplace / "data" / "digits").rename(elsewhere)
     options = ["--checkpoint", "best", "--data-dir", str(elsewhere)]
-    evaluated = run_trainer("evaluate", *options, cwd=tmp_path)
+    evaluated = fork_trainer("evaluate", *options, cwd=workplace, ranks=1)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "step-0000000090.a1: top-1" in evaluated.stdout
 
 
 @pytest.mark.slow
 def test_synthetic_preset_measures_without_data(tmp_path):
-    small = ["--model.image-size", "32", "--model.width", "8", "--max-steps", "6"]
-    done = run_trainer("train", "--preset", "synthetic", *small, "--name", "run", cwd=tmp_path)
+    options = ["--model.image-size", "32", "--max-steps", "6", "--name", "run"]
+    done = fork_trainer("train", "--preset", "synthetic", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert result(tmp_path / "runs" / "run")["top1"] is None
     assert "images/s" in done.stdout

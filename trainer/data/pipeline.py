@@ -10,7 +10,7 @@ the device, which receives a quarter of the bytes that float32 would be.
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import tensorflow as tf
 
@@ -20,6 +20,7 @@ from trainer.data.order import Order
 from trainer.data.reader import parse, read_segments, training_records
 from trainer.data.source import Source
 
+F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
 """image uint8 [b, size, size, 3]; label int32 [b]; weight float32 [b], 0 for what does not count;
 flip bool [b]."""
@@ -31,6 +32,14 @@ def make_order(source: Source, ranks: int) -> Order:
     return Order(source.counts, config.streams, config.shuffle_window, source.seed, ranks)
 
 
+def without_autograph(function: F) -> F:
+    """Build data sets in a function without AutoGraph: what they map is plain TensorFlow, and its
+    conversion would take seconds of every start.
+    """
+    return cast("F", tf.autograph.experimental.do_not_convert(function))
+
+
+@without_autograph
 def training_batches(
     source: Source, rank: int, ranks: int, batch_size: int, position: int, threads: int
 ) -> tf.data.Dataset:
@@ -63,6 +72,7 @@ def training_examples(source: Source, rank: int, ranks: int, position: int) -> t
     return tf.data.Dataset.zip(positions, training_records(source, order, rank, position))
 
 
+@without_autograph
 def evaluation_batches(
     source: Source, rank: int, ranks: int, batch_size: int, threads: int
 ) -> tf.data.Dataset:

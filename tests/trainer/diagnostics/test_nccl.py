@@ -9,7 +9,16 @@ import subprocess
 
 import pytest
 
-from trainer.diagnostics.nccl import NcclLog, in_warning, loaded_version, read_log, version_name
+from common.errors import UserError
+from trainer.diagnostics.nccl import (
+    NcclLog,
+    in_warning,
+    loaded_version,
+    nccl_log,
+    read_log,
+    version_name,
+)
+from trainer.distributed.rank import Rank
 
 INFINIBAND = """\
 node0:310:310 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.4<0>
@@ -274,3 +283,43 @@ def test_a_library_whose_name_is_no_text_does_not_end_a_run(tmp_path):
     maps = tmp_path / "maps"
     maps.write_bytes(b"7f00-7f01 r-xp 00000000 00:00 0 /opt/\xff\xfe/libother.so\n")
     assert loaded_version(maps) is None
+
+
+# 5. Whose NCCL writes a log.
+
+
+@pytest.mark.parametrize(
+    ("launched", "gpus", "begun"),
+    [(None, True, False), (Rank(0, 1, 0, 1, "MPI"), True, False),
+     (Rank(1, 2, 1, 2, "MPI"), True, False), (Rank(0, 2, 0, 2, "MPI"), False, False),
+     (Rank(0, 2, 0, 2, "MPI"), True, True)],
+)  # fmt: skip
+def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
+    monkeypatch, tmp_path, launched, gpus, begun
+):
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: gpus)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
+        # Set and then taken away, so that whatever is set here is undone.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    with nccl_log(launched) as log:
+        assert (log is not None) == ("NCCL_DEBUG_FILE" in os.environ) == begun
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: True)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "environ", {})
+
+    def fail():
+        with nccl_log(Rank(0, 2, 0, 2, "MPI")):
+            next(tmp_path.iterdir()).write_text(NO_DRIVER)
+            raise UserError("lost")
+
+    with pytest.raises(UserError):
+        fail()
+    errors = capfd.readouterr().err
+    passed_on, _, end = errors.partition("lines of NCCL's log of rank 0")
+    assert passed_on.count("NCCL WARN") == end.count("NCCL WARN") == 2

@@ -8,7 +8,8 @@ import pytest
 from benchmarks.profiles.operations import by_type, read_rows
 from benchmarks.profiles.timeline import phases, read_events
 from common.errors import ConfigError
-from tests.trainer.support.command import TINY, final_state, run_trainer
+from tests.trainer.support.command import TINY, final_state
+from tests.trainer.support.forked import fork_trainer
 from trainer.diagnostics.profiler import Profiler
 from trainer.presets import PRESETS
 
@@ -41,22 +42,22 @@ def test_only_rank_0_records(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_profiled_run_leaves_both_traces_and_ends_with_the_same_weights(tmp_path):
-    options = [*TINY, "--ranks", "2", "--epochs", "1", "--compute.threads", "1"]
-    plain = run_trainer("train", *options, "--name", "plain", cwd=tmp_path)
+def test_a_profiled_run_leaves_both_traces_and_ends_with_the_same_weights(workplace):
+    options = [*TINY, "--epochs", "1", "--compute.threads", "1"]
+    plain = fork_trainer("train", *options, "--name", "plain", cwd=workplace)
     assert plain.returncode == 0, plain.stderr
     traces = ["--profile-steps", "8:11", "--exchange.timeline", "traces/timeline.json"]
-    traced = run_trainer("train", *options, "--name", "traced", *traces, cwd=tmp_path)
+    traced = fork_trainer("train", *options, "--name", "traced", *traces, cwd=workplace)
     assert traced.returncode == 0, traced.stderr
     assert "the profile is in runs/traced/profile; to look at it: make profile" in traced.stdout
-    assert final_state(tmp_path / "runs/traced") == final_state(tmp_path / "runs/plain")
+    assert final_state(workplace / "runs/traced") == final_state(workplace / "runs/plain")
 
-    (trace,) = (tmp_path / "runs/traced/profile").rglob("*.xplane.pb")
+    (trace,) = (workplace / "runs/traced/profile").rglob("*.xplane.pb")
     content = trace.read_bytes()
     assert b"gradients0" in content
     assert b"step_num" in content
 
-    found = phases(read_events((tmp_path / "traces/timeline.json").read_text()))
+    found = phases(read_events((workplace / "traces/timeline.json").read_text()))
     steps = len(found["NEGOTIATE_ALLREDUCE"])
     assert {"GLOO_ALLREDUCE", "MEMCPY_IN_FUSION_BUFFER"} <= found.keys()
     # Every exchange but perhaps the last, which may not be written out any more.

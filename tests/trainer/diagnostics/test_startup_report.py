@@ -1,25 +1,28 @@
 """What a run says of the machines that it starts on, and when it warns."""
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
 
-from common.errors import UserError
-
 pytest.importorskip("tensorflow")
 
-from tests.trainer.diagnostics.test_nccl import INFINIBAND, NO_DRIVER, ROCE, SOCKET
-from tests.trainer.support.command import TINY, metrics, run_trainer
+from tests.trainer.diagnostics.test_nccl import (
+    INFINIBAND,
+    NO_DRIVER,
+    ROCE,
+    SOCKET,
+)
+from tests.trainer.support.command import TINY, metrics
 from tests.trainer.support.fake_node import add_port, make_node, ndv2
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
 from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.environment import environment
-from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log, read_log
+from trainer.diagnostics.nccl import NcclLog, Transport, read_log
 from trainer.diagnostics.startup_report import StartupReport, look
 from trainer.distributed.communicator import Alone, Backend
-from trainer.distributed.rank import Rank
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
 from trainer.presets import PRESETS
@@ -181,18 +184,15 @@ def test_the_preset_for_several_nodes_expects_infiniband_and_may_be_continued_wi
 
 
 @pytest.mark.slow
-def test_two_ranks_on_a_machine_without_gpus_say_three_lines_once(digits_folder, tmp_path):
-    given = ("--data.dir", str(digits_folder), "--runs-dir", "runs", "--name", "a")
-    done = run_trainer(
-        "train", *TINY, *given, "--ranks", "2", "--max-steps", "2", "--exchange.infiniband", "True",
-        cwd=tmp_path,
-    )  # fmt: skip
+def test_two_ranks_on_a_machine_without_gpus_say_three_lines_once(workplace):
+    options = ("--name", "a", "--max-steps", "2", "--exchange.infiniband", "True")
+    done = fork_trainer("train", *TINY, *options, cwd=workplace)
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
     assert [line.split(":")[0].strip() for line in said] == ["machine", "free disk", "exchange"]
     assert said[2].endswith("ranks meet by Gloo, gradients are summed by Gloo")
     assert done.stderr.count("--exchange.infiniband: this node could not use it") == 1
-    (start,) = metrics(tmp_path / "runs" / "a", "start")
+    (start,) = metrics(workplace / "runs" / "a", "start")
     found = start["environment"]
     assert found["cores"] >= 1
     assert (found["nodes"], found["controller"], found["operations"]) == (1, "Gloo", "Gloo")
@@ -213,6 +213,7 @@ class Written(NcclLog):
 def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     digits_folder, tmp_path, monkeypatch, capfd, good, bare
 ):
+    monkeypatch.setattr("trainer.training.stepper.build_resnet", small_model)
     monkeypatch.setattr(StartupReport, "gather", lambda *_: startup(good, bare))
     config = replace(
         tiny_config(str(digits_folder), max_steps=1, export=False, log=LogConfig(report=False)),
@@ -229,43 +230,3 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     assert told.err.count("1.8 to 2.4 times") == 1
     (start,) = metrics(tmp_path / "runs" / "a", "start")
     assert start["environment"]["nccl_transport"] == chosen
-
-
-# 5. Whose NCCL writes a log.
-
-
-@pytest.mark.parametrize(
-    ("launched", "gpus", "begun"),
-    [(None, True, False), (Rank(0, 1, 0, 1, "MPI"), True, False),
-     (Rank(1, 2, 1, 2, "MPI"), True, False), (Rank(0, 2, 0, 2, "MPI"), False, False),
-     (Rank(0, 2, 0, 2, "MPI"), True, True)],
-)  # fmt: skip
-def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
-    monkeypatch, tmp_path, launched, gpus, begun
-):
-    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: gpus)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
-        # Set and then taken away, so that whatever is set here is undone.
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    with nccl_log(launched) as log:
-        assert (log is not None) == ("NCCL_DEBUG_FILE" in os.environ) == begun
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: True)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "environ", {})
-
-    def fail():
-        with nccl_log(Rank(0, 2, 0, 2, "MPI")):
-            next(tmp_path.iterdir()).write_text(NO_DRIVER)
-            raise UserError("lost")
-
-    with pytest.raises(UserError):
-        fail()
-    errors = capfd.readouterr().err
-    passed_on, _, end = errors.partition("lines of NCCL's log of rank 0")
-    assert passed_on.count("NCCL WARN") == end.count("NCCL WARN") == 2

@@ -1,90 +1,182 @@
-"""Worlds: how ranks are started, find each other, stop together and fail together."""
+"""Ranks of this machine: how they are started, stopped, seen through to their end, and started
+again.
+"""
 
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests import ROOT
-from tests.trainer.support.command import TINY, final_state, metrics, result, run_trainer
-from tests.trainer.support.launched import ranks_of, wait_for_line, wait_until_gone
+from tests.trainer.support.command import TIMEOUT, TINY, final_state, metrics, result
+from tests.trainer.support.forked import fork_trainer
+from tests.trainer.support.launched import (
+    freeze,
+    has_loaded,
+    has_pending,
+    ranks_of,
+    wait_for_line,
+    wait_until,
+    wait_until_gone,
+)
+from trainer.distributed import launcher
+from trainer.distributed.failures import Failure
+from trainer.distributed.launcher import launch_with_restarts
 from trainer.distributed.restart_policy import AttemptResult
+from trainer.report.run_data import read_run
 
-pytestmark = pytest.mark.slow
-
-
-def test_stopped_and_continued_run_ends_with_the_same_bits(tmp_path, start):
-    tiny = [*TINY, "--epochs", "20", "--evaluation.every-epochs", "0"]
-    undisturbed = run_trainer("train", *tiny, "--name", "whole", cwd=tmp_path)
-    assert undisturbed.returncode == 0, undisturbed.stderr
-
-    # In the middle of an epoch by a step count; then in the middle of another by Ctrl-C.
-    for steps in ("7", "31"):
-        part = run_trainer("train", *tiny, "--name", "parts", "--max-steps", steps, cwd=tmp_path)
-        assert part.returncode == 0, part.stderr
-    process = start("train", *tiny, "--name", "parts", cwd=tmp_path)
-    wait_for_line(process, "compiled")
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "run the same command with --name parts" in out
-    stopped_at = int(re.search(r"stopped after step (\d+) of 450", out)[1])
-    assert 31 < stopped_at < 450
-    last = run_trainer("train", *tiny, "--name", "parts", cwd=tmp_path)
-    assert last.returncode == 0, last.stderr
-
-    runs = tmp_path / "runs"
-    assert final_state(runs / "parts") == final_state(runs / "whole")
-    steps = [line["step"] for line in metrics(runs / "parts", "train")]
-    assert steps == sorted(set(steps))
-    assert [line["attempt"] for line in metrics(runs / "parts", "start")] == [1, 2, 3, 4]
-    assert result(runs / "parts")["attempts"] == 4
-    assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
+SMALL = "tests.trainer.support.small"
+"""The trainer, with a small model and a launcher that waits less."""
+LONG = [*TINY, "--name", "run", "--epochs", "4000", "--evaluation.every-epochs", "0"]
+RESTARTED = [*TINY, "--epochs", "4", "--evaluation.every-epochs", "0", "--restarts", "3"]
+CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")
 
 
-def test_a_signal_to_one_rank_stops_all_after_the_same_step(tmp_path, start):
-    args = ["train", *TINY, "--name", "run", "--epochs", "400", "--log.report", "True"]
-    process = start(*args, cwd=tmp_path)
+# 1. From attempt to attempt.
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """Results that attempts are to have; the arguments of those that were made."""
+    results, made = [], []
+
+    def run_ranks(args, ranks, signals):
+        made.append(list(args))
+        result = results.pop(0)
+        return result(signals) if callable(result) else result
+
+    monkeypatch.setattr(launcher, "run_ranks", run_ranks)
+    return results, made
+
+
+def launch(args, ranks=2):
+    return launch_with_restarts(args, ranks, lambda: None, 3)
+
+
+def test_a_crashed_attempt_is_followed_by_one_that_continues_it(attempts, capsys):
+    results, made = attempts
+    results += [AttemptResult((-9, 6)), AttemptResult((0, 0))]
+    args = ["train", "--name", "run", "--resume", "never"]
+    assert launch(args) == 0
+    assert made == [args, [*args, "--resume", "auto"]]
+    assert "starting again from its start in 1 s" in capsys.readouterr().err
+
+
+def test_a_broken_run_keeps_the_status_of_its_end(attempts, capsys):
+    results, made = attempts
+    results += [AttemptResult((1,), (CRASH,)), AttemptResult((1,), (CRASH,))]
+    assert launch(["train"], ranks=1) == 1
+    assert len(made) == 2
+    assert "not started again" in capsys.readouterr().err
+
+
+def test_a_request_to_stop_during_an_attempt_is_its_last(attempts):
+    results, made = attempts
+
+    def stopped(signals):
+        signal.raise_signal(signal.SIGTERM)
+        # What a rank that is killed while it saves ends with.
+        return AttemptResult((-9, 143))
+
+    results += [stopped]
+    assert launch(["train"]) == 137
+    assert len(made) == 1
+
+
+def test_a_request_to_stop_during_a_pause_ends_it(attempts, monkeypatch):
+    results, made = attempts
+    results += [AttemptResult((-9, 6))]
+    pauses = []
+
+    def interrupt(seconds):
+        pauses.append(seconds)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(launcher.time, "sleep", interrupt)
+    assert launch(["train"]) == 130
+    assert len(made) == len(pauses) == 1
+
+
+def test_handlers_are_as_before_when_the_launcher_is_done(attempts):
+    before = signal.getsignal(signal.SIGTERM)
+    attempts[0].append(AttemptResult((0,)))
+    launch(["train"], ranks=1)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_the_launcher_starts_its_ranks_without_loading_tensorflow_itself():
+    modules = "trainer.training.setup, trainer.distributed.launcher"
+    code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# 2. Requests to stop.
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all_ranks_with_the_state_saved_and_says_how_to_go_on(workplace, start):
+    process = start("train", *LONG, "--log.report", "True", cwd=workplace, module=SMALL)
     wait_for_line(process, "step +5 ")
     # Tells where rank 1 is, and changes nothing.
     os.kill(ranks_of(process)[1], signal.SIGUSR2)
     wait_for_line(process, "step +10 ")
-    os.kill(ranks_of(process)[1], signal.SIGUSR1)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGUSR1, err
-    assert re.search(r"\[rank 1\] .*trainer/training/loop.py", err)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 130, err
+    assert re.search(r"\[rank 1\] .*trainer/training/run.py", err)
     assert "the state is saved" in out
+    assert "run the same command with --name run" in out
     assert "ended with status" not in err
-    run = tmp_path / "runs" / "run"
+    run = workplace / "runs" / "run"
     assert final_state(run)
-    assert (
-        f"Stopped after step {metrics(run, 'stop')[0]['step']}" in (run / "report.html").read_text()
-    )
+    step = metrics(run, "stop")[0]["step"]
+    assert f"Stopped after step {step}" in (run / "report.html").read_text()
     assert not (run / "predictions.csv").exists()
 
 
-def test_interrupt_while_ranks_start_ends_them_without_a_traceback(tmp_path, start):
-    process = start("train", *TINY, "--name", "run", cwd=tmp_path)
+@pytest.mark.slow
+def test_interrupt_while_ranks_start_ends_them_without_a_traceback(workplace, start):
+    process = start("train", *TINY, "--name", "run", cwd=workplace)
     wait_for_line(process, "starting 2 ranks")
-    time.sleep(1)
+    wait_until(lambda: len(ranks_of(process)) == 2)
+    ranks = ranks_of(process)
+    # What is loaded long before TensorFlow, and after Python itself has started.
+    wait_until(lambda: all(has_loaded(pid, "/numpy/") for pid in ranks.values()))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert not (tmp_path / "runs").exists()
+    assert not (workplace / "runs").exists()
 
 
-def test_state_is_saved_when_the_terminal_and_the_launcher_are_gone(tmp_path):
+@pytest.mark.slow
+def test_second_interrupt_leaves_at_once(workplace, start):
+    process = start("train", *LONG, cwd=workplace, module=SMALL)
+    wait_for_line(process, "step +5 ")
+    ranks = ranks_of(process)
+    # Frozen ranks cannot finish their step, so the first request cannot be met.
+    freeze(ranks.values())
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: all(has_pending(pid, signal.SIGINT) for pid in ranks.values()))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 130
+    assert "steps since the last checkpoint are lost" in err
+    assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
+
+
+@pytest.mark.slow
+def test_state_is_saved_when_the_terminal_and_the_launcher_are_gone(workplace):
     # The run's console is a terminal of its own, which is then taken away, as by a lost connection.
     ours, theirs = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "trainer", "train", *TINY, "--name", "run", "--epochs", "4000"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=theirs, stderr=theirs,
+        [sys.executable, "-m", SMALL, "train", *LONG],
+        cwd=workplace, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
     seen = b""
@@ -95,97 +187,71 @@ def test_state_is_saved_when_the_terminal_and_the_launcher_are_gone(tmp_path):
     process.kill()
     process.wait()
     wait_until_gone(ranks)
-    assert final_state(tmp_path / "runs" / "run")
+    assert final_state(workplace / "runs" / "run")
 
 
-def test_second_interrupt_leaves_at_once(tmp_path, start):
-    process = start("train", *TINY, "--name", "run", "--epochs", "400", cwd=tmp_path)
-    wait_for_line(process, "step +5 ")
-    ranks = ranks_of(process)
-    # Frozen ranks cannot finish their step, so the first request cannot be met.
-    for pid in ranks.values():
-        os.kill(pid, signal.SIGSTOP)
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
-    assert process.returncode == 130
-    assert "steps since the last checkpoint are lost" in err
-    assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
+# 3. Crashes.
 
 
-def test_a_run_killed_just_before_its_result_gets_it_when_continued(tmp_path):
-    args = ["train", *TINY, "--ranks", "1", "--name", "run", "--max-steps", "4"]
-    assert run_trainer(*args, cwd=tmp_path).returncode == 0
-    expected = result(tmp_path / "runs" / "run")
-    # As a shorter run of the same name has left it.
-    (tmp_path / "runs" / "run" / "result.json").write_text('{"steps": 3}')
-    predictions = tmp_path / "runs" / "run" / "predictions.csv"
-    before = predictions.read_text()
-    predictions.unlink()
-    done = run_trainer(*args, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    again = result(tmp_path / "runs" / "run")
-    assert (again["top1"], again["steps"]) == (expected["top1"], 4)
-    assert again["training_seconds"] >= expected["seconds"]["train"]
-    assert [line["step"] for line in metrics(tmp_path / "runs" / "run", "evaluation")] == [4]
-    assert predictions.read_text() == before
+@pytest.mark.slow
+def test_a_run_that_is_killed_and_frozen_completes_with_the_same_bits(workplace, start):
+    undisturbed = fork_trainer("train", *RESTARTED, "--name", "whole", cwd=workplace)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+
+    limit = ["--watchdog.step-seconds", "5"]
+    process = start("train", *RESTARTED, *limit, "--name", "run", cwd=workplace, module=SMALL)
+    wait_for_line(process, "step +25 ")
+    killed = ranks_of(process)
+    os.kill(killed[1], signal.SIGKILL)
+    wait_for_line(process, "continues at step 23")
+    wait_for_line(process, "step +30 ")
+    frozen = ranks_of(process)
+    assert not set(killed.values()) & set(frozen.values())
+    os.kill(frozen[1], signal.SIGSTOP)
+    _, err = process.communicate(timeout=TIMEOUT)
+
+    assert process.returncode == 0, err
+    assert "rank 1 was killed by SIGKILL (out of memory?)" in err
+    assert "another rank ended" in err
+    assert "starting again from the checkpoint of step 23 in 1 s (1 of 3 in a row)" in err
+    assert re.search(r"rank 0: no progress for \d+ s after step \d+, in the phase 'train'", err)
+    assert "rank 0: late is rank 1: no sign of life" in err
+    assert "rank 0 ended with status 7" in err
+    assert "rank 1 did not end after the failure: killed" in err
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (killed | frozen).values())
+    runs = workplace / "runs"
+    assert result(runs / "run")["attempts"] == 3
+    assert [line["attempt"] for line in metrics(runs / "run", "start")] == [1, 2, 3]
+    assert final_state(runs / "run") == final_state(runs / "whole")
+    # No step is missing or twice in what was reported.
+    whole = [line["step"] for line in metrics(runs / "whole", "train")]
+    assert [line["step"] for line in metrics(runs / "run", "train")] == whole
+    assert list(read_run(runs / "run").curve("train", "loss").steps) == whole
+    assert points(runs / "run" / "tblogs") == whole
+    assert result(runs / "run")["best"] == result(runs / "whole")["best"]
 
 
-def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(tmp_path):
-    from trainer.data.builtin.digits import prepare_digits
-
-    prepare_digits(str(tmp_path / "data" / "digits"))
-    shard = next((tmp_path / "data" / "digits").glob("train-00003*"))
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    shard.write_bytes(content)
-    done = run_trainer("train", *TINY, "--name", "run", cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    assert re.search(r"train-00003-of-00008.tfrecord, record \d+: cannot be read", done.stderr)
-    assert "another rank ended" in done.stderr
+def points(folder):
+    """Steps of the losses that TensorBoard has of all attempts."""
+    steps = []
+    for attempt in sorted(folder.iterdir()):
+        seen = EventAccumulator(str(attempt), purge_orphaned_data=False)
+        seen.Reload()
+        if "train/loss" in seen.Tags()["scalars"]:
+            steps += [point.step for point in seen.Scalars("train/loss")]
+    return steps
 
 
-def test_ranks_end_when_their_launcher_is_killed(tmp_path, start):
-    process = start("train", *TINY, "--name", "run", "--epochs", "4000", cwd=tmp_path)
-    wait_for_line(process, "step +5 ")
-    ranks = ranks_of(process)
-    process.kill()
-    wait_until_gone(ranks)
-    assert final_state(tmp_path / "runs" / "run")
-
-
-def test_gloo_under_mpirun_trains_as_one_world(tmp_path, start):
-    # What mpirun sets is all that a rank sees of it.
-    processes = [
-        start(
-            "train",
-            *TINY,
-            "--name",
-            "run",
-            "--max-steps",
-            "3",
-            cwd=tmp_path,
-            env={
-                "OMPI_COMM_WORLD_RANK": str(rank),
-                "OMPI_COMM_WORLD_SIZE": "2",
-                "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
-                "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-                "PMIX_NAMESPACE": f"test-{os.getpid()}",
-            },
-        )
-        for rank in range(2)
-    ]
-    outputs = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
-    assert result(tmp_path / "runs" / "run")["ranks"] == 2
-    assert "2 ranks" in outputs[0][0]
-    assert "step" not in outputs[1][0]
-
-
-@pytest.mark.parametrize(
-    ("statuses", "expected"),
-    [([0, 0], 0), ([6, 5], 5), ([6, -9], 137), ([6], 6), ([143, 143], 143), ([0, 3], 3)],
-)
-def test_the_launchers_status_is_the_cause_not_the_consequence(statuses, expected):
-    assert AttemptResult(tuple(statuses)).status == expected
+@pytest.mark.slow
+def test_a_run_that_is_killed_early_and_breaks_twice_is_given_up(workplace, start):
+    (workplace / "file").touch()
+    broken = ["--ranks", "1", "--log.tensorboard-dir", "file"]
+    process = start("train", *RESTARTED, *broken, "--name", "run", cwd=workplace, module=SMALL)
+    wait_for_line(process, "starting 1 rank")
+    wait_until(lambda: bool(ranks_of(process)))
+    os.kill(ranks_of(process)[0], signal.SIGKILL)
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 1
+    assert "rank 0 was killed by SIGKILL" in err
+    assert err.count("starting again from its start") == out.count("starting 1 rank") == 2
+    assert re.search(r"not started again: \w+ in \w+\.py, line \d+, after step 1, came twice", err)

@@ -1,11 +1,8 @@
 """Where a launcher put a process, and how gradients are cut into groups."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.errors import ConfigError
-from trainer.distributed.horovod import split_by_size
 from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
 
 
@@ -163,36 +160,3 @@ def test_a_port_that_was_set_stays():
 def test_what_is_set_for_horovod_is_read_back_as_the_same_rank():
     for rank, variables in enumerate(world(2, 3, {"MASTER_ADDR": "a"})):
         assert launched_as(variables) == Rank(rank, 6, rank % 3, 3, "Horovod")
-
-
-# 3. Groups of gradients.
-
-
-SIZES = st.lists(st.integers(0, 10**7), max_size=200)
-
-
-@given(SIZES, st.integers(1, 20))
-def test_groups_are_consecutive_and_complete(sizes, groups):
-    parts = split_by_size(sizes, groups)
-    assert [index for part in parts for index in part] == list(range(len(sizes)))
-
-
-@given(SIZES, st.integers(1, 20))
-def test_no_group_is_empty_and_there_are_no_more_than_asked_for(sizes, groups):
-    parts = split_by_size(sizes, groups)
-    assert all(parts)
-    assert len(parts) <= groups
-
-
-@given(SIZES, st.integers(1, 20))
-def test_no_group_exceeds_its_part_by_more_than_one_tensor(sizes, groups):
-    for part in split_by_size(sizes, groups):
-        assert sum(sizes[index] for index in part) <= sum(sizes) / groups + max(sizes)
-
-
-def test_equal_tensors_are_cut_into_equal_groups():
-    assert split_by_size([5] * 6, 3) == [[0, 1], [2, 3], [4, 5]]
-
-
-def test_one_group_holds_everything():
-    assert split_by_size([3, 0, 7], 1) == [[0, 1, 2]]

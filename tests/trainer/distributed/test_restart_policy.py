@@ -1,24 +1,16 @@
 """What a launcher makes of a run's end, and what a failed rank tells it."""
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
-from common.errors import UserError
-from trainer.distributed import launcher
-from trainer.distributed.failures import PIPE, Failure, read_failures, tell_failure
-from trainer.distributed.launcher import launch_with_restarts
+from trainer.distributed.failures import Failure
 from trainer.distributed.restart_policy import (
     LONGEST_DELAY,
     AttemptResult,
     decide_restart,
     describe_exit,
 )
-from trainer.errors import DataError, PeerError
-from trainer.run_folder import RunFolder
 
 KILLED = AttemptResult((-9, 6))
 CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")
@@ -150,139 +142,9 @@ def test_an_end_is_described_by_status_or_signal(status, words):
     assert describe_exit(1, status) == words
 
 
-# 2. What a rank tells.
-
-
-@pytest.fixture
-def pipe(monkeypatch):
-    """The end that the launcher reads."""
-    read, write = os.pipe()
-    monkeypatch.setenv(PIPE, str(write))
-    monkeypatch.setenv("HOROVOD_RANK", "1")
-    monkeypatch.setenv("HOROVOD_SIZE", "2")
-    yield read
-    os.close(read)
-    os.close(write)
-
-
-def caught(error):
-    try:
-        raise error
-    except type(error) as raised:
-        return raised
-
-
-def test_failures_arrive_with_rank_step_and_kind(pipe):
-    tell_failure(caught(ZeroDivisionError("by 7")), 12)
-    tell_failure(caught(DataError("set: missing")), 13)
-    crash, explained = read_failures(pipe)
-    assert (crash.rank, crash.step, crash.status, crash.explained) == (1, 12, 1, False)
-    assert crash.what.startswith("ZeroDivisionError in test_restart_policy.py, line ")
-    assert (explained.step, explained.status, explained.explained) == (13, 3, True)
-
-
-def test_the_message_of_an_error_does_not_make_it_another(pipe):
-    for number in range(2):
-        tell_failure(caught(OSError(f"attempt {number}")), 5)
-    first, second = read_failures(pipe)
-    assert first == second
-
-
-def test_the_place_of_an_error_is_in_the_trainer(pipe):
-    try:
-        RunFolder(None)
-    except TypeError as error:
-        tell_failure(error, 0)
-    assert read_failures(pipe)[0].what.startswith("TypeError in run_folder.py, line ")
-
-
-def test_a_lost_peer_is_not_a_failure_of_its_own(pipe):
-    tell_failure(caught(PeerError("another rank ended")), 12)
-    assert read_failures(pipe) == ()
-
-
-def test_a_launcher_that_is_gone_does_not_hide_the_error(pipe, monkeypatch):
-    ends = os.pipe()
-    monkeypatch.setenv(PIPE, str(ends[1]))
-    os.close(ends[0])
-    tell_failure(caught(KeyError("x")), 0)
-    os.close(ends[1])
-
-
-def test_a_rank_of_another_launcher_tells_nothing(monkeypatch):
-    monkeypatch.delenv(PIPE, raising=False)
-    tell_failure(caught(UserError("no")), 0)
-
-
-# 3. The launcher between the attempts.
-
-
-@pytest.fixture
-def attempts(monkeypatch):
-    """Ends that attempts are to have; the arguments of those that were made."""
-    ends, made = [], []
-
-    def run_ranks(args, ranks, signals):
-        made.append(list(args))
-        end = ends.pop(0)
-        return end(signals) if callable(end) else end
-
-    monkeypatch.setattr(launcher, "run_ranks", run_ranks)
-    return ends, made
-
-
-def test_a_crashed_attempt_is_followed_by_one_that_continues_it(attempts, capsys):
-    ends, made = attempts
-    ends += [AttemptResult((-9, 6)), AttemptResult((0, 0))]
-    args = ["train", "--name", "run", "--resume", "never"]
-    assert launch_with_restarts(args, 2, lambda: None, 3) == 0
-    assert made == [args, [*args, "--resume", "auto"]]
-    assert "starting again from its start in 1 s" in capsys.readouterr().err
-
-
-def test_a_broken_run_keeps_the_status_of_its_end(attempts, capsys):
-    ends, made = attempts
-    ends += [AttemptResult((1,), (CRASH,)), AttemptResult((1,), (CRASH,))]
-    assert launch_with_restarts(["train"], 1, lambda: None, 3) == 1
-    assert len(made) == 2
-    assert "not started again" in capsys.readouterr().err
-
-
-def test_a_request_to_stop_during_an_attempt_is_its_last(attempts):
-    ends, made = attempts
-
-    def stopped(signals):
-        signal.raise_signal(signal.SIGTERM)
-        # What a rank that is killed while it saves ends with.
-        return AttemptResult((-9, 143))
-
-    ends += [stopped]
-    assert launch_with_restarts(["train"], 2, lambda: None, 3) == 137
-    assert len(made) == 1
-
-
-def test_a_request_to_stop_during_a_pause_ends_it(attempts, monkeypatch):
-    ends, made = attempts
-    ends += [AttemptResult((-9, 6))]
-    pauses = []
-
-    def interrupt(seconds):
-        pauses.append(seconds)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(launcher.time, "sleep", interrupt)
-    assert launch_with_restarts(["train"], 2, lambda: None, 3) == 130
-    assert len(made) == len(pauses) == 1
-
-
-def test_handlers_are_as_before_when_the_launcher_is_done(attempts):
-    before = signal.getsignal(signal.SIGTERM)
-    attempts[0].append(AttemptResult((0,)))
-    launch_with_restarts(["train"], 1, lambda: None, 3)
-    assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_the_launcher_starts_its_ranks_without_loading_tensorflow_itself():
-    modules = "trainer.training.setup, trainer.distributed.launcher"
-    code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [([0, 0], 0), ([6, 5], 5), ([6, -9], 137), ([6], 6), ([143, 143], 143), ([0, 3], 3)],
+)
+def test_the_launchers_status_is_the_cause_not_the_consequence(statuses, expected):
+    assert AttemptResult(tuple(statuses)).status == expected

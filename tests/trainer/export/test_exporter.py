@@ -17,7 +17,8 @@ import tensorflow as tf
 from PIL import Image
 
 from common.errors import UserError
-from tests.trainer.support.command import TINY, run_trainer
+from tests.trainer.support.command import TINY
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
 from trainer import cli
@@ -88,14 +89,15 @@ def ask(folder, model, batches):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(digits_folder, tmp_path_factory):
     """A run of the digits that exported its model at its end, and what its checkpoint answers."""
     place = tmp_path_factory.mktemp("trained")
-    args = [*TINY, "--ranks", "1", "--epochs", "8", "--export", "True", "--name", "run"]
-    done = run_trainer("train", *args, cwd=place)
+    args = [*TINY, "--epochs", "8", "--export", "True", "--name", "run"]
+    data_dir = ("--data.dir", str(digits_folder))
+    done = fork_trainer("train", *args, *data_dir, cwd=place, ranks=1, small=False)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = RunFolder(place / "runs" / "run")
-    config, data = folder.read().config, place / "data" / "digits"
+    config, data = folder.read().config, digits_folder
     manifest = load_manifest(data)
     split = manifest.splits["validation"]
     source = Source(data, split, 10, config.model.image_size, config.data, config.seed)

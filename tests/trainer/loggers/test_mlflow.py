@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from tests import ROOT
-from tests.trainer.support.command import TINY, metrics, run_trainer
+from tests.trainer.support.command import TINY, metrics
+from tests.trainer.support.forked import fork_trainer
 from trainer.loggers.mlflow import CAPACITY, LARGEST_BATCH, MlflowLogger, mlflow_logger
 
 TIMEOUT = 30
@@ -228,14 +228,16 @@ def test_without_a_named_run_one_is_made_and_ended(variables, asked, mlflow, mon
 
 
 @pytest.mark.slow
-def test_a_training_of_two_ranks_is_sent_once(mlflow, tmp_path):
-    done = run_trainer(
-        "train", *TINY, "--ranks", "2", "--name", "first", "--max-steps", "20",
-        cwd=tmp_path,
-        env={"PYTHONPATH": f"{tmp_path / 'packages'}:{ROOT}", "MLFLOW_RUN_ID": "job-r1"},
-    )  # fmt: skip
+def test_a_training_of_two_ranks_is_sent_once(mlflow, workplace):
+    env = {
+        "PYTHONPATH": str(workplace / "packages"),
+        "MLFLOW_TRACKING_URI": str(workplace / "notes.jsonl"),
+        "MLFLOW_RUN_ID": "job-r1",
+    }
+    args = ("train", *TINY, "--name", "first", "--max-steps", "20")
+    done = fork_trainer(*args, cwd=workplace, env=[env, env])
     assert done.returncode == 0, done.stderr
-    run = tmp_path / "runs" / "first"
+    run = workplace / "runs" / "first"
     tags, parameters, *batches = mlflow()
     assert {"trainer.run": "first", "trainer.attempt": "1"}.items() <= dict(tags[4]).items()
     chosen = dict(parameters[3])

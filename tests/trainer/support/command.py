@@ -11,7 +11,7 @@ from typing import Any
 from tests import ROOT
 from trainer.checkpoints.folder import CheckpointFolder
 
-TIMEOUT = 300
+TIMEOUT = 600
 
 TINY = [
     *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),

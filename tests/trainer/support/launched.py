@@ -1,13 +1,16 @@
 """What a test needs to disturb a training that runs: its output as it comes, and its ranks."""
 
+import os
 import re
+import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
-def wait_for_line(process: "subprocess.Popen[str]", pattern: str, seconds: float = 120) -> str:
+def wait_for_line(process: "subprocess.Popen[str]", pattern: str, seconds: float = 600) -> str:
     """Read the trainer's output up to a line; the process is killed if it does not come."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
@@ -37,9 +40,38 @@ def ranks_of(launcher: "subprocess.Popen[str]") -> dict[int, int]:
     return ranks
 
 
-def wait_until_gone(ranks: dict[int, int], seconds: float = 30) -> None:
+def wait_until_gone(ranks: dict[int, int], seconds: float = 600) -> None:
     """Wait for ranks to end by themselves."""
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ranks.values()), seconds)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 600, *, pause: float = 0.05) -> None:
+    """Wait until something is so; other tests and machines may be slow."""
     deadline = time.monotonic() + seconds
-    while any(Path(f"/proc/{pid}").exists() for pid in ranks.values()):
-        assert time.monotonic() < deadline, f"still running: {ranks}"
-        time.sleep(0.1)
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come to be so"
+        time.sleep(pause)
+
+
+def has_loaded(pid: int, library: str) -> bool:
+    """Whether a process has loaded a library whose file has this in its path."""
+    try:
+        return library in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def freeze(pids: Iterable[int]) -> None:
+    """Stop processes; returns when every thread of theirs stands still."""
+    pids = list(pids)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
+    wait_until(lambda: all(") T " in (task / "stat").read_text() for task in tasks))
+
+
+def has_pending(pid: int, number: int) -> bool:
+    """Whether a signal has been sent to a process that has not yet taken it."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    masks = re.findall(r"^(?:Shd|Sig)Pnd:\s*([0-9a-f]+)", text, re.MULTILINE)
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)

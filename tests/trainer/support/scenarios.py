@@ -1,7 +1,10 @@
 """What the ranks of a test do; each function runs in every rank of a real world."""
 
+import os
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tests.trainer.support.small_model import small_model
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -26,7 +30,6 @@ from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import connect
-from trainer.model.resnet import build_resnet
 from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, Predictions, gather
 from trainer.training.loop import Loop
@@ -69,6 +72,62 @@ def plain_model(seed: int = 0) -> keras.Model:
     return keras.Model(image, keras.layers.Dense(10, kernel_initializer=init, name="logits")(x))
 
 
+def use_small_model() -> None:
+    """Have this process train, evaluate and export small models."""
+    from trainer.model import weights
+    from trainer.training import stepper
+
+    for module in (stepper, weights):
+        vars(module)["build_resnet"] = small_model
+
+
+def run_command(
+    args: Sequence[str], cwd: str, small: bool, stop_at: tuple[int, int, int] | None
+) -> tuple[int, str, str]:
+    """What `python -m trainer ARGS` does, in this process; exit status, stdout and stderr.
+
+    Args:
+        args: the command line.
+        cwd: where it runs.
+        small: whether to train a small model in place of a ResNet.
+        stop_at: a rank, a signal that it sends to itself, and after how many steps.
+    """
+    from trainer import cli
+
+    if small:
+        use_small_model()
+    if stop_at is not None and stop_at[0] == int(os.environ.get("HOROVOD_RANK", "0")):
+        _signal_self_at(*stop_at[1:])
+    # Where a test has put packages of its own.
+    sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path]
+    os.chdir(cwd)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
+        status = cli.main(list(args))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+    return status, texts[0], texts[1]
+
+
+def _signal_self_at(number: int, steps: int) -> None:
+    """Have this process send itself a signal once it has taken so many steps."""
+    from trainer.training.run import Attempt
+
+    take_steps = Attempt._take_steps
+
+    def signal_and_take_steps(attempt: Attempt, step: int, epoch: int) -> Any:
+        if step >= steps:
+            os.kill(os.getpid(), number)
+        return take_steps(attempt, step, epoch)
+
+    Attempt._take_steps = signal_and_take_steps  # type: ignore[method-assign, assignment]
+
+
 def make_loop(
     config: TrainConfig,
     model: keras.Model,
@@ -109,8 +168,8 @@ def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, An
 
 
 def take_steps(config: TrainConfig, steps: int) -> dict[str, Any]:
-    """Train a ResNet some steps on the digits and return the whole state."""
-    return _take_steps(config, steps, lambda: build_resnet(config.model, 10))
+    """Train a small model some steps on the digits and return the whole state."""
+    return _take_steps(config, steps, lambda: small_model(config.model, 10))
 
 
 def take_steps_without_batch_norm(config: TrainConfig, steps: int) -> dict[str, Any]:
@@ -200,12 +259,13 @@ def weighted_steps(
         output_signature=_BATCH,
     )
     iterator = iter(dataset)
-    model = build_resnet(config.model, 10, precision)
+    model = small_model(config.model, 10, precision)
     loop, optimizer = make_loop(config, model, world, lambda: next(iterator))
     states = []
     for number in range(len(weights)):
         if poison == (number, world.rank):
-            model.variables[0].assign(tf.fill(model.variables[0].shape, float("nan")))
+            kernel = model.get_layer("logits").kernel
+            kernel.assign(tf.fill(kernel.shape, float("nan")))
         report = loop.run([0.05], lambda _: None)
         states.append(
             {
@@ -266,7 +326,7 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
     world = start(config)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
-    model = build_resnet(config.model, data_set.classes)
+    model = small_model(config.model, data_set.classes)
     loop, _ = make_loop(config, model, world, rank_data.next_batch)
     rank_data.open(0)
     seen = []
@@ -299,7 +359,7 @@ def stop_while_tracing() -> dict[str, Any]:
     world = start(config)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
-    model = build_resnet(config.model, data_set.classes)
+    model = small_model(config.model, data_set.classes)
     loop, _ = make_loop(config, model, world, rank_data.next_batch)
     rank_data.open(0)
 
@@ -368,7 +428,7 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
 
     dataset = tf.data.Dataset.from_generator(batches, output_signature=_BATCH)
     iterator = iter(dataset)
-    model = build_resnet(config.model, 10)
+    model = small_model(config.model, 10)
     loop, _ = make_loop(config, model, world, lambda: next(iterator))
     seen: list[tuple[int, bool]] = []
     loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
@@ -376,9 +436,9 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
 
 
 def roll_back(
-    runs: str, name: str, poisoned: list[int], checkpoint: dict[str, Any], steps: int = 30
+    workplace: str, name: str, poisoned: list[int], checkpoint: dict[str, Any], steps: int
 ) -> dict[str, Any]:
-    """Train digits where some global batches, counted from 0, make the loss not finite.
+    """Train a small model where some global batches, counted from 0, make the loss not finite.
 
     Returns:
         The labels of each batch in the order in which they were used, and how it ended.
@@ -386,6 +446,7 @@ def roll_back(
     from trainer.errors import NonFiniteError
     from trainer.training.run import train
 
+    use_small_model()
     used: list[list[int]] = []
     original = RankData.next_batch
 
@@ -400,7 +461,9 @@ def roll_back(
         return {**batch, "weight": batch["weight"] * factor}
 
     RankData.next_batch = next_batch  # type: ignore[method-assign, assignment]
-    config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, max_steps=steps, ranks=1)
+    runs = f"{workplace}/runs"
+    data = f"{workplace}/data/digits"
+    config = tiny_config(data, name=name, runs_dir=runs, max_steps=steps, ranks=1)
     config = replace(
         config,
         export=False,
@@ -415,16 +478,23 @@ def roll_back(
     return {"used": used, "error": None}
 
 
-def train_without_batch_norm(runs: str, name: str, steps: int, batch_size: int) -> dict[str, Any]:
+def train_without_batch_norm(
+    workplace: str, name: str, steps: int, batch_size: int
+) -> dict[str, Any]:
     """Train digits up to a step, continuing what is there; the state at the end."""
     from trainer.checkpoints.folder import CheckpointFolder
     from trainer.training import stepper
     from trainer.training.run import train
 
     vars(stepper)["build_resnet"] = lambda *_: plain_model()
-    config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, batch_size=batch_size)
+    runs, data = f"{workplace}/runs", f"{workplace}/data/digits"
+    config = tiny_config(data, name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(
-        config, max_steps=steps, export=False, evaluation=replace(config.evaluation, every_epochs=0)
+        config,
+        max_steps=steps,
+        export=False,
+        evaluation=replace(config.evaluation, every_epochs=0),
+        log=replace(config.log, report=False),
     )
     train(config)
     found = CheckpointFolder(Path(runs) / name / "checkpoints").newest()

@@ -19,7 +19,8 @@ from tests import ROOT
 from trainer.distributed import launcher
 from trainer.distributed.horovod import rendezvous
 
-TIMEOUT = 120
+TIMEOUT = 600
+"""Seconds; more than any machine needs that gets there at all."""
 
 # Importing TensorFlow takes seconds of processor time; every rank is forked from one that has.
 FORKED = multiprocessing.get_context("forkserver")
@@ -33,6 +34,7 @@ def run_world(
     overrides: Sequence[Mapping[str, str]] | None = None,
     prefixes: Sequence[Sequence[str]] | None = None,
     address: str = "127.0.0.1",
+    launched: bool = True,
 ) -> list[Any]:
     """Call `scenario(*args)` in every rank; results in the order of ranks.
 
@@ -43,12 +45,13 @@ def run_world(
         overrides: environment of each rank, over that of ranks on one machine.
         prefixes: what each rank's command starts with, such as `ip netns exec NAME`.
         address: where the rendezvous listens.
+        launched: whether the ranks have the environment that our launcher gives them.
     """
     with tempfile.TemporaryDirectory() as scratch, rendezvous(address) as port:
         (Path(scratch) / "args").write_bytes(pickle.dumps(args))
         processes = []
         for rank in range(ranks):
-            env = launcher.rank_environment({}, rank, ranks, port) if ranks > 1 else {}
+            env = launcher.rank_environment({}, rank, ranks, port) if launched and ranks > 1 else {}
             env |= overrides[rank] if overrides else {}
             prefix = prefixes[rank] if prefixes else ()
             given = (scenario.__name__, scratch, str(rank))

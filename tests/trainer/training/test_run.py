@@ -1,48 +1,196 @@
-"""Runs that are continued in other circumstances than they began in."""
+"""Runs that are stopped and continued, in the same or in other circumstances, or rolled back."""
+
+import json
+import re
+import signal
 
 import numpy as np
 import pytest
 
 from tests.trainer.support import scenarios
-from tests.trainer.support.command import TINY, metrics, result, run_trainer
+from tests.trainer.support.command import TINY, final_state, metrics, result
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
-from trainer.data.builtin.digits import prepare_digits
+from trainer.checkpoints.folder import CheckpointFolder
 
 pytestmark = pytest.mark.slow
 
 
-def test_another_number_of_ranks_goes_on_with_the_same_global_batches(tmp_path):
-    prepare_digits(str(tmp_path / "data"))
+def train(workplace, *args, **options):
+    ended = fork_trainer("train", *TINY, *args, cwd=workplace, **options)
+    assert ended.returncode == 0, ended.stderr
+    return ended
 
-    def train(name, ranks, steps, batch_size):
-        args = (str(tmp_path), name, steps, batch_size)
+
+# 1. Stopped and continued.
+
+
+def test_a_run_stopped_and_continued_ends_with_the_same_bits(workplace):
+    options = ["--epochs", "4", "--evaluation.every-epochs", "0"]
+    train(workplace, *options, "--name", "whole")
+
+    # In the middle of an epoch by a step count; then in the middle of another by Ctrl-C.
+    parts = [*options, "--name", "parts"]
+    for steps in ("7", "31"):
+        train(workplace, *parts, "--max-steps", steps)
+    stop = (0, signal.SIGINT, 40)
+    stopped = fork_trainer("train", *TINY, *parts, cwd=workplace, stop_at=stop)
+    assert stopped.statuses == [130, 130], stopped.stderr
+    assert "run the same command with --name parts" in stopped.stdout
+    assert re.search(r"stopped after step 41 of 90", stopped.stdout)
+    train(workplace, *parts)
+
+    runs = workplace / "runs"
+    assert final_state(runs / "parts") == final_state(runs / "whole")
+    steps = [line["step"] for line in metrics(runs / "parts", "train")]
+    assert steps == sorted(set(steps))
+    assert [line["attempt"] for line in metrics(runs / "parts", "start")] == [1, 2, 3, 4]
+    assert result(runs / "parts")["attempts"] == 4
+    assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
+
+
+def test_a_signal_to_one_rank_stops_all_after_the_same_step(workplace):
+    stop = (1, signal.SIGUSR1, 12)
+    args = ("train", *TINY, "--name", "run")
+    ended = fork_trainer(*args, cwd=workplace, stop_at=stop)
+    assert ended.statuses == [128 + signal.SIGUSR1] * 2, ended.stderr
+    assert "the state is saved" in ended.stdout
+    (line,) = metrics(workplace / "runs" / "run", "stop")
+    newest = CheckpointFolder(workplace / "runs" / "run" / "checkpoints").newest()
+    assert line["step"] == newest.step == newest.meta["step"] > 12
+
+
+def test_a_run_killed_just_before_its_result_gets_it_when_continued(workplace):
+    args = ["--name", "run", "--max-steps", "4"]
+    train(workplace, *args, ranks=1)
+    run = workplace / "runs" / "run"
+    expected = result(run)
+    # As a shorter run of the same name has left it.
+    (run / "result.json").write_text('{"steps": 3}')
+    predictions = (run / "predictions.csv").read_text()
+    (run / "predictions.csv").unlink()
+    train(workplace, *args, ranks=1)
+    again = result(run)
+    assert (again["top1"], again["steps"]) == (expected["top1"], 4)
+    assert again["training_seconds"] >= expected["seconds"]["train"]
+    assert [line["step"] for line in metrics(run, "evaluation")] == [4]
+    assert (run / "predictions.csv").read_text() == predictions
+
+
+# 2. Continued in other circumstances.
+
+
+def test_another_number_of_ranks_goes_on_with_the_same_global_batches(workplace):
+    def train_part(name, ranks, steps, batch_size):
+        args = (str(workplace), name, steps, batch_size)
         return run_world(scenarios.train_without_batch_norm, ranks, *args)[0]
 
-    whole = train("whole", 2, 60, 32)
+    whole = train_part("whole", 2, 60, 32)
     # In the middle of an epoch of 45 steps, and over its end.
-    train("parts", 2, 15, 32)
-    middle = train("parts", 1, 30, 64)
-    parts = train("parts", 4, 60, 16)
+    train_part("parts", 2, 15, 32)
+    middle = train_part("parts", 1, 30, 64)
+    parts = train_part("parts", 4, 60, 16)
     assert middle["meta"]["position"] == 30 * 64
-    assert [line["ranks"] for line in metrics(tmp_path / "parts", "start")] == [2, 1, 4]
+    starts = metrics(workplace / "runs" / "parts", "start")
+    assert [line["ranks"] for line in starts] == [2, 1, 4]
     assert parts["tensors"].keys() == whole["tensors"].keys()
     for name, tensor in whole["tensors"].items():
         np.testing.assert_allclose(parts["tensors"][name], tensor, rtol=2e-4, atol=2e-5)
 
 
-def test_more_epochs_and_another_log_interval_are_said_and_followed(tmp_path):
-    args = [*TINY, "--name", "run", "--ranks", "1"]
-    first = run_trainer("train", *args, "--epochs", "1", cwd=tmp_path)
-    assert first.returncode == 0, first.stderr
-    more = run_trainer("train", *args, "--epochs", "2", "--log.every-steps", "7", cwd=tmp_path)
-    assert more.returncode == 0, more.stderr
-    assert "changed: --log.every-steps: 5 then, 7 now" in more.stdout
-    assert "changed: --epochs: 1 then, 2 now (another result than without" in more.stdout
-    run = tmp_path / "runs" / "run"
+def test_more_epochs_and_another_log_interval_are_said_and_followed(workplace):
+    train(workplace, "--name", "run", "--epochs", "1", ranks=1)
+    more = ["--name", "run", "--epochs", "2", "--log.every-steps", "7"]
+    output = train(workplace, *more, ranks=1).stdout
+    assert "changed: --log.every-steps: 5 then, 7 now" in output
+    assert "changed: --epochs: 1 then, 2 now (another result than without" in output
+    run = workplace / "runs" / "run"
     assert result(run)["epochs"] >= 2
     steps = [line["step"] for line in metrics(run, "train")]
     assert steps == [*range(5, 45, 5), 45, *range(49, 90, 7), 90]
     # What it goes on with is what the next one is compared to.
-    again = run_trainer("train", *args, "--epochs", "2", "--log.every-steps", "7", cwd=tmp_path)
-    assert "changed" not in again.stdout
-    assert "is finished already" in again.stdout
+    output = train(workplace, *more, ranks=1).stdout
+    assert "changed" not in output
+    assert "is finished already" in output
+
+
+# 3. Data that break one rank.
+
+
+def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(workplace):
+    shard = next((workplace / "data" / "digits").glob("train-00003*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.write_bytes(content)
+    ended = fork_trainer("train", *TINY, "--name", "run", cwd=workplace)
+    assert sorted(ended.statuses) == [3, 6], ended.stderr
+    assert ended.returncode == 3
+    assert re.search(r"train-00003-of-00008.tfrecord, record \d+: cannot be read", ended.stderr)
+    assert "another rank ended" in ended.stderr
+
+
+# 4. A loss that is not finite: stop, or go back to a checkpoint and leave the images since out.
+
+
+def roll_back(workplace, name, poisoned, *, steps=30, **checkpoint):
+    args = (str(workplace), name, poisoned, checkpoint, steps)
+    (outcome,) = run_world(scenarios.roll_back, 1, *args)
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def rolled_back(digits_folder, tmp_path_factory):
+    """A run whose 13th and 21st batch are bad; its folder, and what it used."""
+    workplace = tmp_path_factory.mktemp("rolled-back")
+    (workplace / "data").mkdir()
+    (workplace / "data" / "digits").symlink_to(digits_folder)
+    outcome = roll_back(workplace, "run", [12, 20], on_non_finite="roll-back")
+    assert outcome["error"] is None
+    return workplace / "runs" / "run", outcome["used"]
+
+
+def test_training_goes_back_and_on_with_the_images_after_the_bad_ones(rolled_back, workplace):
+    # Back to step 10, and on with the 14th batch; then back to 15.
+    run, used = rolled_back
+    whole = roll_back(workplace, "whole", [])
+    assert used[:30] == whole["used"]
+    left_out = (13 - 10) + (21 - 3 - 15)
+    assert len(used) == 30 + left_out
+
+    back = metrics(run, "roll_back")
+    assert [(line["bad_step"], line["step"], line["images"]) for line in back] == [
+        (13, 10, 3 * 32),
+        (18, 15, 3 * 32),
+    ]
+    steps = [line["step"] for line in metrics(run, "train")]
+    assert steps == list(range(2, 31, 2))
+    assert result(run)["steps"] == 30
+    meta = CheckpointFolder(run / "checkpoints").newest().meta
+    assert (meta["roll_backs"], meta["skipped_batches"]) == (2, left_out)
+    assert meta["position"] == (30 + left_out) * 32
+    assert json.dumps(meta).count("NaN") == 0
+    assert final_state(run) != final_state(workplace / "runs" / "whole")
+
+
+def test_a_run_that_was_rolled_back_continues_where_it_would_have_been(rolled_back, workplace):
+    run, used = rolled_back
+    policy = {"on_non_finite": "roll-back"}
+    # The second time it goes back to the checkpoint of step 15, as the whole run did.
+    first = roll_back(workplace, "parts", [12], steps=15, **policy)
+    rest = roll_back(workplace, "parts", [20 - len(first["used"])], **policy)
+    assert first["used"] + rest["used"] == used
+    assert final_state(workplace / "runs" / "parts") == final_state(run)
+
+
+def test_what_comes_too_often_stops_and_says_what_was_tried(workplace):
+    policy = {"on_non_finite": "roll-back", "rollbacks": 2}
+    outcome = roll_back(workplace, "run", [12, 14, 16], **policy)
+    assert "step " in outcome["error"]
+    assert "rolled back 2 times" in outcome["error"]
+    assert "step-0000000010" in outcome["error"]
+    assert len(metrics(workplace / "runs" / "run", "roll_back")) == 2
+
+
+def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(workplace):
+    outcome = roll_back(workplace, "run", [3], on_non_finite="roll-back")
+    assert "nothing is saved yet" in outcome["error"]
