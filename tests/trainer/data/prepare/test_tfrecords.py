@@ -329,7 +329,7 @@ def test_shards_of_tensorflows_own_writer_train_with_labels_from_0(tmp_path):
                        cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "labels run from 1 to 5: taken to start at 1" in done.stdout
-    assert run_trainer("verify", str(folder), "--deep", cwd=tmp_path).returncode == 0
+    verify(folder, VerifyOptions(deep=True, processes=1))
     manifest = load_manifest(folder)
     assert manifest.classes == (*NAMES[:2], "crane (n00000003)", "crane (n00000004)", NAMES[4])
     assert manifest == describe(folder)
