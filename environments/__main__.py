@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from common.containers import find
 from common.errors import UserError
 from environments import base, build, stand_in
 from environments.build import Order
-from environments.containers import find
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

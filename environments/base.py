@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from common.containers import Containers, Recipe
 from common.errors import UserError
-from environments.containers import Containers, Recipe
 
 RELEASE: Final = "bookworm"
 LOCAL: Final = f"localhost/trainer-base:{RELEASE}"

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from common.containers import Containers, Recipe
 from common.errors import UserError
 from environments import base
-from environments.containers import Containers, Recipe
 from jobs.errors import SnapshotError
 from jobs.spec.build_context import Image, build_context
 

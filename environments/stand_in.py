@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from common.containers import Containers, Recipe
 from common.errors import UserError
 from environments import base
 from environments.build import Order
-from environments.containers import Containers, Recipe
 
 FOLDER: Final = Path(__file__).with_name("stand_in")
 COMPILER: Final = "localhost/trainer-cuda:stand-in"

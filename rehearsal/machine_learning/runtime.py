@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from common.containers import Container, Containers, Docker, Podman, find
 from common.errors import UserError
-from environments.containers import Container, Containers, Docker, Podman, find
 from rehearsal.errors import RehearsalError
 
 _KINDS: Final[Mapping[str, type[Containers]]] = {kind.program: kind for kind in (Docker, Podman)}

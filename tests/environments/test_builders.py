@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UserError
-from environments import base, build, stand_in
-from environments.__main__ import main
-from environments.build import Order
-from environments.containers import (
+from common.containers import (
     Buildah,
     Container,
     Docker,
@@ -21,6 +17,10 @@ from environments.containers import (
     Recipe,
     find,
 )
+from common.errors import UserError
+from environments import base, build, stand_in
+from environments.__main__ import main
+from environments.build import Order
 from jobs.spec.build_context import build_context
 from tests import ROOT
 
@@ -296,7 +296,7 @@ def test_podman_gets_modest_settings_where_it_does_not_run_without(machine, monk
     container = Container("image", ["true"], "name")
     assert Podman().run_command(container)[:2] == [
         "env",
-        f"CONTAINERS_CONF={ROOT / 'environments' / 'containers.conf'}",
+        f"CONTAINERS_CONF={ROOT / 'common' / 'containers.conf'}",
     ]
     monkeypatch.setenv("CONTAINERS_CONF", "/mine")
     assert Podman().run_command(container)[0] == "podman"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from common.containers import find
 from common.errors import UserError
 from environments.build import Order
-from environments.containers import find
 from tests.images.image import Image
 
 MEASURED = pytest.StashKey[dict[str, str]]()

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from environments.containers import Container, Containers, Mount
+from common.containers import Container, Containers, Mount
 from tests import ROOT
 
 INSIDE: Final = Path(__file__).with_name("inside")

@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
+from common.containers import Mount
 from environments.build import BUDGET, ROOT, Order, build, record
-from environments.containers import Mount
 from jobs.spec.build_context import build_context
 from tests.images.image import SITE
 

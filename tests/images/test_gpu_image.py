@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
+from common.containers import Container, Mount, find
 from environments import stand_in
 from environments.build import ROOT, Order
-from environments.containers import Container, Mount, find
 
 pytestmark = pytest.mark.images_gpu
 

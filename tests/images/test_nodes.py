@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from environments.containers import Buildah
+from common.containers import Buildah
 from tests.images.training import BRIEF, PACED, metrics, saved, train
 
 pytestmark = pytest.mark.images

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from common.containers import find
 from common.errors import UserError
-from environments.containers import find
 from rehearsal.loopback import Loopback
 from rehearsal.processes import pids_marked
 from tests import ROOT

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "common": set(),
     "infra": {"common"},
     "trainer": {"common"},
-    "rehearsal": {"common", "environments"},
+    "rehearsal": {"common"},
     "jobs": {"common", "infra.outputs", "infra.errors"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
@@ -40,7 +40,14 @@ ONLY = {
 """Packages that few files may import."""
 
 STANDARD_LIBRARY_ONLY = [
-    *("common.errors", "common.fields", "common.files", "common.text", "common.page.markup"),
+    *(
+        "common.containers",
+        "common.errors",
+        "common.fields",
+        "common.files",
+        "common.text",
+        "common.page.markup",
+    ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.data.manifest", "trainer.data.meaning", "trainer.data.order"),
     *("trainer.data.prepare.entries", "trainer.data.split_counts"),
