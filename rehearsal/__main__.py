@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rehearsal.cycle import environment, runner
+from rehearsal.cycle import environment_file, runner
 from rehearsal.cycle.runner import FOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, direct
@@ -97,7 +97,7 @@ def _cycle(given: argparse.Namespace) -> int:
 
 
 def _environment(given: argparse.Namespace) -> int:
-    print(environment.read(given.folder, os.environ), end="")
+    print(environment_file.read(given.folder, os.environ), end="")
     return 0
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rehearsal.admin import Admin
 from rehearsal.blob_storage.azurite import Azurite
-from rehearsal.blob_storage.blob_front import BlobFront
+from rehearsal.blob_storage.blob_gateway import BlobFront
 from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.blob_storage.folder_sync import Cache
 from rehearsal.control_plane import certificate
-from rehearsal.control_plane.admin import Admin
 from rehearsal.control_plane.faults import Faults, Request
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.identity import STORAGE, Identity
 from rehearsal.control_plane.operations import Operations
 from rehearsal.control_plane.ports import Ports
@@ -26,17 +27,24 @@ from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, RehearsalError
 from rehearsal.machine_learning import jobs, runtime
-from rehearsal.machine_learning.folders import Cache
 from rehearsal.machine_learning.mlflow import Tracking
 from rehearsal.machine_learning.run_history import History
 from rehearsal.machine_learning.runs import Runs
 from rehearsal.machine_learning.scheduler import Engine
 from rehearsal.machine_learning.world import World
 from rehearsal.options import Options
-from rehearsal.processes import Guard
-from rehearsal.resources import assets, computes, identifiers, networks, storage, vaults, workspaces
+from rehearsal.reaper import Guard
+from rehearsal.resources import (
+    assets,
+    computes,
+    networks,
+    simple_kinds,
+    storage,
+    vaults,
+    workspaces,
+)
+from rehearsal.resources.quotas import Usages
 from rehearsal.resources.roles import Roles
-from rehearsal.resources.usages import Usages
 
 ADMIN = "/admin"
 
@@ -122,7 +130,7 @@ class Loopback:
             storage.kinds(self.resources, self.blobs),
             workspaces.kinds(self.resources, self.blobs, self.url),
             assets.kinds(self.resources, self.blobs),
-            identifiers.KINDS,
+            simple_kinds.KINDS,
             networks.kinds(self.resources),
             {computes.COMPUTE: computes.Compute(self.engine.nodes)},
             {jobs.JOB: jobs.Job(self.resources, self.runs, self.engine)},

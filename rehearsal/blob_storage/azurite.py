@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rehearsal.control_plane.certificate import Certificate
 from rehearsal.errors import RehearsalError
-from rehearsal.processes import Guard
+from rehearsal.reaper import Guard
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 
 _KEPT = 20_000
 

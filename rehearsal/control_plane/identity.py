@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.errors import AzureError
 
 STORAGE = "https://storage.azure.com"

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rehearsal.control_plane.http import Answer
+from rehearsal.control_plane.http_messages import Answer
+from rehearsal.control_plane.resource_kind import new_id
 from rehearsal.errors import AzureError
-from rehearsal.resources.kind import new_id
 
 PATH = "/providers/Microsoft.MachineLearningServices/locations/any/mfeOperationResults/"
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from rehearsal.control_plane.certificate import Certificate
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.server import Server
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.https_server import Server
 from rehearsal.control_plane.store import Store
 from rehearsal.errors import RehearsalError
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rehearsal.control_plane import paths
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane import arm_path
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.resource_kind import Kind, now
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, resource_not_found
-from rehearsal.resources.kind import Kind, now
 
 SPACE = "resources"
 
@@ -63,7 +63,7 @@ class Resources:
         Raises:
             AzureError: it is refused.
         """
-        path = paths.parse(asked.path)
+        path = arm_path.parse(asked.path)
         if path.tail:
             return (self._act if asked.method == "POST" else self._list)(path, asked)
         match asked.method:
@@ -81,7 +81,7 @@ class Resources:
 
     def put(self, identifier: str, body: Document, caller: str = "platform") -> Document:
         """Write a resource; what it has become."""
-        path = paths.parse(identifier)
+        path = arm_path.parse(identifier)
         rules = self.rules(path.kind)
         with self.store.lock:
             before = self.get(path.id)
@@ -125,7 +125,7 @@ class Resources:
             gone = [*self.store.below(SPACE, path.id), document]
             self.store.delete(SPACE, path.id)
         for one in gone:
-            self.rules(one["type"]).deleted(paths.parse(one["id"]), one, asked)
+            self.rules(one["type"]).deleted(arm_path.parse(one["id"]), one, asked)
 
     def _act(self, path: ArmPath, asked: Asked) -> Answer:
         rules = self.rules(path.kind)
@@ -151,7 +151,7 @@ class Resources:
         if path.name and not (rules.searched or self.rules(path.kind).implied):
             self._found(path)
         below = [
-            rules.show(paths.parse(document["id"]), document)
+            rules.show(arm_path.parse(document["id"]), document)
             for document in self.of_kind(kind, path.id)
         ]
         return Answer(body={"value": rules.listed(path, below, asked)})
@@ -189,7 +189,7 @@ class Resources:
     def _require_parent(self, path: ArmPath) -> None:
         if path.parent.count("/") == 2 or self.get(path.parent) is not None:
             return
-        above = paths.parse(path.parent)
+        above = arm_path.parse(path.parent)
         if above.kind == "Microsoft.Resources/resourceGroups":
             raise self._missing(above)
         raise AzureError(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rehearsal.cycle.shell import CommandError
+from rehearsal.cycle.commands import CommandError
 from rehearsal.errors import RehearsalError
 
 Found = Sequence[str]

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from common import fields
 from rehearsal.control_plane.faults import Request
-from rehearsal.control_plane.request_kinds import Service, classify
+from rehearsal.cycle.request_kinds import Service, classify
 from rehearsal.errors import RehearsalError
 
 Outcome = Literal["ok", "failed", "skipped"]

@@ -16,11 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TextIO
 
-from rehearsal.cycle import environment
+from rehearsal.control_plane.resource_kind import new_id
+from rehearsal.cycle import environment_file
+from rehearsal.cycle.commands import CommandError
+from rehearsal.cycle.context import TRAINER, Scene, Watch
 from rehearsal.cycle.record import Cycle, Link, kinds, to_json
 from rehearsal.cycle.record import Step as Taken
-from rehearsal.cycle.scene import TRAINER, Scene, Watch
-from rehearsal.cycle.shell import CommandError
 from rehearsal.cycle.steps import STEPS, Step
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, owner
@@ -28,7 +29,6 @@ from rehearsal.machine_learning import runtime
 from rehearsal.options import Options
 from rehearsal.page import write as page
 from rehearsal.pulumi.deployment import ROOT, Deployment
-from rehearsal.resources.kind import new_id
 
 STACK: Final = "dev"
 FOLDER: Final = ROOT / "build" / "rehearsal"
@@ -37,7 +37,7 @@ PAGE: Final = "rehearsal.html"
 INTERRUPTED: Final = 130
 _FIRST: Final = "azure"
 _OURS: Final = frozenset(
-    {_FIRST, "pulumi", "logs", "digits", "downloaded", environment.FILE, RECORD, PAGE}
+    {_FIRST, "pulumi", "logs", "digits", "downloaded", environment_file.FILE, RECORD, PAGE}
 )
 _LAST: Final = "teardown"
 """Step from which on nothing is left to play with."""
@@ -211,7 +211,7 @@ def _conclude(cycle: Cycle, folder: Path, told: Told) -> None:
 
 
 def _keep(stack: Deployment, folder: Path, told: Told) -> None:
-    environment.write(folder, stack)
+    environment_file.write(folder, stack)
     told.line("It is left running. In another terminal:\n")
     told.line('  eval "$(make rehearse-env)"\n')
     told.line(
@@ -223,7 +223,7 @@ def _keep(stack: Deployment, folder: Path, told: Told) -> None:
     except _StopError:
         told.line("\nended")
     finally:
-        (folder / environment.FILE).unlink(missing_ok=True)
+        (folder / environment_file.FILE).unlink(missing_ok=True)
 
 
 def write(cycle: Cycle, folder: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Final
 
 from common.containers import Container, Mount
 from rehearsal.machine_learning.job_spec import JobSpec
-from rehearsal.machine_learning.ranks import Ended, Program
+from rehearsal.machine_learning.processes import Ended, Program
 from rehearsal.machine_learning.runtime import Runtime, name_of
-from rehearsal.processes import Guard
+from rehearsal.reaper import Guard
 
 _POLL_SECONDS: Final = 0.05
 _STUBBORN_SECONDS: Final = 30.0

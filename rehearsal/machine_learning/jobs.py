@@ -4,15 +4,15 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.resource_kind import Kind
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
 from rehearsal.machine_learning import job_spec
 from rehearsal.machine_learning.runs import ENDED, Runs
 from rehearsal.resources import references
-from rehearsal.resources.kind import Kind
 from rehearsal.resources.workspaces import ARTIFACTS, WORKSPACE, workspace_of
 
 JOB = f"{WORKSPACE}/jobs"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError

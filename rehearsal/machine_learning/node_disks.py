@@ -6,12 +6,12 @@ from pathlib import Path
 
 from common.containers import Mount
 from rehearsal.blob_storage.azurite import free_port
+from rehearsal.blob_storage.folder_sync import Mirror
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec, job_variables
-from rehearsal.machine_learning.folders import Mirror
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.job_variables import Service
-from rehearsal.machine_learning.ranks import Program
+from rehearsal.machine_learning.processes import Program
 from rehearsal.machine_learning.world import World
 from rehearsal.resources import references
 from rehearsal.resources.references import Place

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rehearsal.resources.kind import new_id, now
+from rehearsal.control_plane.resource_kind import new_id, now
 
 State = Literal["preparing", "idle", "running", "leaving", "preempted"]
 _SHOWN_SECONDS = 2.0

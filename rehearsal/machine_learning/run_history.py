@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning.runs import Runs

@@ -4,8 +4,8 @@ import datetime as dt
 import threading
 from typing import Any
 
+from rehearsal.control_plane.resource_kind import now
 from rehearsal.control_plane.store import Document, Store
-from rehearsal.resources.kind import now
 
 SPACE = "runs"
 ENDED = ("Completed", "Failed", "Canceled")

@@ -8,10 +8,10 @@ from typing import Any
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.machine_learning import job_spec
-from rehearsal.machine_learning.attempt import Attempt, preemption_error, system_error
+from rehearsal.machine_learning.execution import Attempt, preemption_error, system_error
 from rehearsal.machine_learning.jobs import JOB
 from rehearsal.machine_learning.nodes import Nodes, Scale
-from rehearsal.machine_learning.preemption import life_seconds
+from rehearsal.machine_learning.preemption_policy import life_seconds
 from rehearsal.machine_learning.runs import ENDED, Runs
 from rehearsal.machine_learning.world import World
 from rehearsal.options import Manner

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.blob_storage.folder_sync import Cache
 from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.resource_manager import Resources
-from rehearsal.machine_learning.folders import Cache
 from rehearsal.machine_learning.runs import Runs
 from rehearsal.machine_learning.runtime import Runtime
 from rehearsal.options import Options
-from rehearsal.processes import Guard
+from rehearsal.reaper import Guard
 from rehearsal.resources.roles import Roles
 
 

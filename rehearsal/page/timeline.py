@@ -7,9 +7,9 @@ from itertools import pairwise
 from common.text import duration, plural
 from rehearsal.cycle.record import Attempt, Cycle, Pool, Step
 from rehearsal.page.axis import Axis, axis_of
+from rehearsal.page.events import GOOD, Event, ending, events, manner, steps, taken
 from rehearsal.page.markup import clock
-from rehearsal.page.shapes import area, badge, bar, line, picture, words
-from rehearsal.page.story import GOOD, Event, ending, events, manner, steps, taken
+from rehearsal.page.svg import area, badge, bar, line, picture, words
 
 _TOP = 30
 """Pixels for the marks of the axis, which are also at the bottom."""

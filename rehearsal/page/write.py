@@ -6,7 +6,7 @@ from pathlib import Path
 from common.files import write_atomically
 from rehearsal.cycle.record import Cycle, from_json
 from rehearsal.errors import RehearsalError
-from rehearsal.page.draw import draw
+from rehearsal.page.cycle_page import draw
 
 _DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "rehearsal.md"
 

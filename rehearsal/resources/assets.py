@@ -5,12 +5,12 @@ from typing import Any
 from typing_extensions import override
 
 from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.resource_kind import Kind, new_id
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
-from rehearsal.resources.kind import Kind, new_id
 from rehearsal.resources.workspaces import WORKSPACE, default_account, workspace_of
 
 FAMILIES = ("environments", "codes", "data", "models")

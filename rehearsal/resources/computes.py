@@ -6,12 +6,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.resource_kind import Kind
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
 from rehearsal.machine_learning import job_spec
-from rehearsal.resources.kind import Kind
 from rehearsal.resources.workspaces import WORKSPACE
 
 COMPUTE = f"{WORKSPACE}/computes"

@@ -5,12 +5,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.resource_kind import Kind
 from rehearsal.control_plane.resource_manager import SPACE, Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
-from rehearsal.resources.kind import Kind
 
 NAMESPACE = "Microsoft.Network"
 NETWORK = f"{NAMESPACE}/virtualNetworks"

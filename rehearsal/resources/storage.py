@@ -6,12 +6,12 @@ from typing import Any
 from typing_extensions import override
 
 from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.resource_kind import Kind, new_id
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
-from rehearsal.resources.kind import Kind, new_id
 
 ACCOUNT = "Microsoft.Storage/storageAccounts"
 BLOB_SERVICE = f"{ACCOUNT}/blobServices"

@@ -11,7 +11,7 @@ import pytest
 from common.containers import find
 from common.errors import UserError
 from rehearsal.loopback import Loopback
-from rehearsal.processes import pids_marked
+from rehearsal.reaper import pids_marked
 from tests import ROOT
 from tests.rehearsal.conftest import OPTIONS, WORKSPACE, Client, declare
 from tests.rehearsal.machine_learning.test_training import train_on_two_nodes

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from rehearsal import loopback
-from rehearsal.control_plane import paths
+from rehearsal.control_plane import arm_path
 from rehearsal.control_plane.resource_manager import merged
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec
 from rehearsal.machine_learning.nodes import Nodes, Scale
-from rehearsal.machine_learning.preemption import life_seconds
+from rehearsal.machine_learning.preemption_policy import life_seconds
 from rehearsal.pulumi import deployment
 from rehearsal.pulumi.provider import server
-from rehearsal.resources import usages
+from rehearsal.resources import quotas
 
 GROUP = "/subscriptions/s/resourceGroups/g"
 NET = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/n"
@@ -41,13 +41,13 @@ NET = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/n"
     ],
 )  # fmt: skip
 def test_a_path_is_a_resource_a_collection_or_an_action(path, kind, parent, tail):
-    found = paths.parse(path + "/")
+    found = arm_path.parse(path + "/")
     assert (found.kind, found.parent, found.tail) == (kind, parent, tail)
 
 
 def test_a_path_outside_of_subscriptions_is_none_of_resource_managers():
     with pytest.raises(AzureError, match="No resource"):
-        paths.parse("/tenants/x")
+        arm_path.parse("/tenants/x")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_failed_process_is_named_by_its_first_word(command, name):
 
 
 def test_sizes_tell_their_cores_and_family():
-    assert usages.cores("Standard_ND40rs_v2") == 40
-    assert usages.family("Standard_D16ads_v5") == "standardDSv5Family"
+    assert quotas.cores("Standard_ND40rs_v2") == 40
+    assert quotas.family("Standard_D16ads_v5") == "standardDSv5Family"
 
 
 def test_a_change_merges_and_null_removes():

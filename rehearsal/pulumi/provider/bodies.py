@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rehearsal.pulumi.provider.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 _ASSIGNED: Final = "userAssignedIdentities"
 _UNSEEN: Final = frozenset({"properties", "systemData"})

@@ -15,18 +15,18 @@ from pulumi.runtime.proto.provider_pb2_grpc import (
 )
 from typing_extensions import override
 
-from rehearsal.pulumi.provider import types
-from rehearsal.pulumi.provider.changes import Change, changes
-from rehearsal.pulumi.provider.checks import problems
-from rehearsal.pulumi.provider.manager import Manager, RefusedError
-from rehearsal.pulumi.provider.resource_type import ResourceType, identifier
-from rehearsal.pulumi.provider.resources import Declared
+from rehearsal.pulumi.provider.arm_client import Manager, RefusedError
+from rehearsal.pulumi.provider.input_checks import problems
+from rehearsal.pulumi.provider.input_diff import Change, changes
+from rehearsal.pulumi.provider.lifecycle import Declared
+from rehearsal.pulumi.provider.types import lookup
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
 from rehearsal.pulumi.provider.values import holds_unknown, plain, struct
 
 VERSION: Final = "3.29.0"
 """Of azure-native, whose inputs and outputs these are."""
-CLIENT_CONFIG: Final = f"{types.PACKAGE}:authorization:getClientConfig"
-_SUBSCRIPTION: Final = f"{types.PACKAGE}:config:subscriptionId"
+CLIENT_CONFIG: Final = f"{lookup.PACKAGE}:authorization:getClientConfig"
+_SUBSCRIPTION: Final = f"{lookup.PACKAGE}:config:subscriptionId"
 _THREADS: Final = 32
 _KINDS: Final = {
     "add": protocol.PropertyDiff.Kind.ADD,
@@ -60,7 +60,7 @@ class Provider:
     @property
     def environment(self) -> dict[str, str]:
         """Variables that make an engine attach here instead of starting the plugin."""
-        return {"PULUMI_DEBUG_PROVIDERS": f"{types.PACKAGE}:{self.port}"}
+        return {"PULUMI_DEBUG_PROVIDERS": f"{lookup.PACKAGE}:{self.port}"}
 
     def __enter__(self) -> Self:
         return self
@@ -199,9 +199,11 @@ class _Servicer(ResourceProviderServicer):
 def _type(request: Any, context: Any) -> ResourceType:
     """The type that a request is about."""
     token = request.type or request.urn.split("::")[2].rsplit("$", 1)[-1]
-    found = types.find(token)
+    found = lookup.find(token)
     if found is None:
-        words = f"{token} is not known here; rehearsal/pulumi/provider/types.py lists what is"
+        words = (
+            f"{token} is not known here; rehearsal/pulumi/provider/types/lookup.py lists what is"
+        )
         _refuse(context, grpc.StatusCode.UNIMPLEMENTED, words)
     return found
 

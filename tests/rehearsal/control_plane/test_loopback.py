@@ -13,7 +13,7 @@ import pytest
 from rehearsal import loopback
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
-from rehearsal.processes import Guard, pids_marked
+from rehearsal.reaper import Guard, pids_marked
 from tests import ROOT
 from tests.rehearsal.conftest import ACCOUNT, OPTIONS, WORKSPACE, Client, compute, declare
 

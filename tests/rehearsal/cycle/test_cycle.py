@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from rehearsal import __main__ as command
-from rehearsal.cycle import environment, runner, words
+from rehearsal.cycle import environment_file, output_parsing, runner
+from rehearsal.cycle.commands import CommandError, Shell, wait_for
+from rehearsal.cycle.context import Scene
 from rehearsal.cycle.record import from_json
-from rehearsal.cycle.scene import Scene
-from rehearsal.cycle.shell import CommandError, Shell, wait_for
 from rehearsal.cycle.steps import STEPS, Step
-from rehearsal.cycle.training import _Thief
+from rehearsal.cycle.training_steps import _Thief
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, owner
 
@@ -53,13 +53,18 @@ Resources:
 
 
 def test_what_pulumi_counts_at_its_end():
-    assert words.changes(UPDATED) == {"created": 117, "updated": 1, "replaced": 1, "unchanged": 3}
-    assert words.changes(DIFFERENCE) == {"to update": 1, "unchanged": 117}
-    assert words.changes("error: no stack") == {}
+    assert output_parsing.changes(UPDATED) == {
+        "created": 117,
+        "updated": 1,
+        "replaced": 1,
+        "unchanged": 3,
+    }
+    assert output_parsing.changes(DIFFERENCE) == {"to update": 1, "unchanged": 117}
+    assert output_parsing.changes("error: no stack") == {}
 
 
 def test_what_pulumi_shows_to_differ():
-    assert words.differences(DIFFERENCE) == [
+    assert output_parsing.differences(DIFFERENCE) == [
         "maxNodeCount: 2 => 1",
         'publicNetworkAccess: "Disabled" => "Enabled"',
     ]
@@ -67,14 +72,14 @@ def test_what_pulumi_shows_to_differ():
 
 def test_where_a_training_went_on_and_what_it_came_to():
     text = "rehearsal: starts\n...\nrehearsal: continues at step 1,040 of 2,000\n"
-    assert words.continued_at(text) == 1040
-    assert words.continued_at("starts") is None
+    assert output_parsing.continued_at(text) == 1040
+    assert output_parsing.continued_at("starts") is None
     told = "step     50  epoch   2.23  loss 2.0\nstep  1,350  epoch  60.01  held-out top-1 77.50%\n"
-    assert words.last_step(told) == 1350
-    assert words.last_step("starts") is None
+    assert output_parsing.last_step(told) == 1350
+    assert output_parsing.last_step("starts") is None
     said = "x/step-90: top-1 96.39%, top-5 100.00%, loss 0.6 on 1,360 held-out images"
-    assert words.accuracy(said) == ("96.39", 1360)
-    assert words.accuracy("no checkpoint") is None
+    assert output_parsing.accuracy(said) == ("96.39", 1360)
+    assert output_parsing.accuracy("no checkpoint") is None
 
 
 @pytest.fixture
@@ -241,12 +246,12 @@ def test_two_do_not_rehearse_in_one_folder(tmp_path):
 
 def test_the_variables_of_a_kept_rehearsal_are_for_a_shell_and_for_its_owner_alone(tmp_path):
     stack = SimpleNamespace(variables={"A": 'it\'s a "test" $HOME', "B": "2"}, path=["/a b/c"])
-    environment.write(tmp_path, stack)
-    assert (tmp_path / environment.FILE).stat().st_mode & 0o777 == 0o600
+    environment_file.write(tmp_path, stack)
+    assert (tmp_path / environment_file.FILE).stat().st_mode & 0o777 == 0o600
     with pytest.raises(RehearsalError, match="no rehearsal is left running"):
-        environment.read(tmp_path, {})
+        environment_file.read(tmp_path, {})
     with Loopback(tmp_path / "azure"):
-        text = environment.read(tmp_path, {})
+        text = environment_file.read(tmp_path, {})
     script = 'eval "$1"; printf "%s\\n" "$A" "$B" "$PATH"'
     shown = subprocess.run(
         ["/bin/sh", "-c", script, "sh", text],
@@ -258,7 +263,7 @@ def test_the_variables_of_a_kept_rehearsal_are_for_a_shell_and_for_its_owner_alo
 def test_what_leads_a_shell_elsewhere_is_taken_away(tmp_path):
     """Pulumi takes a passphrase before a file of one, and jobs a file of outputs before a stack."""
     stack = SimpleNamespace(variables={"PULUMI_STACK": "dev"}, path=["/bin"])
-    environment.write(tmp_path, stack)
+    environment_file.write(tmp_path, stack)
     shell = {
         "PULUMI_CONFIG_PASSPHRASE": "",
         "JOBS_OUTPUTS": "real.json",
@@ -266,7 +271,7 @@ def test_what_leads_a_shell_elsewhere_is_taken_away(tmp_path):
         "HOME": "/home",
     }
     with Loopback(tmp_path / "azure"):
-        text = environment.read(tmp_path, shell)
+        text = environment_file.read(tmp_path, shell)
     shown = subprocess.run(
         ["/bin/sh", "-c", 'eval "$1"; env', "sh", text],
         env={"PATH": "/bin:/usr/bin", **shell}, capture_output=True, text=True, check=True,

@@ -12,7 +12,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.machine_learning import runtime
 from rehearsal.machine_learning.container import failed_rank, of_all, script
-from rehearsal.machine_learning.ranks import Program
+from rehearsal.machine_learning.processes import Program
 from rehearsal.options import Options
 
 BY_STATUS = b"""rank 0 speaks

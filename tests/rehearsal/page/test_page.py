@@ -12,7 +12,6 @@ from common.page.markup import text
 from common.text import duration
 from rehearsal.__main__ import main
 from rehearsal.control_plane.faults import Request
-from rehearsal.control_plane.request_kinds import classify
 from rehearsal.cycle.record import (
     Attempt,
     Cycle,
@@ -24,11 +23,12 @@ from rehearsal.cycle.record import (
     kinds,
     to_json,
 )
+from rehearsal.cycle.request_kinds import classify
 from rehearsal.errors import RehearsalError
 from rehearsal.page.axis import Axis, axis_of
-from rehearsal.page.draw import draw
+from rehearsal.page.cycle_page import draw
+from rehearsal.page.events import events, steps
 from rehearsal.page.markup import anchor, clock
-from rehearsal.page.story import events, steps
 from rehearsal.page.timeline import levels
 from rehearsal.page.write import write
 from tests.rehearsal.support import cycles

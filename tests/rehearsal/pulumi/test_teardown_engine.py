@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from rehearsal.control_plane.http import Asked
+from rehearsal.control_plane.http_messages import Asked
 from rehearsal.control_plane.resource_manager import SPACE
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.processes import pids_marked
 from rehearsal.pulumi.deployment import ROOT
+from rehearsal.reaper import pids_marked
 from tests.rehearsal.scenarios.cloud import wait_for
 
 pytestmark = pytest.mark.rehearse_all

@@ -3,9 +3,9 @@
 from common.page.markup import ABSENT, moment, section, text
 from common.text import duration, plural
 from rehearsal.cycle.record import Attempt, Cycle, Step
+from rehearsal.page.events import GOOD, ending, events, steps
 from rehearsal.page.markup import anchor, clock, page, table
-from rehearsal.page.requests import requests
-from rehearsal.page.story import GOOD, ending, events, steps
+from rehearsal.page.request_tables import requests
 from rehearsal.page.timeline import shown, timeline
 
 FINDINGS = 6

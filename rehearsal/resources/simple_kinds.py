@@ -2,9 +2,9 @@
 
 from typing_extensions import override
 
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.resource_kind import Kind, new_id
 from rehearsal.control_plane.store import Document
-from rehearsal.resources.kind import Kind, new_id
 
 
 class Registry(Kind):

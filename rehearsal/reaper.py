@@ -19,7 +19,7 @@ MARK = "REHEARSAL_MARK"
 _GUARD = """
 import os, shutil, sys
 sys.path.insert(0, sys.argv[1])
-from rehearsal.processes import kill_marked
+from rehearsal.reaper import kill_marked
 sys.stdin.buffer.read()
 kill_marked(sys.argv[2])
 if sys.argv[3]:

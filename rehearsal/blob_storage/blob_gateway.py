@@ -15,7 +15,7 @@ from typing import Any
 
 from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.control_plane.faults import Faults, Request
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.identity import Identity
 from rehearsal.errors import AzureError
 from rehearsal.resources.roles import MISMATCH, REFUSAL, Access, Roles

@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 from azure.core.exceptions import AzureError as StorageError
 
+from rehearsal.blob_storage.folder_sync import Writer
+from rehearsal.control_plane.resource_kind import new_id
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec
 from rehearsal.machine_learning.container import Contained
-from rehearsal.machine_learning.folders import Writer
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.node_disks import Stage
-from rehearsal.machine_learning.ranks import Ended, Program, Ranks
+from rehearsal.machine_learning.processes import Ended, Program, Ranks
 from rehearsal.machine_learning.world import World
-from rehearsal.resources.kind import new_id
 from rehearsal.resources.roles import AccessDeniedError
 
 PREEMPTED = (

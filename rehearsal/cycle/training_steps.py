@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.cycle import words
+from rehearsal.cycle import output_parsing
+from rehearsal.cycle.commands import CommandError, wait_for
+from rehearsal.cycle.context import Scene
 from rehearsal.cycle.findings import Found, require
 from rehearsal.cycle.record import Attempt
-from rehearsal.cycle.scene import Scene
-from rehearsal.cycle.shell import CommandError, wait_for
 from rehearsal.errors import RehearsalError
 
 RUN: Final = "rehearsal"
@@ -78,16 +78,16 @@ def train(scene: Scene) -> Found:
         f"the attempts ended as {', '.join(f'{one.job} {one.status}' for one in attempts)}",
     )
     require("PreemptionError" in attempts[0].reason, f"it failed otherwise: {attempts[0].reason}")
-    at = words.continued_at(said.text)
+    at = output_parsing.continued_at(said.text)
     require(
         at is not None and at >= thief.taken_at,
         f"saved until step {thief.taken_at}, but it continued at step {at}",
     )
-    scene.learnt.attempts = _with_steps(attempts, at or 0, words.last_step(said.text))
+    scene.learnt.attempts = _with_steps(attempts, at or 0, output_parsing.last_step(said.text))
     return [
         f"nodes taken when step {thief.taken_at} was saved",
         f"submitted again as {attempts[1].job}, continued at step {at}, completed",
-        *_metrics(scene, attempts[1].job, words.last_step(said.text)),
+        *_metrics(scene, attempts[1].job, output_parsing.last_step(said.text)),
     ]
 
 
@@ -239,7 +239,7 @@ def evaluate(scene: Scene) -> Found:
         *("evaluate", "--run", str(scene.folder / "downloaded")),
         *("--data-dir", str(scene.folder / "digits")),
     )
-    found = words.accuracy(said.text)
+    found = output_parsing.accuracy(said.text)
     wanted = (f"{scene.learnt.accuracy * 100:.2f}", scene.learnt.examples)
     require(found == wanted, f"here it is {found}, and the job reported {wanted}")
     return [f"top-1 {wanted[0]}% on {wanted[1]:,} images: what the job reported"]

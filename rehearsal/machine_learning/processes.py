@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal.processes import Guard, pids_marked, signal_marked
+from rehearsal.reaper import Guard, pids_marked, signal_marked
 
 _POLL_SECONDS = 0.05
 _MPIRUN_SECONDS = 5.0

@@ -3,21 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider import (
-    types_machine_learning,
-    types_network,
-    types_operations,
-    types_storage,
-)
-from rehearsal.pulumi.provider.resource_type import ResourceType
+from rehearsal.pulumi.provider.types import machine_learning, network, operations, storage
+from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 PACKAGE: Final = "azure-native"
 
 TYPES: Final[Mapping[str, ResourceType]] = {
-    **types_machine_learning.TYPES,
-    **types_network.TYPES,
-    **types_operations.TYPES,
-    **types_storage.TYPES,
+    **machine_learning.TYPES,
+    **network.TYPES,
+    **operations.TYPES,
+    **storage.TYPES,
 }
 """By `module:Kind`."""
 

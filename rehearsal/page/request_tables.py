@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from common.page.markup import ABSENT, text
 from common.text import plural
-from rehearsal.control_plane.request_kinds import Service
 from rehearsal.cycle.record import Kind
+from rehearsal.cycle.request_kinds import Service
 from rehearsal.page.markup import table
 
 _Column: TypeAlias = tuple[str, Callable[[Kind], str]]

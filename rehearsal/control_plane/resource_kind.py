@@ -3,8 +3,8 @@
 import datetime as dt
 import uuid
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.store import Document
 
 

@@ -4,7 +4,7 @@ import re
 import urllib.parse
 from typing import Literal
 
-from rehearsal.control_plane.paths import parse
+from rehearsal.control_plane.arm_path import parse
 from rehearsal.errors import AzureError
 
 Service = Literal["resource manager", "blob storage", "run history", "sign-in", "metrics"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 _TRACKED: Final = frozenset({"location", "tags"})
 _SWITCH: Final = frozenset({"Enabled", "Disabled"})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 _API: Final = "2024-05-01"
 _DNS_API: Final = "2024-06-01"

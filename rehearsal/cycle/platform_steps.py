@@ -2,9 +2,9 @@
 
 import json
 
-from rehearsal.cycle import words
+from rehearsal.cycle import output_parsing
+from rehearsal.cycle.context import Scene
 from rehearsal.cycle.findings import Found, require
-from rehearsal.cycle.scene import Scene
 from rehearsal.resources.storage import ACCOUNT
 from rehearsal.resources.vaults import DELETED_KIND as DELETED_VAULT
 from rehearsal.resources.workspaces import DELETED, WORKSPACE
@@ -12,7 +12,7 @@ from rehearsal.resources.workspaces import DELETED, WORKSPACE
 
 def preview(scene: Scene) -> Found:
     """Show what would be deployed."""
-    scene.learnt.declared = words.changes(scene.jobs("preview").text).get("to create", 0)
+    scene.learnt.declared = output_parsing.changes(scene.jobs("preview").text).get("to create", 0)
     require(scene.learnt.declared > 0, "the preview foresees no resource")
     return [f"{scene.learnt.declared} resources to create"]
 
@@ -20,7 +20,7 @@ def preview(scene: Scene) -> Found:
 def deploy(scene: Scene) -> Found:
     """Deploy the platform."""
     said = scene.jobs("up", "--yes", "True")
-    made = words.changes(said.text).get("created", 0)
+    made = output_parsing.changes(said.text).get("created", 0)
     foreseen = scene.learnt.declared
     require(made == foreseen, f"{made} resources were created, {foreseen} were foreseen")
     return [f"{made} created"]
@@ -29,7 +29,7 @@ def deploy(scene: Scene) -> Found:
 def deploy_again(scene: Scene) -> Found:
     """Deploy what is deployed: Pulumi refuses if there is any change."""
     said = scene.pulumi("up", "--yes", "--expect-no-changes")
-    same = words.changes(said.text).get("unchanged", 0)
+    same = output_parsing.changes(said.text).get("unchanged", 0)
     require(same == scene.learnt.declared, f"{same} of {scene.learnt.declared} are unchanged")
     return [f"no changes: {same} unchanged"]
 
@@ -55,7 +55,7 @@ def change(scene: Scene) -> Found:
     most = scene.learnt.outputs["clusters"]["gpu"]["max_nodes"]
     scene.stack.configure("clusters.gpu.max_nodes", str(most - 1))
     said = scene.pulumi("preview", "--diff")
-    counted, differs = words.changes(said.text), words.differences(said.text)
+    counted, differs = output_parsing.changes(said.text), output_parsing.differences(said.text)
     expected = {"to update": 1, "unchanged": scene.learnt.declared - 1}
     require(counted == expected, f"Pulumi foresees {counted}, expected was {expected}", said.log)
     wanted = f"maxNodeCount: {most} => {most - 1}"
@@ -73,7 +73,7 @@ def drift(scene: Scene) -> Found:
     (account,) = [one for one in azure.resources.of_kind(ACCOUNT) if one["kind"] == "StorageV2"]
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
     said = scene.pulumi("refresh", "--preview-only", "--diff")
-    counted, differs = words.changes(said.text), words.differences(said.text)
+    counted, differs = output_parsing.changes(said.text), output_parsing.differences(said.text)
     expected = {"to update": 1, "unchanged": scene.learnt.declared - 1}
     require(counted == expected, f"refresh finds {counted}, expected was {expected}", said.log)
     wanted = 'publicNetworkAccess: "Disabled" => "Enabled"'

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rehearsal.control_plane.certificate import Certificate
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.errors import RehearsalError
 
 _START_SECONDS = 30.0

@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from rehearsal.control_plane.faults import Fault
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.errors import AzureError
 from rehearsal.options import Manner
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rehearsal.control_plane.http import Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Asked
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.resources.computes import COMPUTE, is_low_priority

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rehearsal.cycle.commands import Said, Shell
 from rehearsal.cycle.record import Attempt, Pool
-from rehearsal.cycle.shell import Said, Shell
 from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.jobs import JOB
 from rehearsal.pulumi.deployment import ROOT, Deployment

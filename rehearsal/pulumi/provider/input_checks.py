@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from rehearsal.pulumi.provider.resource_type import ResourceType, is_name, own_name
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, is_name, own_name
 from rehearsal.pulumi.provider.values import at, holds_unknown, is_unknown
 
 _LEAST_ADDRESSES: Final = 4

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rehearsal.pulumi.provider.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ELEMENT = re.compile(r"\[\d+\]")
