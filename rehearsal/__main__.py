@@ -15,7 +15,7 @@ from rehearsal.cycle.runner import FOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, direct
 from rehearsal.options import Options
-from rehearsal.page.write import write_again
+from rehearsal.page.cycle_page import write_page_of
 
 
 class _StopError(Exception):
@@ -102,7 +102,7 @@ def _environment(given: argparse.Namespace) -> int:
 
 
 def _page(given: argparse.Namespace) -> int:
-    print(write_again(given.record, given.to))
+    print(write_page_of(given.record, given.to))
     return 0
 
 

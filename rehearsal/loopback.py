@@ -17,19 +17,16 @@ from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.blob_storage.blob_gateway import BlobFront
 from rehearsal.blob_storage.blobs import Blobs
 from rehearsal.blob_storage.folder_sync import Cache
-from rehearsal.control_plane import certificate
 from rehearsal.control_plane.faults import Faults, Request
 from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.https_server import Ports, make_certificate
 from rehearsal.control_plane.identity import STORAGE, Identity
-from rehearsal.control_plane.operations import Operations
-from rehearsal.control_plane.ports import Ports
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.resource_manager import Operations, Resources
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, RehearsalError
-from rehearsal.machine_learning import jobs, runtime
+from rehearsal.machine_learning import container, jobs
 from rehearsal.machine_learning.mlflow import Tracking
-from rehearsal.machine_learning.run_history import History
-from rehearsal.machine_learning.runs import Runs
+from rehearsal.machine_learning.run_history import History, Runs
 from rehearsal.machine_learning.scheduler import Engine
 from rehearsal.machine_learning.world import World
 from rehearsal.options import Options
@@ -67,7 +64,7 @@ class Loopback:
         """
         self.options = options or Options()
         image = self.options.image
-        self._runtime = None if image is None else runtime.open_image(image)
+        self._runtime = None if image is None else container.open_image(image)
         with contextlib.ExitStack() as stack:
             self._open(folder, port, stack)
             # Only now: what fails before ends all that was started.
@@ -82,7 +79,7 @@ class Loopback:
         program = None if self._runtime is None else self._runtime.containers.program
         self._guard = Guard(None if folder else self.folder, program)
         stack.callback(self._guard.close)
-        self.certificate = certificate.make(self.folder / "tls")
+        self.certificate = make_certificate(self.folder / "tls")
         self.store = Store(self.folder / "azure.sqlite")
         stack.callback(self.store.close)
         self.identity = Identity(self.options.tenant_id, self.options.token_seconds)

@@ -13,18 +13,25 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+from common.containers import Containers, Docker, Podman
 
 MARK = "REHEARSAL_MARK"
+
+CONTAINER_PROGRAMS: Final[Mapping[str, type[Containers]]] = {
+    kind.program: kind for kind in (Docker, Podman)
+}
+"""Programs that can end what they run."""
 
 _GUARD = """
 import os, shutil, sys
 sys.path.insert(0, sys.argv[1])
-from rehearsal.reaper import kill_marked
+from rehearsal.reaper import kill_marked, remove_containers
 sys.stdin.buffer.read()
 kill_marked(sys.argv[2])
 if sys.argv[3]:
-    from rehearsal.machine_learning.runtime import remove_all
-    remove_all(sys.argv[3], sys.argv[2])
+    remove_containers(sys.argv[3], sys.argv[2])
 if len(sys.argv) > 4:
     shutil.rmtree(sys.argv[4], ignore_errors=True)
 """
@@ -95,3 +102,22 @@ def kill_marked(mark: str) -> None:
     """Kill all processes with a mark, and those that they start meanwhile."""
     while signal_marked(mark, signal.SIGKILL):
         time.sleep(0.02)
+
+
+def container_name(mark: str, part: str) -> str:
+    """Name of a container that belongs to the owner of a mark."""
+    return f"rehearsal-{mark}-{part}"
+
+
+def remove_containers(program: str, mark: str) -> None:
+    """Kill and remove all containers of the owner of a mark."""
+    command = [
+        program,
+        "ps",
+        "--all",
+        "--format={{.Names}}",
+        f"--filter=name={container_name(mark, '')}",
+    ]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    for name in listed.stdout.split():
+        CONTAINER_PROGRAMS[program]().remove_container(name)

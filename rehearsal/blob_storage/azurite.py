@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from rehearsal.control_plane.certificate import Certificate
+from rehearsal.control_plane.https_server import Certificate
 from rehearsal.errors import RehearsalError
 from rehearsal.reaper import Guard
 

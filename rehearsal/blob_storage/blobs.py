@@ -2,6 +2,7 @@
 
 import datetime as dt
 import urllib.parse
+from dataclasses import dataclass
 from pathlib import Path
 
 from azure.core.exceptions import ResourceExistsError
@@ -13,9 +14,18 @@ from azure.storage.blob import (
 )
 
 from rehearsal.blob_storage.azurite import Azurite
-from rehearsal.resources.references import Place
 
 _HOURS = 12
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder or blob of a container."""
+
+    account: str
+    container: str
+    path: str
+    """Without a slash at either end."""
 
 
 class Blobs:

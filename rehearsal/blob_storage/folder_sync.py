@@ -11,8 +11,7 @@ from pathlib import Path
 from azure.core.exceptions import AzureError as StorageError
 from azure.core.exceptions import ResourceNotFoundError
 
-from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.resources.references import Place
+from rehearsal.blob_storage.blobs import Blobs, Place
 
 _Seen = tuple[int, int, int]
 

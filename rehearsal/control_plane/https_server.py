@@ -1,21 +1,76 @@
-"""HTTPS on loopback."""
+"""HTTPS on loopback: certificate, server, and ports that survive a restart."""
 
+import datetime as dt
+import ipaddress
 import json
 import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import certifi
 import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rehearsal.control_plane.certificate import Certificate
 from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.control_plane.store import Store
 from rehearsal.errors import RehearsalError
+
+_DAYS = 30
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Files of a certificate that only this machine's clients are told to trust."""
+
+    certificate: Path
+    key: Path
+    bundle: Path
+    """The public authorities and this certificate: what clients are given to trust."""
+
+
+def make_certificate(folder: Path) -> Certificate:
+    """Write a new certificate for 127.0.0.1 and localhost into a folder."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Azure on loopback")])
+    now = dt.datetime.now(dt.UTC)
+    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=_DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    public = signed.public_bytes(serialization.Encoding.PEM)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    files = Certificate(folder / "cert.pem", folder / "key.pem", folder / "bundle.pem")
+    files.certificate.write_bytes(public)
+    files.key.touch(mode=0o600)
+    files.key.write_bytes(secret)
+    files.bundle.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + public)
+    return files
+
 
 _START_SECONDS = 30.0
 
@@ -114,3 +169,39 @@ def _cut(send: Send) -> None:
     """Close the connection: what uvicorn sends with is a method of what has the transport."""
     cycle: Any = send
     cycle.__self__.transport.abort()
+
+
+class Ports:
+    """Ports that stay the same when this Azure is started again, if they are still free."""
+
+    def __init__(self, store: Store) -> None:
+        """Remember ports in a store."""
+        self._store = store
+
+    def server(
+        self,
+        name: str,
+        answer: Callable[[Asked], Answer],
+        tls: Certificate,
+        wanted: int,
+    ) -> Server:
+        """A server on the port that it had before, or on a free one.
+
+        Args:
+            name: of the server.
+            answer: answers its requests.
+            tls: its certificate.
+            wanted: port that it must have; 0 for any.
+
+        Raises:
+            RehearsalError: the port that is wanted is taken.
+        """
+        known = (self._store.get("ports", name) or {"port": 0})["port"]
+        try:
+            server = Server(answer, tls, wanted or known)
+        except OSError:
+            if wanted:
+                raise RehearsalError(f"port {wanted} is taken; name another one") from None
+            server = Server(answer, tls)
+        self._store.put("ports", name, {"port": server.port})
+        return server

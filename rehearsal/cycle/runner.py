@@ -25,9 +25,9 @@ from rehearsal.cycle.record import Step as Taken
 from rehearsal.cycle.steps import STEPS, Step
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback, owner
-from rehearsal.machine_learning import runtime
+from rehearsal.machine_learning import container
 from rehearsal.options import Options
-from rehearsal.page import write as page
+from rehearsal.page.cycle_page import write_page
 from rehearsal.pulumi.deployment import ROOT, Deployment
 
 STACK: Final = "dev"
@@ -85,7 +85,7 @@ def run(options: CycleOptions, steps: Sequence[Step] = STEPS) -> int:
     _require_trainer()
     if options.image is not None:
         # Before an earlier rehearsal's record goes.
-        runtime.open_image(options.image)
+        container.open_image(options.image)
     folder = options.folder.absolute()
     make_fresh(folder)
     told = Told()
@@ -228,7 +228,7 @@ def _keep(stack: Deployment, folder: Path, told: Told) -> None:
 
 def write(cycle: Cycle, folder: Path) -> None:
     (folder / RECORD).write_text(to_json(cycle), encoding="utf-8")
-    page.write(cycle, folder / PAGE)
+    write_page(cycle, folder / PAGE)
 
 
 def _links(folder: Path) -> Iterator[Link]:

@@ -6,14 +6,67 @@ import shlex
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from common.containers import Container, Mount
+from common.containers import Container, Containers, Docker, Mount, find
+from common.errors import UserError
+from rehearsal.errors import RehearsalError
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.processes import Ended, Program
-from rehearsal.machine_learning.runtime import Runtime, name_of
-from rehearsal.reaper import Guard
+from rehearsal.reaper import CONTAINER_PROGRAMS, Guard, container_name
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A program that runs containers, and the image of all jobs."""
+
+    containers: Containers
+    image: str
+    user: str | None = None
+    """That jobs are in a container, where it must not be the image's."""
+
+    def ask_to_end(self, name: str) -> bool:
+        """Send SIGTERM to the first process of a container; whether there was one."""
+        command = [self.containers.program, "kill", "--signal=TERM", name]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def open_image(image: str) -> Runtime:
+    """What runs jobs in an image of this machine.
+
+    Raises:
+        RehearsalError: nothing here can, or the image is not here.
+    """
+    try:
+        containers = find()
+        if containers.program not in CONTAINER_PROGRAMS:
+            raise RehearsalError(
+                f"{image}: {containers.program} builds images, but cannot end what it runs; install"
+                " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
+            )
+        if not containers.has(image):
+            raise RehearsalError(
+                f"{image}: is no image of {containers.program} here; `make images` builds"
+                " localhost/trainer-cpu:latest"
+            )
+        # Now, as Podman may find that nothing runs on this machine.
+        containers.run_command(Container(image, ["true"], "rehearsal"))
+    except UserError as error:
+        raise RehearsalError(f"{image}: cannot be run: {error}") from error
+    return Runtime(containers, image, _user(containers))
+
+
+def _user(containers: Containers) -> str | None:
+    """This process's own, where root's files could not be removed by whom they are made for."""
+    if containers.program != Docker.program or os.geteuid() == 0:
+        return None
+    command = [containers.program, "info", "--format={{.SecurityOptions}}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    # There root is this user.
+    return None if "rootless" in said else f"{os.geteuid()}:{os.getegid()}"
+
 
 _POLL_SECONDS: Final = 0.05
 _STUBBORN_SECONDS: Final = 30.0
@@ -61,7 +114,7 @@ class Contained:
         """
         self._containers, self._runtime, self._guard = runtime.containers, runtime, guard
         self._part, self._log = part, programs[0].log
-        self._name = name_of(guard.mark, part.strip("/"))
+        self._name = container_name(guard.mark, part.strip("/"))
         scripts = mounts[0].source / "ranks"
         shared = of_all(programs)
         if runtime.user is not None:

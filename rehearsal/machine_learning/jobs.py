@@ -11,8 +11,8 @@ from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
 from rehearsal.machine_learning import job_spec
-from rehearsal.machine_learning.runs import ENDED, Runs
-from rehearsal.resources import references
+from rehearsal.machine_learning.run_history import ENDED, Runs
+from rehearsal.resources import assets
 from rehearsal.resources.workspaces import ARTIFACTS, WORKSPACE, workspace_of
 
 JOB = f"{WORKSPACE}/jobs"
@@ -137,7 +137,7 @@ class Job(Kind):
             named = properties.get(name)
             if named is None and name == "codeId":
                 continue
-            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
+            identifier = assets.asset(self._resources, workspace, str(named), f"{noun}s")
             if self._resources.get(identifier) is None:
                 raise user_error(f"The {noun} {_short(identifier)} was not found.")
 
@@ -149,7 +149,7 @@ class Job(Kind):
                     raise user_error("An input that is no literal must have a uri.")
                 if folder and folder.get("uri"):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
-                    references.place(self._resources, workspace, folder["uri"], family)
+                    assets.place(self._resources, workspace, folder["uri"], family)
 
     def _check_compute(self, properties: dict[str, Any]) -> None:
         identifier = str(properties.get("computeId") or "")

@@ -8,7 +8,7 @@ from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError
-from rehearsal.machine_learning.runs import Runs
+from rehearsal.machine_learning.run_history import Runs
 
 SPACE = "tracked"
 _PATH = re.compile(r"/mlflow/v[\d.]+(/subscriptions/.*?)/api/2\.0/mlflow/(.+)")

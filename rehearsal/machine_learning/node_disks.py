@@ -6,15 +6,14 @@ from pathlib import Path
 
 from common.containers import Mount
 from rehearsal.blob_storage.azurite import free_port
+from rehearsal.blob_storage.blobs import Place
 from rehearsal.blob_storage.folder_sync import Mirror
 from rehearsal.errors import AzureError
-from rehearsal.machine_learning import job_spec, job_variables
-from rehearsal.machine_learning.job_spec import JobSpec
-from rehearsal.machine_learning.job_variables import Service
+from rehearsal.machine_learning import job_spec
+from rehearsal.machine_learning.job_spec import JobSpec, Service
 from rehearsal.machine_learning.processes import Program
 from rehearsal.machine_learning.world import World
-from rehearsal.resources import references
-from rehearsal.resources.references import Place
+from rehearsal.resources import assets
 from rehearsal.resources.workspaces import ARTIFACTS
 
 _TOKEN_SECONDS = 8 * 24 * 3600
@@ -68,8 +67,8 @@ class Stage:
         shared = {
             **({} if in_image else {"PATH": _path(self._world.options.program_folder)}),
             "LANG": "C.UTF-8",
-            **job_variables.of_run(spec, service),
-            **job_variables.of_folders(self._inputs, self._output_folders),
+            **job_spec.of_run(spec, service),
+            **job_spec.of_folders(self._inputs, self._output_folders),
             **spec.variables,
         }
         programs = []
@@ -77,9 +76,9 @@ class Stage:
             work, temporary = self._make_work(node), self._folder / f"node{node}" / "tmp"
             temporary.mkdir()
             for local_rank in range(spec.processes):
-                own = job_variables.of_rank(spec, service, node, local_rank)
+                own = job_spec.of_rank(spec, service, node, local_rank)
                 if not in_image:
-                    own |= job_variables.of_mpirun(spec, service, node, local_rank)
+                    own |= job_spec.of_mpirun(spec, service, node, local_rank)
                 environment = {**shared, "HOME": str(work), "TMPDIR": str(temporary), **own}
                 rank = node * spec.processes + local_rank
                 log = self._folder / "user_logs" / job_spec.log_name(spec, rank)
@@ -101,7 +100,7 @@ class Stage:
                 found[name] = str(given.get("value"))
                 continue
             family = "models" if "model" in given.get("jobInputType", "") else "data"
-            place = references.place(world.resources, spec.workspace, given["uri"], family)
+            place = assets.place(world.resources, spec.workspace, given["uri"], family)
             world.roles.require_of_job(spec, f"input {name}", place, "read")
             found[name] = world.cache.materialize(place)
         return found
@@ -112,7 +111,7 @@ class Stage:
         for name, given in spec.outputs.items():
             default = f"azureml://datastores/workspaceblobstore/paths/azureml/{spec.name}/{name}"
             uri = (given or {}).get("uri") or default
-            place = references.place(world.resources, spec.workspace, uri)
+            place = assets.place(world.resources, spec.workspace, uri)
             world.roles.require_of_job(spec, f"output {name}", place, "write")
             found[name] = self._folder / "outputs" / name
             mirror = Mirror(world.blobs, place, found[name])
@@ -124,7 +123,7 @@ class Stage:
         spec, world = self._spec, self._world
         if spec.code is None:
             return None
-        identifier = references.asset(world.resources, spec.workspace, spec.code, "codes")
+        identifier = assets.asset(world.resources, spec.workspace, spec.code, "codes")
         document = world.resources.get(identifier)
         if document is None:
             raise AzureError(404, "UserError", f"Code {identifier} was not found.")
@@ -156,7 +155,7 @@ class Stage:
     def _artifacts(self, name: str) -> Place:
         spec = self._spec
         uri = f"azureml://datastores/{ARTIFACTS}/paths/ExperimentRun/dcid.{spec.name}/{name}"
-        return references.place(self._world.resources, spec.workspace, uri)
+        return assets.place(self._world.resources, spec.workspace, uri)
 
     def _work(self, node: int) -> Path:
         return self._folder / f"node{node}" / "wd"

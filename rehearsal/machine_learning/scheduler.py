@@ -12,7 +12,7 @@ from rehearsal.machine_learning.execution import Attempt, preemption_error, syst
 from rehearsal.machine_learning.jobs import JOB
 from rehearsal.machine_learning.nodes import Nodes, Scale
 from rehearsal.machine_learning.preemption_policy import life_seconds
-from rehearsal.machine_learning.runs import ENDED, Runs
+from rehearsal.machine_learning.run_history import ENDED, Runs
 from rehearsal.machine_learning.world import World
 from rehearsal.options import Manner
 from rehearsal.resources.computes import COMPUTE, is_low_priority

@@ -7,8 +7,8 @@ from rehearsal.blob_storage.blobs import Blobs
 from rehearsal.blob_storage.folder_sync import Cache
 from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.resource_manager import Resources
-from rehearsal.machine_learning.runs import Runs
-from rehearsal.machine_learning.runtime import Runtime
+from rehearsal.machine_learning.container import Runtime
+from rehearsal.machine_learning.run_history import Runs
 from rehearsal.options import Options
 from rehearsal.reaper import Guard
 from rehearsal.resources.roles import Roles

@@ -1,10 +1,11 @@
-"""Versioned assets of a workspace: environments, code, data and models."""
+"""Versioned assets of a workspace, and how jobs refer to assets and to folders of datastores."""
 
+import re
 from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.blob_storage.blobs import Blobs, Place
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.http_messages import Answer, Asked
 from rehearsal.control_plane.resource_kind import Kind, new_id
@@ -12,6 +13,62 @@ from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
 from rehearsal.resources.workspaces import WORKSPACE, default_account, workspace_of
+
+_DATASTORE = re.compile(
+    r"azureml://(?:subscriptions/[^/]+/resourcegroups/[^/]+/(?:providers/[^/]+/)?workspaces/[^/]+/)?"
+    r"datastores/([^/]+)(?:/paths)?/?(.*)",
+    re.IGNORECASE,
+)
+_ASSET = re.compile(r"(?:azureml:)?([^:/@]+)(?::([^:/@]+)|@(latest))")
+
+
+def place(resources: Resources, workspace: str, uri: str, family: str = "data") -> Place:
+    """Where the blobs are that a URI or an asset's name means.
+
+    Raises:
+        AzureError: it means nothing that is there.
+    """
+    match = _DATASTORE.fullmatch(uri)
+    if match is not None:
+        return _in_datastore(resources, workspace, match[1], match[2])
+    identifier = asset(resources, workspace, uri, family)
+    document = resources.get(identifier)
+    if document is None:
+        raise user_error(
+            f"The data asset {uri} was not found in workspace {workspace.rsplit('/', 1)[1]}."
+        )
+    properties = document["properties"]
+    return place(resources, workspace, properties.get("dataUri") or properties["modelUri"])
+
+
+def asset(resources: Resources, workspace: str, text: str, family: str) -> str:
+    """Id of the version of an asset that a job names.
+
+    Raises:
+        AzureError: the text names none.
+    """
+    plain = text.removeprefix("azureml:")
+    if plain.lower().startswith("/subscriptions/"):
+        return plain
+    match = _ASSET.fullmatch(plain)
+    if match is None:
+        raise user_error(f"{text!r} names neither a folder of a datastore nor an asset.")
+    version = match[2]
+    if match[3]:
+        document = resources.get(f"{workspace}/{family}/{match[1]}") or {"properties": {}}
+        version = document["properties"].get("latestVersion", "latest")
+    return f"{workspace}/{family}/{match[1]}/versions/{version}"
+
+
+def _in_datastore(resources: Resources, workspace: str, name: str, path: str) -> Place:
+    document = resources.get(f"{workspace}/datastores/{name}")
+    if document is None:
+        raise user_error(
+            f"Could not find datastore: {name} in workspace {workspace.rsplit('/', 1)[1]}."
+        )
+    properties = document["properties"]
+    return Place(properties["accountName"], properties["containerName"], path.strip("/"))
+
 
 FAMILIES = ("environments", "codes", "data", "models")
 _FIXED = {

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from rehearsal.blob_storage.blobs import Place
 from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.resource_manager import Resources
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning.job_spec import JobSpec
-from rehearsal.resources.references import Place
 from rehearsal.resources.storage import ACCOUNT
 
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal import reaper
 from rehearsal.cycle import runner
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning import runtime
+from rehearsal.machine_learning import container
 from rehearsal.machine_learning.container import failed_rank, of_all, script
 from rehearsal.machine_learning.processes import Program
 from rehearsal.options import Options
@@ -110,7 +111,7 @@ def test_what_jobs_write_is_whose_rehearsal_it_is(tmp_path, monkeypatch, engine,
     machine(tmp_path, monkeypatch, docker=f'[ "$1" != info ] || echo "{engine}"')
     (tmp_path / "timeout").symlink_to("/usr/bin/timeout")
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    assert runtime.open_image("image").user == user
+    assert container.open_image("image").user == user
 
 
 def test_a_cycle_that_cannot_have_its_image_leaves_the_last_one_as_it_was(tmp_path, monkeypatch):
@@ -126,10 +127,10 @@ def test_a_cycle_that_cannot_have_its_image_leaves_the_last_one_as_it_was(tmp_pa
 
 def test_what_is_left_of_an_owner_is_removed_and_nothing_else(tmp_path, monkeypatch):
     said = tmp_path / "said"
-    listed = f"echo {runtime.name_of('0f', 'x')}; echo {runtime.name_of('0f', 'y')}"
+    listed = f"echo {reaper.container_name('0f', 'x')}; echo {reaper.container_name('0f', 'y')}"
     body = f'echo "$*" >>{said}; [ "$1" != ps ] || {{ {listed}; }}'
     machine(tmp_path, monkeypatch, docker=body)
-    runtime.remove_all("docker", "0f")
+    reaper.remove_containers("docker", "0f")
     assert said.read_text().splitlines() == [
         "ps --all --format={{.Names}} --filter=name=rehearsal-0f-",
         "rm --force --volumes rehearsal-0f-x",

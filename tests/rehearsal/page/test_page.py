@@ -25,12 +25,10 @@ from rehearsal.cycle.record import (
 )
 from rehearsal.cycle.request_kinds import classify
 from rehearsal.errors import RehearsalError
-from rehearsal.page.axis import Axis, axis_of
-from rehearsal.page.cycle_page import draw
+from rehearsal.page.cycle_page import draw, write_page
 from rehearsal.page.events import events, steps
 from rehearsal.page.markup import anchor, clock
-from rehearsal.page.timeline import levels
-from rehearsal.page.write import write
+from rehearsal.page.timeline import Axis, axis_of, levels
 from tests.rehearsal.support import cycles
 
 HOSTILE = "<script>alert('x')</script>\"&\x1b[31m\x00\ud800"
@@ -445,7 +443,7 @@ def test_the_command_draws_a_record_again(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(page)
     link = re.search(r'href="([^"#]+)#what-differs-from-azure"', page.read_text(encoding="utf-8"))
     assert "## What differs from Azure" in (page.parent / link[1]).read_text(encoding="utf-8")
-    assert write(cycles.whole(), tmp_path / "other" / "page.html").is_file()
+    assert write_page(cycles.whole(), tmp_path / "other" / "page.html").is_file()
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["page.html"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from infra.outputs import from_dict
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning.runs import ENDED
+from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
 from rehearsal.resources.roles import ASSIGNMENT

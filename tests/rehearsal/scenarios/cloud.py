@@ -14,7 +14,7 @@ from pathlib import Path
 from infra.outputs import PlatformOutputs, from_dict
 from rehearsal.control_plane.resource_manager import SPACE
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning.runs import ENDED
+from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
 
