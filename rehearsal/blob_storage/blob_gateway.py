@@ -1,4 +1,4 @@
-"""What clients of blob storage connect to: the blob server behind faults and a record.
+"""Where requests to blob storage arrive: the blob server behind roles, faults and a log.
 
 The blob server itself can neither refuse an identity that lacks a role, nor be slow, nor lose a
 connection; and it must be started again to learn of a new account.
@@ -9,68 +9,73 @@ import html
 import http.client
 import ssl
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rehearsal.blob_storage.azurite import Azurite
-from rehearsal.control_plane.faults import Faults, Request
-from rehearsal.control_plane.http_messages import Answer, Asked
+from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH, Access
+from rehearsal.control_plane.faults import Faults
+from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.request_log import RequestLog
 from rehearsal.errors import AzureError
-from rehearsal.resources.roles import MISMATCH, REFUSAL, Access, Roles
+
+Allow: TypeAlias = Callable[[str, str, str, Access], bool]
+"""Whether a principal (its object id) may access the blobs of an account's container."""
 
 _SECONDS = 60
 _READING = {"GET", "HEAD", "OPTIONS"}
-_OF_THE_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
 
 
-class BlobFront:
+class BlobGateway:
     """Passes requests on to the blob server."""
 
     def __init__(
-        self, azurite: Azurite, identity: Identity, roles: Roles, faults: Faults, trusted: Path
+        self,
+        azurite: Azurite,
+        identity: Identity,
+        allow: Allow,
+        faults: Faults,
+        log: RequestLog,
+        trusted: Path,
     ) -> None:
         """Pass nothing yet.
 
         Args:
             azurite: the server.
-            identity: knows whose tokens come.
-            roles: say what they may do.
-            faults: to inject, and where requests are remembered.
+            identity: issues the tokens that requests carry.
+            allow: judges what the owner of a token may do.
+            faults: happen in place of the server's response.
+            log: where requests are logged.
             trusted: file of certificates to trust.
         """
         self._azurite = azurite
         self._identity = identity
-        self._roles = roles
+        self._allow = allow
         self._faults = faults
+        self._log = log
         self._tls = ssl.create_default_context(cafile=str(trusted))
         self._local = threading.local()
 
-    def answer(self, asked: Asked) -> Answer:
-        """Answer a request with the blob server's answer, or with a fault."""
-        began = time.time()
-        query = asked.target.partition("?")[2]
-        caller = ""
+    def respond(self, request: Request) -> Response:
+        """Respond with the blob server's response, or with a fault or a refusal."""
         try:
-            claims = self._claims(asked)
-            caller = str(claims.get("appid", ""))
-            asked = dataclasses.replace(asked, caller=caller)
-            answer = self._faults.answer(asked, query) or self._allowed(asked, claims)
+            claims = self._claims(request)
         except AzureError as error:
-            answer = Answer(error.status, error.body())
-        if isinstance(answer.body, dict):
-            answer = _as_storage(answer)
-        if self._azurite.held:
-            answer = Answer(0, cut=True)
-        took = time.time() - began
-        request = Request(asked.method, asked.path, query, answer.status, caller, began, took)
-        self._faults.note(request)
-        return answer
+            refusal = Response(error.status, error.body())
+            return self._log.log(request, lambda _: self._as_storage(refusal))
+        request = dataclasses.replace(request, caller=str(claims.get("appid", "")))
+        return self._log.log(request, lambda request: self._as_storage(self._pass(request, claims)))
 
-    def _claims(self, asked: Asked) -> dict[str, Any]:
-        """Of the token; empty for who has none, whom the blob server judges by a signature."""
-        authorization = asked.headers.get("authorization", "")
+    def _claims(self, request: Request) -> dict[str, Any]:
+        """Claims of the token; none without one, as the blob server then checks a signature.
+
+        Raises:
+            AzureError: the token is not valid, or an account's key is used.
+        """
+        authorization = request.headers.get("authorization", "")
         if not authorization:
             return {}
         if not authorization.lower().startswith("bearer"):
@@ -79,65 +84,65 @@ class BlobFront:
                 "KeyBasedAuthenticationNotPermitted",
                 "Key based authentication is not permitted on this storage account.",
             )
-        return self._identity.caller(authorization)
+        return self._identity.claims(request)
 
-    def _allowed(self, asked: Asked, claims: dict[str, Any]) -> Answer:
-        """The blob server's answer to who has a role for what is asked.
-
-        Raises:
-            AzureError: there is no such role.
-        """
-        account, container = [*asked.path.split("/")[1:], "", ""][:2]
-        access: Access = "read" if asked.method in _READING else "write"
-        if claims and not self._roles.allow(claims["oid"], account, container, access):
-            raise AzureError(403, MISMATCH, REFUSAL)
-        return self._pass(asked)
-
-    def _pass(self, asked: Asked) -> Answer:
-        self._azurite.ensure(asked.path.split("/")[1])
+    def _pass(self, request: Request, claims: dict[str, Any]) -> Response:
+        fault = self._faults.response(request)
+        if fault is not None:
+            return fault
+        account, container = [*request.path.split("/")[1:], "", ""][:2]
+        access: Access = "read" if request.method in _READING else "write"
+        if claims and not self._allow(claims["oid"], account, container, access):
+            return Response(403, AzureError(403, PERMISSION_MISMATCH, NOT_AUTHORIZED).body())
+        self._azurite.ensure(account)
         for last in (False, True):
             fresh = not hasattr(self._local, "connection")
             try:
-                return self._ask(asked)
+                return self._send(request)
             except (OSError, http.client.HTTPException):
                 # One that was kept may have been closed meanwhile; a new one says the truth.
-                self._forget()
+                self._disconnect()
                 if fresh or last:
                     break
-        return Answer(0, cut=True)
+        return Response(0, cut=True)
 
-    def _ask(self, asked: Asked) -> Answer:
+    def _send(self, request: Request) -> Response:
         if not hasattr(self._local, "connection"):
             self._local.connection = http.client.HTTPSConnection(
                 "127.0.0.1", self._azurite.port, timeout=_SECONDS, context=self._tls
             )
         connection: http.client.HTTPSConnection = self._local.connection
-        headers = {name: text for name, text in asked.headers.items() if name not in _OF_THE_HOP}
-        connection.request(asked.method, asked.target, asked.raw, headers)
+        headers = {name: text for name, text in request.headers.items() if name not in _HOP_BY_HOP}
+        connection.request(request.method, request.target, request.body, headers)
         response = connection.getresponse()
         body = response.read()
-        found = {
-            name: text for name, text in response.getheaders() if name.lower() not in _OF_THE_HOP
+        kept = {
+            name: text for name, text in response.getheaders() if name.lower() not in _HOP_BY_HOP
         }
-        return Answer(response.status, body, found)
+        return Response(response.status, body, kept)
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         if hasattr(self._local, "connection"):
             self._local.connection.close()
             del self._local.connection
 
+    def _as_storage(self, response: Response) -> Response:
+        """A response as Azure Storage gives it: its form of errors, and none while it is down."""
+        if self._azurite.held:
+            return Response(0, cut=True)
+        return _error_as_xml(response) if isinstance(response.body, dict) else response
 
-def _as_storage(answer: Answer) -> Answer:
-    """An error in the form of Azure Storage."""
-    error = answer.body["error"]
+
+def _error_as_xml(response: Response) -> Response:
+    error = response.body["error"]
     text = html.escape(error["message"])
     body = (
         '<?xml version="1.0" encoding="utf-8"?>'
         f"<Error><Code>{error['code']}</Code><Message>{text}</Message></Error>"
     )
     headers = {
-        **answer.headers,
+        **response.headers,
         "x-ms-error-code": error["code"],
         "content-type": "application/xml",
     }
-    return Answer(answer.status, body.encode(), headers)
+    return Response(response.status, body.encode(), headers)

@@ -4,6 +4,7 @@ import datetime as dt
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import (
@@ -18,8 +19,17 @@ from rehearsal.blob_storage.azurite import Azurite
 _HOURS = 12
 
 
+Access: TypeAlias = Literal["read", "write"]
+
+PERMISSION_MISMATCH: Final = "AuthorizationPermissionMismatch"
+"""Azure Storage's code for a role that is missing."""
+NOT_AUTHORIZED: Final = (
+    "This request is not authorized to perform this operation using this permission."
+)
+
+
 @dataclass(frozen=True)
-class Place:
+class BlobPath:
     """A folder or blob of a container."""
 
     account: str
@@ -29,7 +39,7 @@ class Place:
 
 
 class Blobs:
-    """Blob storage with its keys: only for the services, which hand out SAS and identities."""
+    """Blob storage with its keys, for the services: clients get a SAS or use their identity."""
 
     def __init__(self, azurite: Azurite, trusted: Path, address: str) -> None:
         """Use a blob server.
@@ -67,24 +77,19 @@ class Blobs:
         except ResourceExistsError:
             return
 
-    def place(self, uri: str) -> Place:
-        """The container and path of a blob's address."""
-        account, container, *path = urllib.parse.urlsplit(uri).path.strip("/").split("/")
-        return Place(account, container, urllib.parse.unquote("/".join(path)))
-
-    def writable(self, account: str, container: str) -> tuple[str, str]:
+    def signed_container(self, account: str, container: str) -> tuple[str, str]:
         """Address of a container, and the same with a signature that lets its bearer write."""
         signature = generate_container_sas(
             account,
             container,
             account_key=self.azurite.key(account),
             permission="racwl",
-            expiry=_later(),
+            expiry=_expiry(),
         )
         address = f"{self.public(account)}/{container}"
         return address, f"{address}?{signature}"
 
-    def readable(self, account: str, container: str, blob: str) -> str:
+    def signed_blob(self, account: str, container: str, blob: str) -> str:
         """Address of a blob with a signature that lets its bearer read."""
         signature = generate_blob_sas(
             account,
@@ -92,10 +97,16 @@ class Blobs:
             blob,
             account_key=self.azurite.key(account),
             permission="r",
-            expiry=_later(),
+            expiry=_expiry(),
         )
         return f"{self.public(account)}/{container}/{blob}?{signature}"
 
 
-def _later() -> dt.datetime:
+def parse_address(address: str) -> BlobPath:
+    """The container and path of a blob's address."""
+    account, container, *path = urllib.parse.urlsplit(address).path.strip("/").split("/")
+    return BlobPath(account, container, urllib.parse.unquote("/".join(path)))
+
+
+def _expiry() -> dt.datetime:
     return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_HOURS)

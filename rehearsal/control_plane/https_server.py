@@ -5,28 +5,28 @@ import ipaddress
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import certifi
+import starlette.requests
+import starlette.responses
 import uvicorn
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rehearsal.control_plane.http_messages import Answer, Asked
+from common.waiting import wait_until
+from rehearsal.control_plane.http_messages import Request, Respond, Response
 from rehearsal.control_plane.store import Store
 from rehearsal.errors import RehearsalError
 
 _DAYS = 30
+_SPACE = "ports"
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,19 @@ _START_SECONDS = 30.0
 
 
 class Server:
-    """Answers requests on a free port, from a thread of its own."""
+    """Serves on a port of loopback, from a thread of its own."""
 
-    def __init__(
-        self, answer: Callable[[Asked], Answer], certificate: Certificate, port: int = 0
-    ) -> None:
-        """Listen, but do not answer yet.
+    def __init__(self, certificate: Certificate, port: int = 0) -> None:
+        """Take the port, but serve nothing yet.
 
         Args:
-            answer: called in a thread for each request.
             certificate: for HTTPS.
             port: of loopback; 0 takes a free one.
 
         Raises:
             OSError: the port is taken.
         """
-        self._answer = answer
+        self._respond: Respond | None = None
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -101,7 +98,7 @@ class Server:
             raise
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            self._respond,
+            self._serve,
             interface="asgi3",
             log_config=None,
             log_level="error",
@@ -114,17 +111,30 @@ class Server:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="loopback", daemon=True)
 
-    def start(self) -> None:
-        """Answer from now on."""
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return f"https://127.0.0.1:{self.port}"
+
+    def start(self, respond: Respond) -> None:
+        """Serve from now on.
+
+        Args:
+            respond: called in a thread for each request.
+
+        Raises:
+            RehearsalError: the server does not start.
+        """
+        self._respond = respond
         self._thread.start()
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._server.started:
-            if time.monotonic() > deadline or not self._thread.is_alive():
-                raise RehearsalError("the server on loopback did not start")
-            time.sleep(0.01)
+        wait_until(
+            lambda: self._server.started or not self._thread.is_alive(), _START_SECONDS, 0.01
+        )
+        if not self._server.started:
+            raise RehearsalError("the server on loopback did not start")
 
     def stop(self) -> None:
-        """Answer nothing new, and wait for nobody who keeps a connection."""
+        """Serve no new request, without waiting for clients that keep their connection."""
         self._server.should_exit = True
         self._server.force_exit = True
 
@@ -138,70 +148,58 @@ class Server:
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
 
-    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._respond is not None
+        asgi_request = starlette.requests.Request(scope, receive)
         path, query = scope["raw_path"].decode("ascii"), scope["query_string"].decode("ascii")
-        asked = Asked(
-            request.method,
-            request.url.path,
-            dict(request.query_params),
-            dict(request.headers),
-            await request.body(),
+        request = Request(
+            asgi_request.method,
+            asgi_request.url.path,
+            dict(asgi_request.query_params),
+            dict(asgi_request.headers),
+            await asgi_request.body(),
             f"{path}?{query}" if query else path,
         )
-        answer = await run_in_threadpool(self._answer, asked)
-        if answer.cut:
+        response = await run_in_threadpool(self._respond, request)
+        if response.cut:
             _cut(send)
             return
-        await _response(answer)(scope, receive, send)
+        await _asgi_response(response)(scope, receive, send)
 
 
-def _response(answer: Answer) -> Response:
-    headers = dict(answer.headers)
-    if isinstance(answer.body, bytes):
+def open_server(store: Store, name: str, certificate: Certificate, port: int = 0) -> Server:
+    """A server on the port that it had when this Azure ran before, if that is free.
+
+    Args:
+        store: remembers the ports.
+        name: of the server.
+        certificate: for HTTPS.
+        port: that it must have instead; 0 for any.
+
+    Raises:
+        RehearsalError: the given port is taken.
+    """
+    known = (store.get(_SPACE, name) or {"port": 0})["port"]
+    try:
+        server = Server(certificate, port or known)
+    except OSError:
+        if port:
+            raise RehearsalError(f"port {port} is taken; name another one") from None
+        server = Server(certificate)
+    store.put(_SPACE, name, {"port": server.port})
+    return server
+
+
+def _asgi_response(response: Response) -> starlette.responses.Response:
+    headers = dict(response.headers)
+    if isinstance(response.body, bytes):
         headers.setdefault("content-type", "text/plain; charset=utf-8")
-        return Response(answer.body, answer.status, headers)
-    content = b"" if answer.body is None else json.dumps(answer.body).encode()
-    return Response(content, answer.status, headers, "application/json")
+        return starlette.responses.Response(response.body, response.status, headers)
+    content = b"" if response.body is None else json.dumps(response.body).encode()
+    return starlette.responses.Response(content, response.status, headers, "application/json")
 
 
 def _cut(send: Send) -> None:
     """Close the connection: what uvicorn sends with is a method of what has the transport."""
     cycle: Any = send
     cycle.__self__.transport.abort()
-
-
-class Ports:
-    """Ports that stay the same when this Azure is started again, if they are still free."""
-
-    def __init__(self, store: Store) -> None:
-        """Remember ports in a store."""
-        self._store = store
-
-    def server(
-        self,
-        name: str,
-        answer: Callable[[Asked], Answer],
-        tls: Certificate,
-        wanted: int,
-    ) -> Server:
-        """A server on the port that it had before, or on a free one.
-
-        Args:
-            name: of the server.
-            answer: answers its requests.
-            tls: its certificate.
-            wanted: port that it must have; 0 for any.
-
-        Raises:
-            RehearsalError: the port that is wanted is taken.
-        """
-        known = (self._store.get("ports", name) or {"port": 0})["port"]
-        try:
-            server = Server(answer, tls, wanted or known)
-        except OSError:
-            if wanted:
-                raise RehearsalError(f"port {wanted} is taken; name another one") from None
-            server = Server(answer, tls)
-        self._store.put("ports", name, {"port": server.port})
-        return server

@@ -1,11 +1,10 @@
-"""Commands as a person gives them, each with its words kept in a file."""
+"""Commands as a person gives them, each with its output kept in a file."""
 
 import contextlib
 import re
 import shlex
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,40 +13,45 @@ from typing import Final, TextIO
 from rehearsal.errors import RehearsalError
 
 _SHOWN: Final = 15
-"""Lines of a command that has failed."""
+"""Lines of a failed command's output that its error shows."""
 _WORD: Final = re.compile(r"[\w./][\w./-]*")
 _NAMING: Final = 3
-"""Words of a command that name its file."""
+"""Words of a command that name its log."""
 _GRACE_SECONDS: Final = 10.0
 """From SIGTERM to SIGKILL of a command that nobody waits for any more."""
 
 
 class CommandError(RehearsalError):
-    """A command ended otherwise than it should."""
+    """A command ended otherwise than it should.
 
-    def __init__(self, lines: Sequence[str], place: Path) -> None:
+    Args:
+        lines: what is wrong, and the last lines of its output.
+        log: file with all of its output.
+    """
+
+    def __init__(self, lines: Sequence[str], log: Path) -> None:
         super().__init__("\n".join(lines))
-        self.lines, self.place = tuple(lines), place
+        self.lines, self.log = tuple(lines), log
 
 
 @dataclass(frozen=True)
-class Said:
-    """A command that has ended."""
+class CommandOutput:
+    """What a command has written."""
 
     text: str
-    """Of stdout and stderr, as they came."""
+    """Stdout and stderr, in their order."""
     answer: str
-    """Of stdout alone if it was kept apart, and otherwise all of the text."""
+    """Stdout alone if it was kept apart, and otherwise all of the text."""
     log: Path
 
 
-class Shell:
+class CommandRunner:
     """Runs commands.
 
     Args:
         folder: for their logs.
         root: where they run.
-        environment: gives the variables of each; asked each time.
+        environment: gives the variables of each; called each time.
         end: ends a command with all that it has started, whoever its parent is by then.
         seconds: that a command may take.
     """
@@ -70,16 +74,16 @@ class Shell:
         command: Sequence[str | Path],
         *,
         status: int = 0,
-        said: Callable[[str], None] | None = None,
+        on_line: Callable[[str], None] | None = None,
         separate: bool = False,
-    ) -> Said:
+    ) -> CommandOutput:
         """Run a command to its end.
 
         Args:
             command: program and arguments.
             status: that it must end with.
-            said: told each line when it comes.
-            separate: whether stdout is an answer, which is kept apart from what is told beside it.
+            on_line: called with each line when it comes.
+            separate: whether stdout is an answer, which is kept apart from stderr.
 
         Raises:
             CommandError: it ended with another status, or did not end.
@@ -98,22 +102,22 @@ class Shell:
                 file.write(line)
                 file.flush()
                 lines.append(line)
-                if said is not None:
-                    said(line.rstrip())
+                if on_line is not None:
+                    on_line(line.rstrip())
         answer = _answer_file(log).read_text(encoding="utf-8") if separate else ""
         text = "".join(lines)
         if process.returncode != status:
-            ended = f"ended with status {process.returncode}, not {status}"
+            problem = f"ended with status {process.returncode}, not {status}"
             if late.is_set():
-                ended = f"did not end within {self._seconds:g} s"
+                problem = f"did not end within {self._seconds:g} s"
             raise CommandError(
                 [
-                    f"{shlex.join(str(one) for one in command)}: {ended}",
+                    f"{shlex.join(str(part) for part in command)}: {problem}",
                     *f"{text}{answer}".rstrip().splitlines()[-_SHOWN:],
                 ],
                 log,
             )
-        return Said(text + answer, answer or text, log)
+        return CommandOutput(text + answer, answer or text, log)
 
     def serve(self, command: Sequence[str | Path]) -> tuple[Path, subprocess.Popen[str]]:
         """Start a command that serves until it is ended; the file of its answer, and the process.
@@ -121,15 +125,15 @@ class Shell:
         Both of its streams go to files: nobody reads them meanwhile.
         """
         log = self._log(command)
-        with log.open("w") as words, _answer_file(log).open("w") as answer:
-            return _answer_file(log), self._open(command, answer, words)
+        with log.open("w") as errors, _answer_file(log).open("w") as answer:
+            return _answer_file(log), self._open(command, answer, errors)
 
     def _start(
         self, command: Sequence[str | Path], *, separate: bool
     ) -> tuple[Path, subprocess.Popen[str]]:
         log = self._log(command)
         with contextlib.ExitStack() as opened:
-            # A file, as nobody reads a pipe for the answer until the rest has been told.
+            # A file, as nobody reads a pipe for the answer until all else has been read.
             stdout = opened.enter_context(_answer_file(log).open("w")) if separate else None
             process = self._open(
                 command,
@@ -158,14 +162,14 @@ class Shell:
 
     def _log(self, command: Sequence[str | Path]) -> Path:
         self._count += 1
-        words = [Path(one).name for one in command if _WORD.fullmatch(str(one))]
-        return self._folder / f"{self._count:02}-{'-'.join(words[:_NAMING])}.log"
+        names = [Path(part).name for part in command if _WORD.fullmatch(str(part))]
+        return self._folder / f"{self._count:02}-{'-'.join(names[:_NAMING])}.log"
 
     def _open(
         self, command: Sequence[str | Path], stdout: int | TextIO, stderr: int | TextIO
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [str(one) for one in command],
+            [str(part) for part in command],
             cwd=self._root,
             env=dict(self._environment()),
             stdin=subprocess.DEVNULL,
@@ -193,16 +197,3 @@ def _ending(process: subprocess.Popen[str]) -> Iterator[None]:
 
 def _answer_file(log: Path) -> Path:
     return log.with_suffix(".out")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Until something is so.
-
-    Raises:
-        RehearsalError: it has not come to that.
-    """
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            raise RehearsalError(f"waited {seconds:g} s for {what}")
-        time.sleep(0.1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import owner
+from rehearsal.lifetime import owner
 from rehearsal.pulumi.deployment import LEADING, Deployment
 
 FILE: Final = "environment"
@@ -18,7 +18,7 @@ def write(folder: Path, stack: Deployment) -> None:
     file = folder / FILE
     file.touch(mode=0o600)
     lines = [f"export {name}={shlex.quote(text)}" for name, text in stack.variables.items()]
-    path = os.pathsep.join(shlex.quote(one) for one in stack.path)
+    path = os.pathsep.join(shlex.quote(folder) for folder in stack.path)
     file.write_text("\n".join([*lines, f'export PATH={path}:"$PATH"', ""]), encoding="utf-8")
 
 
@@ -27,8 +27,8 @@ def read(folder: Path, shell: Mapping[str, str]) -> str:
 
     Args:
         folder: of the rehearsal.
-        shell: variables that it has; what would lead to another stack, or contradict those of the
-            rehearsal as a passphrase does, is taken away.
+        shell: variables that it has; those that would lead to another stack, or contradict those
+            of the rehearsal as a passphrase does, are unset.
 
     Raises:
         RehearsalError: no rehearsal is left running there.

@@ -1,4 +1,4 @@
-"""What the words of the commands tell. Pure."""
+"""What the output of commands says. Pure."""
 
 import re
 from typing import Final
@@ -30,18 +30,18 @@ def differences(text: str) -> list[str]:
 
 
 def continued_at(text: str) -> int | None:
-    """The step at which a training went on, the last time it did; none if it never did."""
-    found = _STEP.findall(text)
-    return int(found[-1].replace(",", "")) if found else None
+    """The step at which a training went on, the last time it did; None if it never did."""
+    steps = _STEP.findall(text)
+    return int(steps[-1].replace(",", "")) if steps else None
 
 
 def last_step(text: str) -> int | None:
-    """The last step that is told of a training, before a summary or at its end; none without."""
-    found = _LAST_STEP.findall(text)
-    return int(found[-1].replace(",", "")) if found else None
+    """The last step that is told of a training, before a summary or at its end; None if none is."""
+    steps = _LAST_STEP.findall(text)
+    return int(steps[-1].replace(",", "")) if steps else None
 
 
 def accuracy(text: str) -> tuple[str, int] | None:
-    """Top-1 in percent as it is written, and the number of images; none if there is none."""
-    found = _ACCURACY.search(text)
-    return (found[1], int(found[2].replace(",", ""))) if found else None
+    """Top-1 in percent as it is written, and the number of images; None if there is none."""
+    match = _ACCURACY.search(text)
+    return (match[1], int(match[2].replace(",", ""))) if match else None

@@ -1,47 +1,48 @@
 """Steps of the platform: deployed, changed, repaired and taken away."""
 
 import json
+from pathlib import Path
 
 from rehearsal.cycle import output_parsing
-from rehearsal.cycle.context import Scene
-from rehearsal.cycle.findings import Found, require
+from rehearsal.cycle.context import CycleContext, Findings, require
 from rehearsal.resources.storage import ACCOUNT
 from rehearsal.resources.vaults import DELETED_KIND as DELETED_VAULT
 from rehearsal.resources.workspaces import DELETED, WORKSPACE
 
 
-def preview(scene: Scene) -> Found:
+def preview(context: CycleContext) -> Findings:
     """Show what would be deployed."""
-    scene.learnt.declared = output_parsing.changes(scene.jobs("preview").text).get("to create", 0)
-    require(scene.learnt.declared > 0, "the preview foresees no resource")
-    return [f"{scene.learnt.declared} resources to create"]
+    output = context.jobs("preview")
+    context.facts.declared = output_parsing.changes(output.text).get("to create", 0)
+    require(context.facts.declared > 0, "the preview foresees no resource")
+    return [f"{context.facts.declared} resources to create"]
 
 
-def deploy(scene: Scene) -> Found:
+def deploy(context: CycleContext) -> Findings:
     """Deploy the platform."""
-    said = scene.jobs("up", "--yes", "True")
-    made = output_parsing.changes(said.text).get("created", 0)
-    foreseen = scene.learnt.declared
-    require(made == foreseen, f"{made} resources were created, {foreseen} were foreseen")
-    return [f"{made} created"]
+    output = context.jobs("up", "--yes", "True")
+    created = output_parsing.changes(output.text).get("created", 0)
+    foreseen = context.facts.declared
+    require(created == foreseen, f"{created} resources were created, {foreseen} were foreseen")
+    return [f"{created} created"]
 
 
-def deploy_again(scene: Scene) -> Found:
+def deploy_again(context: CycleContext) -> Findings:
     """Deploy what is deployed: Pulumi refuses if there is any change."""
-    said = scene.pulumi("up", "--yes", "--expect-no-changes")
-    same = output_parsing.changes(said.text).get("unchanged", 0)
-    require(same == scene.learnt.declared, f"{same} of {scene.learnt.declared} are unchanged")
+    output = context.pulumi("up", "--yes", "--expect-no-changes")
+    same = output_parsing.changes(output.text).get("unchanged", 0)
+    require(same == context.facts.declared, f"{same} of {context.facts.declared} are unchanged")
     return [f"no changes: {same} unchanged"]
 
 
-def read_outputs(scene: Scene) -> Found:
+def read_outputs(context: CycleContext) -> Findings:
     """Read what jobs are wired to."""
-    said = scene.pulumi("stack", "output", "platform", "--json", separate=True)
-    outputs = json.loads(said.answer)
-    scene.learnt.outputs = outputs
+    output = context.pulumi("stack", "output", "platform", "--json", separate=True)
+    outputs = json.loads(output.answer)
+    context.facts.outputs = outputs
     gpu = outputs["clusters"]["gpu"]
     require(
-        scene.azure.resources.get(scene.workspace) is not None,
+        context.azure.resources.get(context.workspace) is not None,
         f"workspace {outputs['workspace']} is in the outputs, but not in Azure",
     )
     return [
@@ -50,63 +51,71 @@ def read_outputs(scene: Scene) -> Found:
     ]
 
 
-def change(scene: Scene) -> Found:
+def change(context: CycleContext) -> Findings:
     """Change a setting, and deploy exactly that."""
-    most = scene.learnt.outputs["clusters"]["gpu"]["max_nodes"]
-    scene.stack.configure("clusters.gpu.max_nodes", str(most - 1))
-    said = scene.pulumi("preview", "--diff")
-    counted, differs = output_parsing.changes(said.text), output_parsing.differences(said.text)
-    expected = {"to update": 1, "unchanged": scene.learnt.declared - 1}
-    require(counted == expected, f"Pulumi foresees {counted}, expected was {expected}", said.log)
-    wanted = f"maxNodeCount: {most} => {most - 1}"
-    require(wanted in differs, f"the difference is {differs}, expected was {wanted}", said.log)
-    scene.jobs("up", "--yes", "True")
-    cluster = scene.azure.resources.get(scene.cluster("gpu"))
+    nodes = context.facts.outputs["clusters"]["gpu"]["max_nodes"]
+    context.stack.configure("clusters.gpu.max_nodes", str(nodes - 1))
+    output = context.pulumi("preview", "--diff")
+    difference = f"maxNodeCount: {nodes} => {nodes - 1}"
+    _require_one_update(context, "Pulumi foresees", output.text, difference, output.log)
+    context.jobs("up", "--yes", "True")
+    cluster = context.azure.resources.get(context.cluster("gpu"))
     scale = cluster["properties"]["properties"]["scaleSettings"] if cluster else {}
-    require(scale.get("maxNodeCount") == most - 1, f"deployed, but the cluster has {scale}")
-    return [f"1 to update: {wanted}"]
+    require(scale.get("maxNodeCount") == nodes - 1, f"deployed, but the cluster has {scale}")
+    return [f"1 to update: {difference}"]
 
 
-def drift(scene: Scene) -> Found:
-    """Edit a property behind Pulumi's back, find exactly that, and mend it."""
-    azure = scene.azure
-    (account,) = [one for one in azure.resources.of_kind(ACCOUNT) if one["kind"] == "StorageV2"]
+def drift(context: CycleContext) -> Findings:
+    """Edit a property behind Pulumi's back, find exactly that, and repair it."""
+    azure = context.azure
+    accounts = azure.resources.of_kind(ACCOUNT)
+    (account,) = [account for account in accounts if account["kind"] == "StorageV2"]
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
-    said = scene.pulumi("refresh", "--preview-only", "--diff")
-    counted, differs = output_parsing.changes(said.text), output_parsing.differences(said.text)
-    expected = {"to update": 1, "unchanged": scene.learnt.declared - 1}
-    require(counted == expected, f"refresh finds {counted}, expected was {expected}", said.log)
-    wanted = 'publicNetworkAccess: "Disabled" => "Enabled"'
-    require(wanted in differs, f"refresh finds {differs}, expected was {wanted}", said.log)
-    scene.pulumi("up", "--yes", "--refresh")
+    output = context.pulumi("refresh", "--preview-only", "--diff")
+    difference = 'publicNetworkAccess: "Disabled" => "Enabled"'
+    _require_one_update(context, "refresh finds", output.text, difference, output.log)
+    context.pulumi("up", "--yes", "--refresh")
     now = azure.resources.get(account["id"]) or {"properties": {}}
-    mended = now["properties"].get("publicNetworkAccess") == "Disabled"
-    require(mended, "the next deployment did not mend it")
-    return [f"found {wanted}", "the next deployment mended it"]
+    repaired = now["properties"].get("publicNetworkAccess") == "Disabled"
+    require(repaired, "the next deployment did not repair it")
+    return [f"found {difference}", "the next deployment repaired it"]
 
 
-def teardown(scene: Scene) -> Found:
+def _require_one_update(
+    context: CycleContext, subject: str, text: str, difference: str, log: Path
+) -> None:
+    """Require that Pulumi shows one difference, and nothing else."""
+    counted, differences = output_parsing.changes(text), output_parsing.differences(text)
+    expected = {"to update": 1, "unchanged": context.facts.declared - 1}
+    require(counted == expected, f"{subject} {counted}, expected was {expected}", log)
+    require(difference in differences, f"{subject} {differences}, expected was {difference}", log)
+
+
+def teardown(context: CycleContext) -> Findings:
     """Delete everything."""
-    scene.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
+    context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
+    resources, deleted = context.azure.resources, context.azure.store.below(DELETED)
     left = [
-        *(one["id"] for one in scene.azure.resources.of_kind("Microsoft.Resources/resourceGroups")),
-        *(one["id"] for one in scene.azure.resources.of_kind(WORKSPACE)),
-        *(f"deleted {one['id']}" for one in scene.azure.store.below(DELETED, "")),
-        *(f"deleted {one['id']}" for one in scene.azure.resources.of_kind(DELETED_VAULT)),
-        *(f"{one} in Pulumi's state" for one in _known(scene)),
+        *(group["id"] for group in resources.of_kind("Microsoft.Resources/resourceGroups")),
+        *(workspace["id"] for workspace in resources.of_kind(WORKSPACE)),
+        *(f"deleted {workspace['id']}" for workspace in deleted),
+        *(f"deleted {vault['id']}" for vault in resources.of_kind(DELETED_VAULT)),
+        *(f"{urn} in Pulumi's state" for urn in _urns(context)),
     ]
     require(not left, f"still there: {', '.join(left)}")
     return ["nothing left: no resource, nothing in soft delete, no state"]
 
 
-def _known(scene: Scene) -> list[str]:
+def _urns(context: CycleContext) -> list[str]:
     """Resources of Azure in the stack's state."""
-    said = scene.pulumi("stack", "export", separate=True)
-    found = json.loads(said.answer)["deployment"].get("resources") or []
-    return [one["urn"] for one in found if one["type"].startswith("azure-native:")]
+    output = context.pulumi("stack", "export", separate=True)
+    resources = json.loads(output.answer)["deployment"].get("resources") or []
+    return [
+        resource["urn"] for resource in resources if resource["type"].startswith("azure-native:")
+    ]
 
 
-def teardown_again(scene: Scene) -> Found:
+def teardown_again(context: CycleContext) -> Findings:
     """Delete what is gone."""
-    scene.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
+    context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
     return ["harmless"]

@@ -5,26 +5,19 @@ Times are seconds since the epoch, durations are in seconds.
 
 import dataclasses
 import json
-import statistics
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypeAlias
 
 from common import fields
-from rehearsal.control_plane.faults import Request
-from rehearsal.cycle.request_kinds import Service, classify
+from rehearsal.cycle.request_kinds import RequestKind
 from rehearsal.errors import RehearsalError
 
-Outcome = Literal["ok", "failed", "skipped"]
-
-_ABSENT = {404, 416}
-"""The second comes of asking for more of a blob than has been written yet."""
+StepOutcome: TypeAlias = Literal["ok", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of the cycle."""
+class StepResult:
+    """What one step of the cycle did."""
 
     name: str
     """Short and unique, such as `up`."""
@@ -35,11 +28,11 @@ class Step:
     began: float
     seconds: float
     """0 if it was skipped."""
-    outcome: Outcome
+    outcome: StepOutcome
     lines: tuple[str, ...] = ()
     """What it found, such as `118 created`; what was wrong, if it failed."""
     place: str | None = None
-    """Where to look if it failed: a file, or a command."""
+    """File or folder with more about a failure."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Pool:
+class NodePool:
     """The nodes of a cluster over time."""
 
     cluster: str
@@ -73,24 +66,6 @@ class Pool:
     """In Azure's words: LowPriority or Dedicated."""
     samples: tuple[tuple[float, int], ...]
     """When, and how many nodes were allocated from then on; the oldest first."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Requests that asked for the same."""
-
-    service: Service
-    method: str
-    """Of HTTP."""
-    resource: str
-    """What was asked for, without names and ids, such as `workspaces/jobs`."""
-    count: int
-    errors: int
-    """Answered with a status from 400 on, or not at all, and not among those that follow."""
-    median_ms: float | None = None
-    """None if it was not measured."""
-    absent: int = 0
-    """Answered that what was asked for is not there: not yet, no longer, or no more of it."""
 
 
 @dataclass(frozen=True)
@@ -115,39 +90,18 @@ class Cycle:
     """Of Pulumi's engine."""
     versions: tuple[tuple[str, str], ...] = ()
     """Name and version of what else took part, such as ("azure-ai-ml", "1.35.2")."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepResult, ...] = ()
     """In the order of the cycle; what comes after a failure is skipped."""
     attempts: tuple[Attempt, ...] = ()
     """The oldest first."""
-    pools: tuple[Pool, ...] = ()
-    kinds: tuple[Kind, ...] = ()
+    pools: tuple[NodePool, ...] = ()
+    kinds: tuple[RequestKind, ...] = ()
     links: tuple[Link, ...] = ()
 
     @property
-    def failed(self) -> Step | None:
+    def failed(self) -> StepResult | None:
         """The first step that failed, if one did."""
         return next((step for step in self.steps if step.outcome == "failed"), None)
-
-
-def kinds(requests: Sequence[Request]) -> tuple[Kind, ...]:
-    """Recorded requests by what they asked for; by service, the most frequent first."""
-    alike: dict[tuple[Service, str, str], list[Request]] = defaultdict(list)
-    for request in requests:
-        service, resource = classify(request.method, request.path, request.query)
-        alike[service, request.method, resource].append(request)
-    order = get_args(Service)
-    found = [_kind(*key, each) for key, each in alike.items()]
-    return tuple(
-        sorted(found, key=lambda k: (order.index(k.service), -k.count, k.resource, k.method))
-    )
-
-
-def _kind(service: Service, method: str, resource: str, requests: Sequence[Request]) -> Kind:
-    absent = sum(request.status in _ABSENT for request in requests)
-    errors = sum(request.status == 0 or request.status >= 400 for request in requests) - absent
-    times = [request.seconds for request in requests if request.seconds is not None]
-    median = round(statistics.median(times) * 1000, 1) if times else None
-    return Kind(service, method, resource, len(requests), errors, median, absent)
 
 
 def to_json(cycle: Cycle) -> str:

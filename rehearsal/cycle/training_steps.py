@@ -1,4 +1,4 @@
-"""Steps of a training: from images to a registered model, with its nodes taken on the way."""
+"""Steps of a training: from images to a registered model, pre-empted on the way."""
 
 import json
 import re
@@ -11,17 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.cycle import output_parsing
-from rehearsal.cycle.commands import CommandError, wait_for
-from rehearsal.cycle.context import Scene
-from rehearsal.cycle.findings import Found, require
+from rehearsal.cycle import observations, output_parsing
+from rehearsal.cycle.commands import CommandError
+from rehearsal.cycle.context import CycleContext, Findings, require, require_within
 from rehearsal.cycle.record import Attempt
 from rehearsal.errors import RehearsalError
 
 RUN: Final = "rehearsal"
 NODES: Final = 2
 _SAVED_STEPS: Final = 40
-"""From here on the nodes are taken: something is saved, and more than half is still to be done."""
+"""Steps after which the job is pre-empted: a checkpoint is saved, and more than half is still to be
+done."""
 _SMALL: Final = (
     *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8", "--epochs", "6"),
     *("--evaluation.every-epochs", "3", "--checkpoint.every-steps", "20"),
@@ -29,128 +29,129 @@ _SMALL: Final = (
 )
 """The digits preset made smaller: what is rehearsed is not the accuracy."""
 _CHECKPOINT: Final = re.compile(r"/step-(\d+)[^/]*/DONE")
-_LONG_SECONDS: Final = 180.0
+_TIMEOUT_SECONDS: Final = 180.0
 
 
-def preflight(scene: Scene) -> Found:
+def preflight(context: CycleContext) -> Findings:
     """Look whether a training could start."""
-    said = scene.jobs("preflight", "--preset", "digits", "--nodes", str(NODES))
-    points = [line for line in said.text.splitlines() if line.startswith("ok ")]
-    require(len(points) > 1, "it has looked at nothing")
-    return [f"{len(points)} points, all ok"]
+    output = context.jobs("preflight", "--preset", "digits", "--nodes", str(NODES))
+    checks = [line for line in output.text.splitlines() if line.startswith("ok ")]
+    require(len(checks) > 1, "it has checked nothing")
+    return [f"{len(checks)} points, all ok"]
 
 
-def prepare(scene: Scene) -> Found:
+def prepare(context: CycleContext) -> Findings:
     """Write a data set as shards."""
-    folder = scene.folder / "digits"
-    scene.trainer("prepare", "digits", "--output", str(folder))
+    folder = context.folder / "digits"
+    context.trainer("prepare", "digits", "--output", str(folder))
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     images = {name: sum(split["class_counts"]) for name, split in manifest["splits"].items()}
     return [", ".join(f"{count:,} images to {name}" for name, count in images.items())]
 
 
-def upload(scene: Scene) -> Found:
+def upload(context: CycleContext) -> Findings:
     """Send it to the container of prepared data."""
-    sent = scene.asked("upload", str(scene.folder / "digits"), "--to", "prepared/digits")
-    scene.learnt.data_set = sent["asset"]
-    return [f"registered as {scene.learnt.data_set}"]
+    answer = context.jobs_json("upload", str(context.folder / "digits"), "--to", "prepared/digits")
+    context.facts.data_set = answer["asset"]
+    return [f"registered as {context.facts.data_set}"]
 
 
-def train(scene: Scene) -> Found:
-    """Train on two nodes, which are taken away in the middle."""
-    thief = _Thief(scene)
-    thief.start()
+def train(context: CycleContext) -> Findings:
+    """Train on two nodes, which are pre-empted in the middle."""
+    preemption = _Preemption(context)
+    preemption.start()
     try:
-        said = scene.jobs(
+        output = context.jobs(
             "submit",
             *("--preset", "digits", "--nodes", str(NODES), "--name", RUN),
-            *("--data.asset", scene.learnt.data_set),
+            *("--data.asset", context.facts.data_set),
             *("--poll-seconds", "0.5", "--resubmit.backoff-seconds", "1"),
             *("--", *_SMALL),
             live=True,
         )
     finally:
-        thief.stop()
-    attempts = scene.attempts()
-    require(thief.taken_at > 0, "the nodes were never taken: the training ended before")
+        preemption.stop()
+    attempts, saved = observations.attempts(context.azure), preemption.saved_step
+    require(saved > 0, "the nodes were never pre-empted: the training ended before")
     require(
-        [one.status for one in attempts] == ["Failed", "Completed"],
+        [attempt.status for attempt in attempts] == ["Failed", "Completed"],
         f"the attempts ended as {', '.join(f'{one.job} {one.status}' for one in attempts)}",
     )
     require("PreemptionError" in attempts[0].reason, f"it failed otherwise: {attempts[0].reason}")
-    at = output_parsing.continued_at(said.text)
+    at = output_parsing.continued_at(output.text)
     require(
-        at is not None and at >= thief.taken_at,
-        f"saved until step {thief.taken_at}, but it continued at step {at}",
+        at is not None and at >= saved,
+        f"saved until step {saved}, but it continued at step {at}",
     )
-    scene.learnt.attempts = _with_steps(attempts, at or 0, output_parsing.last_step(said.text))
+    last_step = output_parsing.last_step(output.text)
+    context.facts.attempts = _with_steps(attempts, at or 0, last_step)
     return [
-        f"nodes taken when step {thief.taken_at} was saved",
+        f"pre-empted when step {saved} was saved",
         f"submitted again as {attempts[1].job}, continued at step {at}, completed",
-        *_metrics(scene, attempts[1].job, output_parsing.last_step(said.text)),
+        *_metrics(context, attempts[1].job, last_step),
     ]
 
 
-def _metrics(scene: Scene, job: str, last_step: int | None) -> Found:
-    """Look whether a job's metrics have come to the workspace to the last."""
-    if scene.azure.options.image is None:
+def _metrics(context: CycleContext, job: str, last_step: int | None) -> Findings:
+    """Look whether all of a job's metrics have come to the workspace."""
+    if context.azure.options.image is None:
         # MLflow is in the images only.
         return []
-    tracked = scene.azure.tracking.metrics(f"{scene.workspace}/jobs/{job}")
+    metrics = context.azure.mlflow.metrics(f"{context.workspace}/jobs/{job}")
     for name in ("train/loss", "evaluation/top1"):
-        steps = [value["step"] for value in tracked.get(name, [])]
+        steps = [value["step"] for value in metrics.get(name, [])]
         require(
             steps != [] and steps[-1] == last_step,
             f"of {name} the workspace has the steps {steps}, and the last was {last_step}",
         )
-    return [f"{len(tracked)} metrics in the workspace, to step {last_step}"]
+    return [f"{len(metrics)} metrics in the workspace, to step {last_step}"]
 
 
-class _Thief(threading.Thread):
-    """Takes the nodes of the first attempt away as soon as enough is saved."""
+class _Preemption(threading.Thread):
+    """Pre-empts the first attempt as soon as enough is saved."""
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(name="thief", daemon=True)
-        self._scene, self._stopped = scene, threading.Event()
-        self.taken_at = 0
-        """Newest step of which a whole checkpoint was in storage; 0 if nothing was taken."""
+    def __init__(self, context: CycleContext) -> None:
+        super().__init__(name="pre-emption", daemon=True)
+        self._context, self._stopped = context, threading.Event()
+        self.saved_step = 0
+        """Newest step of which a whole checkpoint was in storage; 0 before the pre-emption."""
         self._failure: Exception | None = None
 
     def stop(self) -> None:
-        """Take nothing more.
+        """Pre-empt nothing more.
 
         Raises:
-            RehearsalError: it could not look.
+            RehearsalError: it could not see what is saved.
         """
         self._stopped.set()
         self.join()
         if self._failure is not None:
-            raise RehearsalError(f"the nodes could not be taken: {self._failure!r}")
+            raise RehearsalError(f"the job could not be pre-empted: {self._failure!r}")
 
     def run(self) -> None:
-        """Look and take."""
+        """Wait until enough is saved, and pre-empt the job."""
         try:
-            self._take()
+            self._preempt()
         except Exception as error:  # noqa: BLE001
             # A thread's own end would be told as a training that was too fast.
             self._failure = error
 
-    def _take(self) -> None:
-        azure, job = self._scene.azure, f"{self._scene.workspace}/jobs/{RUN}-r1"
+    def _preempt(self) -> None:
+        azure, job = self._context.azure, f"{self._context.workspace}/jobs/{RUN}-r1"
         while not self._stopped.wait(0.1):
             if azure.runs.get(job)["status"] != "Running":
                 continue
-            saved = _saved(self._scene)
+            saved = _saved_step(self._context)
             if saved >= _SAVED_STEPS:
-                self.taken_at = saved
+                self.saved_step = saved
                 azure.admin.preempt(job=job)
                 return
 
 
-def _saved(scene: Scene) -> int:
+def _saved_step(context: CycleContext) -> int:
     """Newest step of which a whole checkpoint is in storage."""
-    store = scene.learnt.outputs["datastores"]["results"]
-    blobs = scene.azure.blobs.container(store["account"], store["container"])
+    store = context.facts.outputs["datastores"]["results"]
+    blobs = context.azure.blobs.container(store["account"], store["container"])
     names = blobs.list_blob_names(name_starts_with=f"runs/{RUN}/{RUN}/checkpoints/")
     return max((int(step) for name in names for step in _CHECKPOINT.findall(name)), default=0)
 
@@ -158,7 +159,7 @@ def _saved(scene: Scene) -> int:
 def _with_steps(
     attempts: Sequence[Attempt], continued: int, last_step: int | None
 ) -> tuple[Attempt, ...]:
-    """The attempts with what of their training was kept."""
+    """The attempts with the steps of their training that were kept."""
     first, last = attempts
     return (
         replace(first, first_step=1, last_step=continued),
@@ -166,86 +167,90 @@ def _with_steps(
     )
 
 
-def scale_down(scene: Scene) -> Found:
+def scale_down(context: CycleContext) -> Findings:
     """Wait until nobody pays for a node."""
-    cluster = scene.cluster("gpu")
-    wait_for(lambda: scene.nodes(cluster) == 0, _LONG_SECONDS, "the cluster to have no node")
-    clusters = scene.asked("status")["clusters"]
+    cluster = context.cluster("gpu")
+    require_within(
+        lambda: observations.allocated_nodes(context.azure, cluster) == 0,
+        _TIMEOUT_SECONDS,
+        "the cluster to have no node",
+    )
+    clusters = context.jobs_json("status")["clusters"]
     paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
     require(not paid, f"status still shows nodes: {', '.join(paid)}")
     return ["no node on any cluster"]
 
 
-def look_at_curves(scene: Scene) -> Found:
-    """Have TensorBoard read the run from blob storage."""
+def look_at_curves(context: CycleContext) -> Findings:
+    """Let TensorBoard read the run from blob storage."""
     command = [sys.executable, "-m", "jobs", "tensorboard", RUN, "--port", "0", "--json"]
-    command += ["--reload-seconds", "1", "--stack", scene.stack.stack]
-    answer, process = scene.shell.serve(command)
-    wanted = len(scene.learnt.attempts)
+    command += ["--reload-seconds", "1", "--stack", context.stack.stack]
+    answer, process = context.commands.serve(command)
+    attempts = len(context.facts.attempts)
     try:
         address = _address(process, answer)
-        wait_for(
-            lambda: len(_runs(address)) >= wanted,
-            _LONG_SECONDS,
+        require_within(
+            lambda: len(_runs(address)) >= attempts,
+            _TIMEOUT_SECONDS,
             f"TensorBoard at {address} to show all attempts",
         )
         shown = _runs(address)
-        tags = json.loads(_page(f"{address}data/plugin/scalars/tags"))
+        tags = json.loads(_get(f"{address}data/plugin/scalars/tags"))
     finally:
         process.terminate()
-        process.wait(_LONG_SECONDS)
+        process.wait(_TIMEOUT_SECONDS)
     curves = sorted({tag for run in tags.values() for tag in run})
     return [f"{len(curves)} curves of {len(shown)} attempts"]
 
 
 def _address(process: subprocess.Popen[str], answer: Path) -> str:
-    def told() -> bool:
+    def answered() -> bool:
         if process.poll() is not None:
             raise CommandError(["TensorBoard has ended before it answered"], answer)
         return answer.read_text(encoding="utf-8").rstrip().endswith("}")
 
-    wait_for(told, _LONG_SECONDS, "TensorBoard to start")
+    require_within(answered, _TIMEOUT_SECONDS, "TensorBoard to start")
     return str(json.loads(answer.read_text(encoding="utf-8"))["address"])
 
 
 def _runs(address: str) -> list[Any]:
     try:
-        found: list[Any] = json.loads(_page(f"{address}data/runs"))
+        runs: list[Any] = json.loads(_get(f"{address}data/runs"))
     except OSError:
-        # Nobody answers yet, or not to the end.
+        # TensorBoard does not answer yet, or not to the end.
         return []
-    return found
+    return runs
 
 
-def _page(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 (our own address)
-        content: bytes = answer.read()
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as response:  # noqa: S310 (our own address)
+        content: bytes = response.read()
         return content
 
 
-def download(scene: Scene) -> Found:
+def download(context: CycleContext) -> Findings:
     """Fetch model, report and checkpoints."""
-    folder = scene.folder / "downloaded"
-    scene.jobs("download", RUN, "--to", str(folder), "--checkpoints", "True")
+    folder = context.folder / "downloaded"
+    context.jobs("download", RUN, "--to", str(folder), "--checkpoints", "True")
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    scene.learnt.accuracy, scene.learnt.examples = result["top1"], result["examples"]
+    context.facts.accuracy, context.facts.examples = result["top1"], result["examples"]
     require((folder / "report.html").is_file(), "there is no report.html in what was downloaded")
     return [f"the job reported top-1 {result['top1']:.2%} on {result['examples']:,} images"]
 
 
-def evaluate(scene: Scene) -> Found:
+def evaluate(context: CycleContext) -> Findings:
     """Evaluate the downloaded model here."""
-    said = scene.trainer(
-        *("evaluate", "--run", str(scene.folder / "downloaded")),
-        *("--data-dir", str(scene.folder / "digits")),
+    output = context.trainer(
+        *("evaluate", "--run", str(context.folder / "downloaded")),
+        *("--data-dir", str(context.folder / "digits")),
     )
-    found = output_parsing.accuracy(said.text)
-    wanted = (f"{scene.learnt.accuracy * 100:.2f}", scene.learnt.examples)
-    require(found == wanted, f"here it is {found}, and the job reported {wanted}")
-    return [f"top-1 {wanted[0]}% on {wanted[1]:,} images: what the job reported"]
+    here = output_parsing.accuracy(output.text)
+    reported = (f"{context.facts.accuracy * 100:.2f}", context.facts.examples)
+    require(here == reported, f"here it is {here}, and the job reported {reported}")
+    return [f"top-1 {reported[0]}% on {reported[1]:,} images: what the job reported"]
 
 
-def register(scene: Scene) -> Found:
+def register(context: CycleContext) -> Findings:
     """Register it as a version of a model."""
-    model = scene.asked("register", RUN)
+    model = context.jobs_json("register", RUN)
     return [f"model {model['model']}"]

@@ -1,4 +1,4 @@
-"""The whole page of one rehearsal."""
+"""The page of a rehearsal: drawn from the record of a cycle, and written as one HTML file."""
 
 import os
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 from common.files import write_atomically
 from common.page.markup import ABSENT, moment, section, text
 from common.text import duration, plural
-from rehearsal.cycle.record import Attempt, Cycle, Step, from_json
+from rehearsal.cycle.record import Attempt, Cycle, StepResult, from_json
 from rehearsal.errors import RehearsalError
-from rehearsal.page.events import GOOD, ending, events, steps
+from rehearsal.page.events import GOOD, end_of, events, steps
 from rehearsal.page.markup import anchor, clock, page, table
-from rehearsal.page.request_tables import requests
-from rehearsal.page.timeline import shown, timeline
+from rehearsal.page.request_tables import request_tables
+from rehearsal.page.timeline import pools_with_nodes, timeline
 
-FINDINGS = 6
+SHOWN_FINDINGS = 6
 """Lines of a step that are seen at once; the others are folded in."""
 
 
 def draw(cycle: Cycle, documentation: str) -> str:
-    """Everything about one rehearsal, as HTML.
+    """The page, as HTML. Pure.
 
     Args:
         cycle: its record.
@@ -28,7 +28,7 @@ def draw(cycle: Cycle, documentation: str) -> str:
         ("time-line", "Time line", _card(timeline(cycle) + _story(cycle))),
         ("steps", "Steps", _steps(cycle)),
         ("attempts", "Attempts of the training", _attempts(cycle)),
-        ("requests", "Requests by kind", requests(cycle.kinds)),
+        ("requests", "Requests by kind", request_tables(cycle.kinds)),
         ("made", "What took part", _made(cycle, documentation)),
     ]
     if cycle.links:
@@ -98,17 +98,18 @@ def _stats(cycle: Cycle) -> str:
             _answers(cycle),
         ),
     ]
-    shown_entries = "".join(
+    figures = "".join(
         f'<div class="stat"><dt>{label}</dt><dd class="value">{value}</dd>'
         + (f"<dd>{text(extra)}</dd>" if extra else "")
         + "</div>\n"
         for label, value, extra in entries
     )
-    return f'<dl class="stats">\n{shown_entries}</dl>\n'
+    return f'<dl class="stats">\n{figures}</dl>\n'
 
 
 def _endings(cycle: Cycle) -> str:
-    broken = sum(one.status not in GOOD and one.ended is not None for one in cycle.attempts)
+    ended = [attempt for attempt in cycle.attempts if attempt.ended is not None]
+    broken = sum(attempt.status not in GOOD for attempt in ended)
     return f"{broken} broken off" if broken else ""
 
 
@@ -128,7 +129,7 @@ def _story(cycle: Cycle) -> str:
         for number, event in enumerate(events(cycle), 1)
     )
     story = f'<ol class="story">\n{told}</ol>\n' if told else ""
-    seen = {index for index, _ in shown(cycle.pools)}
+    seen = {index for index, _ in pools_with_nodes(cycle.pools)}
     idle = [pool.cluster for index, pool in enumerate(cycle.pools) if index not in seen]
     never = f'<p class="hint">Never had a node: {text(", ".join(idle))}.</p>\n' if idle else ""
     return story + never
@@ -151,23 +152,25 @@ def _steps(cycle: Cycle) -> str:
     return _card(table("Every step, in the order of the cycle", head, rows, "steps"))
 
 
-def _findings(step: Step) -> str:
+def _findings(step: StepResult) -> str:
     command = f'<code class="command">{text(step.command)}</code>' if step.command else ""
     lines = [f"<li>{text(line)}</li>" for line in step.lines]
-    found = f"<ul>{''.join(lines[:FINDINGS])}</ul>" if lines else ""
-    if lines[FINDINGS:]:
-        more = plural(len(lines) - FINDINGS, "more line")
-        rest = "".join(lines[FINDINGS:])
-        found += f"<details><summary>{more}</summary><ul>{rest}</ul></details>"
+    findings = f"<ul>{''.join(lines[:SHOWN_FINDINGS])}</ul>" if lines else ""
+    if lines[SHOWN_FINDINGS:]:
+        more = plural(len(lines) - SHOWN_FINDINGS, "more line")
+        rest = "".join(lines[SHOWN_FINDINGS:])
+        findings += f"<details><summary>{more}</summary><ul>{rest}</ul></details>"
     if step.outcome == "failed" and step.place:
-        found += f'<p class="look">Look at <code>{text(step.place)}</code></p>'
-    return command + found or ABSENT
+        findings += f'<p class="look">Look at <code>{text(step.place)}</code></p>'
+    return command + findings or ABSENT
 
 
 def _attempts(cycle: Cycle) -> str:
     if not cycle.attempts:
         return "<p>No training was submitted.</p>\n"
-    rows = [_attempt(number, one, cycle.began) for number, one in enumerate(cycle.attempts, 1)]
+    rows = [
+        _attempt(number, attempt, cycle.began) for number, attempt in enumerate(cycle.attempts, 1)
+    ]
     head = ["attempt", "cluster", "began", "took", "steps", "end"]
     return _card(table("Each job that was submitted for the training", head, rows, "attempts"))
 
@@ -184,7 +187,7 @@ def _attempt(number: int, attempt: Attempt, began: float) -> list[str]:
         ABSENT if attempt.ended is None else duration(attempt.ended - attempt.began),
         text(done) or ABSENT,
         f'<span class="outcome {state}">{text(attempt.status)}</span>{reason}'
-        + (f'<span class="short">{ending(attempt)}</span>' if state == "running" else ""),
+        + (f'<span class="short">{end_of(attempt)}</span>' if state == "running" else ""),
     ]
 
 

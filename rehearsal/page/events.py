@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.text import plural
-from rehearsal.cycle.record import Attempt, Cycle, Pool
+from rehearsal.cycle.record import Attempt, Cycle, NodePool
 
 GOOD = {"Completed", "Finalizing"}
 """Statuses of a job that did what it should."""
@@ -25,40 +25,40 @@ class Event:
 
 def events(cycle: Cycle) -> tuple[Event, ...]:
     """What happened to the attempts and their nodes, in order of time."""
-    found = []
+    happened = []
     for index, attempt in enumerate(cycle.attempts):
         before = cycle.attempts[index - 1] if index else None
-        found.append(Event(attempt.began, _beginning(index, attempt, before), "began", index))
+        happened.append(Event(attempt.began, _beginning(index, attempt, before), "began", index))
         if attempt.ended is not None:
             tone: Literal["good", "cut"] = "good" if attempt.status in GOOD else "cut"
-            words = f"Attempt {index + 1}: {ending(attempt)}{_reason(attempt)}"
-            found.append(Event(attempt.ended, words, "ended", index, tone))
+            words = f"Attempt {index + 1}: {end_of(attempt)}{_reason(attempt)}"
+            happened.append(Event(attempt.ended, words, "ended", index, tone))
     for index, pool in enumerate(cycle.pools):
         emptied = _emptied(pool, cycle.attempts)
         if emptied is not None:
             words = f"{pool.cluster} is back to no nodes"
-            found.append(Event(emptied, words, "nodes", index, "good"))
-    return tuple(sorted(found, key=lambda event: event.at))
+            happened.append(Event(emptied, words, "nodes", index, "good"))
+    return tuple(sorted(happened, key=lambda event: event.at))
 
 
-def ending(attempt: Attempt) -> str:
+def end_of(attempt: Attempt) -> str:
     """How an attempt ended and at which step, in a few words."""
     if attempt.ended is None or attempt.last_step is None:
-        return manner(attempt)
-    return f"{manner(attempt)} at step {attempt.last_step:,}"
+        return state_of(attempt)
+    return f"{state_of(attempt)} at step {attempt.last_step:,}"
 
 
-def manner(attempt: Attempt) -> str:
-    """How an attempt ended."""
+def state_of(attempt: Attempt) -> str:
+    """How an attempt ended, or that it still runs."""
     if attempt.ended is None:
         return "still running"
-    return "nodes taken" if taken(attempt) else attempt.status.lower()
+    return "pre-empted" if was_preempted(attempt) else attempt.status.lower()
 
 
-def taken(attempt: Attempt) -> bool:
+def was_preempted(attempt: Attempt) -> bool:
     """Whether an attempt ended because its nodes were pre-empted."""
-    said = attempt.reason.lower().replace("-", "")
-    return attempt.status not in GOOD and "preempt" in said
+    reason = attempt.reason.lower().replace("-", "")
+    return attempt.status not in GOOD and "preempt" in reason
 
 
 def steps(attempt: Attempt) -> str:
@@ -87,16 +87,16 @@ def _reason(attempt: Attempt) -> str:
     return f". {attempt.reason}" if attempt.reason else ""
 
 
-def _emptied(pool: Pool, attempts: tuple[Attempt, ...]) -> float | None:
-    """When the nodes went after the last attempt; none if they stayed or were never there."""
-    ends = [one.ended for one in attempts if one.cluster == pool.cluster]
+def _emptied(pool: NodePool, attempts: tuple[Attempt, ...]) -> float | None:
+    """When the last node left after the last attempt; None if one stayed or there was none."""
+    ends = [attempt.ended for attempt in attempts if attempt.cluster == pool.cluster]
     if not ends or not pool.samples or pool.samples[-1][1]:
         return None
     before = 0
-    found = None
+    emptied = None
     for at, allocated in pool.samples:
         if before and not allocated:
-            found = at
+            emptied = at
         before = allocated
     last = max((end for end in ends if end is not None), default=None)
-    return found if found is not None and last is not None and found >= last else None
+    return emptied if emptied is not None and last is not None and emptied >= last else None

@@ -6,17 +6,16 @@ from typing import TypeAlias
 
 from common.page.markup import ABSENT, text
 from common.text import plural
-from rehearsal.cycle.record import Kind
-from rehearsal.cycle.request_kinds import Service
+from rehearsal.cycle.request_kinds import RequestKind, Service
 from rehearsal.page.markup import table
 
-_Column: TypeAlias = tuple[str, Callable[[Kind], str]]
+_Column: TypeAlias = tuple[str, Callable[[RequestKind], str]]
 
-MOST = 8
+SHOWN = 8
 """Kinds of a service that are seen at once; the others are folded in."""
 
 
-def requests(kinds: Sequence[Kind]) -> str:
+def request_tables(kinds: Sequence[RequestKind]) -> str:
     """How the requests are spread over services, and each service's by kind."""
     if not kinds:
         return "<p>No requests were recorded.</p>\n"
@@ -33,7 +32,7 @@ def requests(kinds: Sequence[Kind]) -> str:
     )
 
 
-def _shares(services: Sequence[tuple[int, str, Sequence[Kind]]]) -> str:
+def _shares(services: Sequence[tuple[int, str, Sequence[RequestKind]]]) -> str:
     counts = [(number, service, sum(k.count for k in own)) for number, service, own in services]
     total = max(sum(count for *_, count in counts), 1)
     bars = "".join(
@@ -69,30 +68,30 @@ def _colour(number: int) -> str:
     return f"--colour: var(--series-{number})"
 
 
-def _tables(service: str, kinds: Sequence[Kind], columns: Sequence[_Column]) -> str:
+def _tables(service: str, kinds: Sequence[RequestKind], columns: Sequence[_Column]) -> str:
     ranked = sorted(kinds, key=lambda kind: -kind.count)
-    shown, rest = ranked[:MOST], ranked[MOST:]
-    found = _table(f"{service.capitalize()}: the most frequent requests", shown, columns)
+    shown, rest = ranked[:SHOWN], ranked[SHOWN:]
+    tables = _table(f"{service.capitalize()}: the most frequent requests", shown, columns)
     if rest:
         count = sum(kind.count for kind in rest)
-        found += (
+        tables += (
             f"<details><summary>{plural(len(rest), 'more kind')} of request,"
             f" {count:,} in all</summary>\n"
             f"{_table(f'{service.capitalize()}: the other requests', rest, columns)}</details>\n"
         )
-    return found
+    return tables
 
 
-def _table(caption: str, kinds: Sequence[Kind], columns: Sequence[_Column]) -> str:
+def _table(caption: str, kinds: Sequence[RequestKind], columns: Sequence[_Column]) -> str:
     rows = [[cell(kind) for _, cell in columns] for kind in kinds]
     return table(caption, [head for head, _ in columns], rows, "kinds")
 
 
-def _columns(kinds: Sequence[Kind]) -> Iterator[_Column]:
-    most = max(*(kind.count for kind in kinds), 1)
+def _columns(kinds: Sequence[RequestKind]) -> Iterator[_Column]:
+    highest = max(*(kind.count for kind in kinds), 1)
     yield "asked for", lambda kind: text(kind.resource)
     yield "method", lambda kind: f"<code>{text(kind.method)}</code>"
-    yield "requests", lambda kind: _amount(kind.count, most)
+    yield "requests", lambda kind: _amount(kind.count, highest)
     if any(kind.absent for kind in kinds):
         yield "not there", lambda kind: f"{kind.absent:,}" if kind.absent else ABSENT
     if any(kind.errors for kind in kinds):
@@ -103,11 +102,11 @@ def _columns(kinds: Sequence[Kind]) -> Iterator[_Column]:
     yield "median", lambda kind: ABSENT if kind.median_ms is None else _milliseconds(kind.median_ms)
 
 
-def _amount(count: int, most: int) -> str:
+def _amount(count: int, highest: int) -> str:
     return (
         f'<span class="amount"><span class="number">{count:,}</span>'
         '<span class="track" aria-hidden="true">'
-        f'<span style="width: {100 * count / most:.2f}%"></span></span></span>'
+        f'<span style="width: {100 * count / highest:.2f}%"></span></span></span>'
     )
 
 

@@ -7,7 +7,7 @@ from common.page.markup import text
 
 
 def bar(left: float, right: float, y: float, height: float, kind: str, hint: str = "") -> str:
-    """A bar from one place to another, at least two pixels wide; the hint is shown by a pointer."""
+    """A bar, at least two pixels wide; the hint appears under a pointer."""
     title = f"<title>{text(hint)}</title>" if hint else ""
     # The stroke of a bar without any width keeps it visible.
     return (
@@ -29,18 +29,18 @@ def line(left: float, right: float, top: float, bottom: float, kind: str) -> str
     return f'<line class="{kind}" x1="{left:.3f}%" x2="{right:.3f}%" y1="{top:g}" y2="{bottom:g}"/>'
 
 
-def words(
+def svg_text(
     x: float, y: float, content: str, kind: str, *, shift: float = 0, anchor: str = "start"
 ) -> str:
     """A text whose base line is at y.
 
     Args:
-        x: its place.
+        x: where it begins, in percent.
         y: its base line.
         content: plain text.
         kind: class.
-        shift: pixels to the right of its place.
-        anchor: which of its ends is there: start, middle or end.
+        shift: pixels to the right of it.
+        anchor: which part of the text is at x: start, middle or end.
     """
     return (
         f'<text class="{kind}" x="{x:.3f}%" dx="{shift:g}" y="{y:g}" text-anchor="{anchor}">'

@@ -1,12 +1,12 @@
-"""Cores: what sizes have, what a subscription may use and what it uses."""
+"""Cores of VM sizes, and how many of them a subscription uses and may use."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
 from rehearsal.control_plane.arm_path import ArmPath
-from rehearsal.control_plane.http_messages import Asked
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.http_messages import Request
+from rehearsal.control_plane.resource_manager import ListResources, ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.resources.computes import COMPUTE, is_low_priority
 from rehearsal.resources.workspaces import WORKSPACE
@@ -21,13 +21,13 @@ _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A
 
 
 def cores(size: str) -> int:
-    """Cores of a size, which Azure writes into its name."""
+    """Cores of a VM size, which are part of its name."""
     match = _SIZE.match(size)
     return int(match[2]) if match else 1
 
 
 def family(size: str) -> str:
-    """Family of a size, such as standardNDSv2Family."""
+    """Family of a VM size, such as standardNDSv2Family."""
     match = _SIZE.match(size)
     if match is None:
         return "standardOtherFamily"
@@ -35,10 +35,12 @@ def family(size: str) -> str:
     return f"standard{letters}{(match[4] or '').lower()}Family"
 
 
-class Usages:
-    """Lists of a region."""
+class Quotas:
+    """Limits and usage of cores in each region."""
 
-    def __init__(self, resources: Resources, nodes: Callable[[str], list[dict[str, Any]]]) -> None:
+    def __init__(
+        self, resources: ResourceManager, nodes: Callable[[str], list[dict[str, Any]]]
+    ) -> None:
         """Count the nodes of all clusters.
 
         Args:
@@ -48,27 +50,28 @@ class Usages:
         self._resources = resources
         self._nodes = nodes
 
-    def register(self) -> None:
-        """Answer the lists of every region."""
-        self._resources.collections |= {
-            f"{LOCATIONS}/usages".lower(): self.usages,
-            f"{LOCATIONS}/quotas".lower(): self.quotas,
-            f"{LOCATIONS}/vmsizes".lower(): self.sizes,
-            f"{WORKSPACE}/quotas".lower(): self.quotas,
+    @property
+    def lists(self) -> dict[str, ListResources]:
+        """The lists of a region."""
+        return {
+            f"{LOCATIONS}/usages": self.usages,
+            f"{LOCATIONS}/quotas": self.quotas,
+            f"{LOCATIONS}/vmsizes": self.sizes,
+            f"{WORKSPACE}/quotas": self.quotas,
         }
 
     def limit(self, location: str, name: str, cores: int) -> None:
         """Set a limit, such as of totalLowPriorityCores."""
         self._resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
 
-    def usages(self, path: ArmPath, asked: Asked) -> list[Document]:  # noqa: ARG002
-        """What is used of each limit."""
+    def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
+        """Each limit with the cores that are used of it."""
         used = {LOW_PRIORITY: 0}
         for cluster in self._resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
             own = cluster["properties"]["properties"]
             name = LOW_PRIORITY if is_low_priority(cluster) else family(own["vmSize"])
-            here = [node for node in self._nodes(cluster["id"]) if node["nodeState"] != "preempted"]
-            used[name] = used.get(name, 0) + len(here) * cores(own["vmSize"])
+            nodes = sum(node["nodeState"] != "preempted" for node in self._nodes(cluster["id"]))
+            used[name] = used.get(name, 0) + nodes * cores(own["vmSize"])
         for size in _SIZES:
             used.setdefault(family(size), 0)
         return [
@@ -84,16 +87,16 @@ class Usages:
             for name, value in used.items()
         ]
 
-    def quotas(self, path: ArmPath, asked: Asked) -> list[Document]:
+    def quotas(self, path: ArmPath, request: Request) -> list[Document]:
         """The limits alone."""
         return [
             {name: usage[name] for name in ("id", "unit", "limit", "name")}
             | {"type": f"{LOCATIONS}/quotas"}
-            for usage in self.usages(path, asked)
+            for usage in self.usages(path, request)
         ]
 
-    def sizes(self, path: ArmPath, asked: Asked) -> list[Document]:  # noqa: ARG002
-        """Sizes of a region: those that this Azure has heard of."""
+    def sizes(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
+        """VM sizes of a region: some well-known ones and those of the clusters."""
         known = {
             cluster["properties"]["properties"]["vmSize"]
             for cluster in self._resources.of_kind(COMPUTE)
@@ -112,8 +115,8 @@ class Usages:
         ]
 
     def _limit(self, location: str, name: str) -> int:
-        found = self._resources.store.get(_SPACE, f"{location}/{name}")
-        return _DEFAULT if found is None else int(found["limit"])
+        document = self._resources.store.get(_SPACE, f"{location}/{name}")
+        return _DEFAULT if document is None else int(document["limit"])
 
 
 def _shown(name: str) -> str:

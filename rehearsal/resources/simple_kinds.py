@@ -1,22 +1,41 @@
-"""Resources to which Azure gives an address or an id when they are made."""
+"""Kinds with a single rule: most are given an address or an id when they are made."""
+
+from typing import Any, Final
 
 from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
-from rehearsal.control_plane.resource_kind import Kind, new_id
+from rehearsal.control_plane.azure_formats import new_id
+from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.store import Document
 
 
-class Registry(Kind):
-    """A container registry."""
+class ResourceGroup(ResourceKind):
+    """A group, whose deletion deletes all that is in it."""
+
+    deleted_later = True
+
+
+class UserAssignedIdentity(ResourceKind):
+    """An identity, by whose ids roles are assigned and programs authenticate."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        known: dict[str, Any] = (before or {}).get("properties", {})
+        for name in ("clientId", "principalId", "tenantId"):
+            document["properties"][name] = known.get(name) or new_id()
+
+
+class ContainerRegistry(ResourceKind):
+    """A registry of container images, which has an address."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         document["properties"]["loginServer"] = f"{path.name.lower()}.azurecr.io"
 
 
-class Logs(Kind):
-    """A workspace of logs."""
+class LogWorkspace(ResourceKind):
+    """A workspace of Log Analytics, which has an id."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -24,22 +43,9 @@ class Logs(Kind):
         document["properties"]["customerId"] = known.get("customerId") or new_id()
 
 
-class Key(Kind):
-    """A key of a vault; nobody can use it."""
-
-    @override
-    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
-        vault = path.parent.rpartition("/")[2]
-        known = {} if before is None else before["properties"]
-        address = f"https://{vault}.vault.azure.net/keys/{path.name}"
-        document["properties"]["keyUri"] = address
-        document["properties"]["keyUriWithVersion"] = (
-            known.get("keyUriWithVersion") or f"{address}/{new_id().replace('-', '')}"
-        )
-
-
-KINDS: dict[str, Kind] = {
-    "Microsoft.ContainerRegistry/registries": Registry(),
-    "Microsoft.KeyVault/vaults/keys": Key(),
-    "Microsoft.OperationalInsights/workspaces": Logs(),
+KINDS: Final[dict[str, ResourceKind]] = {
+    "Microsoft.Resources/resourceGroups": ResourceGroup(),
+    "Microsoft.ManagedIdentity/userAssignedIdentities": UserAssignedIdentity(),
+    "Microsoft.ContainerRegistry/registries": ContainerRegistry(),
+    "Microsoft.OperationalInsights/workspaces": LogWorkspace(),
 }

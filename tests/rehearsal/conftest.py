@@ -19,7 +19,7 @@ API = {"api-version": "2024-10-01"}
 OPTIONS = Options(
     program_folder=ROOT / ".venv-trainer" / "bin",
     allocation_seconds=0.05,
-    most_idle_seconds=1.0,
+    max_idle_seconds=1.0,
     sync_seconds=0.1,
     grace_seconds=1.0,
 )

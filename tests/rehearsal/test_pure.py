@@ -11,11 +11,12 @@ import pytest
 
 from rehearsal import loopback
 from rehearsal.control_plane import arm_path
+from rehearsal.control_plane.azure_formats import duration_seconds
 from rehearsal.control_plane.resource_manager import merged
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec
-from rehearsal.machine_learning.nodes import Nodes, Scale
-from rehearsal.machine_learning.preemption_policy import life_seconds
+from rehearsal.machine_learning.nodes import Nodes, ScaleSettings
+from rehearsal.machine_learning.preemption_policy import seconds_until_preemption
 from rehearsal.pulumi import deployment
 from rehearsal.pulumi.provider import server
 from rehearsal.resources import quotas
@@ -54,13 +55,13 @@ def test_a_path_outside_of_subscriptions_is_none_of_resource_managers():
     ("text", "seconds"), [("PT6H", 21600), ("P7D", 604800), ("PT1H2M3.5S", 3723.5), ("PT0S", 0)]
 )
 def test_durations_are_those_of_iso_8601(text, seconds):
-    assert job_spec.seconds(text) == seconds
+    assert duration_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["6h", "PT5", "-PT5S", "PT", ""])
 def test_other_durations_are_refused(text):
     with pytest.raises(ValueError, match="no duration"):
-        job_spec.seconds(text)
+        duration_seconds(text)
 
 
 def test_references_become_paths_and_nothing_is_quoted():
@@ -74,7 +75,7 @@ def test_references_become_paths_and_nothing_is_quoted():
     ("command", "name"), [("python -m x", "python"), ("/bin/sh -c 'a", "sh"), ("", "bash")]
 )
 def test_a_failed_process_is_named_by_its_first_word(command, name):
-    assert job_spec.program(command) == name
+    assert job_spec.program_name(command) == name
 
 
 def test_sizes_tell_their_cores_and_family():
@@ -93,39 +94,48 @@ def states(nodes):
 
 
 def test_nodes_come_when_they_are_wanted_and_leave_when_they_are_idle():
-    nodes, scale = Nodes(), Scale(least=0, most=3, idle_seconds=0, allocation_seconds=0)
-    nodes.adjust("c", scale, wanted=2)
+    nodes, scale = (
+        Nodes(),
+        ScaleSettings(min_nodes=0, max_nodes=3, idle_seconds=0, allocation_seconds=0),
+    )
+    nodes.scale("c", scale, queued_nodes=2)
     assert states(nodes) == ["preparing", "preparing"]
-    assert not nodes.take("c", "/jobs/one", 2)
-    nodes.adjust("c", scale, wanted=2)
-    assert nodes.take("c", "/jobs/one", 2)
-    nodes.adjust("c", scale, wanted=5)
+    assert not nodes.assign("c", "/jobs/one", 2)
+    nodes.scale("c", scale, queued_nodes=2)
+    assert nodes.assign("c", "/jobs/one", 2)
+    nodes.scale("c", scale, queued_nodes=5)
     assert states(nodes) == ["preparing", "running", "running"]
-    nodes.adjust("c", scale, wanted=0)
+    nodes.scale("c", scale, queued_nodes=0)
     nodes.release("c", "/jobs/one")
-    nodes.adjust("c", scale, wanted=0)
+    nodes.scale("c", scale, queued_nodes=0)
     assert states(nodes) == ["leaving"] * 3
 
 
 def test_a_cluster_keeps_its_least_nodes_and_gets_no_more_than_there_are():
-    nodes, scale = Nodes(), Scale(least=1, most=3, idle_seconds=0, allocation_seconds=0)
+    nodes, scale = (
+        Nodes(),
+        ScaleSettings(min_nodes=1, max_nodes=3, idle_seconds=0, allocation_seconds=0),
+    )
     nodes.limit("c", 2)
-    nodes.adjust("c", scale, wanted=3)
-    nodes.adjust("c", scale, wanted=3)
+    nodes.scale("c", scale, queued_nodes=3)
+    nodes.scale("c", scale, queued_nodes=3)
     assert states(nodes) == ["idle", "idle"]
-    nodes.adjust("c", scale, wanted=0)
+    nodes.scale("c", scale, queued_nodes=0)
     assert states(nodes) == ["idle", "leaving"]
 
 
 def test_nodes_that_were_taken_are_shown_as_such_and_are_no_ones():
-    nodes, scale = Nodes(), Scale(least=0, most=2, idle_seconds=60, allocation_seconds=0)
-    nodes.adjust("c", scale, wanted=1)
-    nodes.adjust("c", scale, wanted=1)
-    assert nodes.take("c", "/jobs/one", 1)
-    assert nodes.lose("c", "/jobs/one")
+    nodes, scale = (
+        Nodes(),
+        ScaleSettings(min_nodes=0, max_nodes=2, idle_seconds=60, allocation_seconds=0),
+    )
+    nodes.scale("c", scale, queued_nodes=1)
+    nodes.scale("c", scale, queued_nodes=1)
+    assert nodes.assign("c", "/jobs/one", 1)
+    nodes.preempt("c", "/jobs/one")
     nodes.release("c", "/jobs/one")
     assert states(nodes) == ["preempted"]
-    assert not nodes.take("c", "/jobs/two", 1)
+    assert not nodes.assign("c", "/jobs/two", 1)
 
 
 def imported(path):
@@ -179,8 +189,8 @@ def test_engines_from_the_pinned_minor_on_are_taken(version, enough):
 
 def test_no_proxy_is_asked_for_what_is_here():
     both = {"NO_PROXY", "no_proxy"}
-    assert loopback.direct({}) == dict.fromkeys(both, "127.0.0.1,localhost")
-    theirs = loopback.direct({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
+    assert loopback.without_proxy({}) == dict.fromkeys(both, "127.0.0.1,localhost")
+    theirs = loopback.without_proxy({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
     assert theirs == dict.fromkeys(both, "intranet,127.0.0.1,localhost")
 
 
@@ -208,10 +218,12 @@ def test_the_blob_server_is_locked_without_the_name_of_a_registry():
 
 
 def test_nodes_are_taken_by_a_chance_that_a_seed_repeats():
-    lives = [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
-    assert lives == [life_seconds(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
-    assert lives[0] != life_seconds(8, "job-0", 0, 2, 60.0)
+    lives = [seconds_until_preemption(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)]
+    assert lives == [
+        seconds_until_preemption(7, f"job-{number}", 0, 2, 60.0) for number in range(2000)
+    ]
+    assert lives[0] != seconds_until_preemption(8, "job-0", 0, 2, 60.0)
     # A job that is started again is not taken at the same place for ever.
-    assert lives[0] != life_seconds(7, "job-0", 1, 2, 60.0)
+    assert lives[0] != seconds_until_preemption(7, "job-0", 1, 2, 60.0)
     # Two nodes that stay 60 s on average lose the first of them after 30 s on average.
     assert sum(lives) / len(lives) == pytest.approx(30.0, rel=0.1)

@@ -12,8 +12,8 @@ import pytest
 
 from rehearsal import loopback
 from rehearsal.errors import RehearsalError
+from rehearsal.lifetime import Reaper, pids_marked
 from rehearsal.loopback import Loopback
-from rehearsal.reaper import Guard, pids_marked
 from tests import ROOT
 from tests.rehearsal.conftest import ACCOUNT, OPTIONS, WORKSPACE, Client, compute, declare
 
@@ -27,7 +27,7 @@ declare(azure)
 client = Client(azure)
 client.job("long", "setsid sleep 600 & sleep 600")
 client.wait("long", "Running")
-print(azure._guard.mark, azure.folder, azure.azurite.port, flush=True)
+print(azure.mark, azure.folder, azure.azurite.port, flush=True)
 time.sleep(600)
 """
 
@@ -58,7 +58,7 @@ def test_nothing_is_left_after_the_end():
         client = Client(azure)
         client.job("long", "setsid sleep 600 & sleep 600")
         client.wait("long", "Running")
-        mark, folder = azure._guard.mark, azure.folder
+        mark, folder = azure.mark, azure.folder
         ports = [azure.azurite.port, int(azure.url.rpartition(":")[2])]
         assert has_started(mark)
         assert all(answers(port) for port in ports)
@@ -89,7 +89,7 @@ def test_nothing_is_left_when_the_owner_is_killed():
 def test_a_start_that_fails_leaves_nothing(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(
-        loopback, "Guard", lambda *given: started.append(Guard(*given)) or started[0]
+        loopback, "Reaper", lambda *given: started.append(Reaper(*given)) or started[0]
     )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

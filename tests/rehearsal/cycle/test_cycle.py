@@ -11,13 +11,14 @@ import pytest
 
 from rehearsal import __main__ as command
 from rehearsal.cycle import environment_file, output_parsing, runner
-from rehearsal.cycle.commands import CommandError, Shell, wait_for
-from rehearsal.cycle.context import Scene
+from rehearsal.cycle.commands import CommandError, CommandRunner
+from rehearsal.cycle.context import CycleContext, require_within
 from rehearsal.cycle.record import from_json
-from rehearsal.cycle.steps import STEPS, Step
-from rehearsal.cycle.training_steps import _Thief
+from rehearsal.cycle.steps import STEPS, CycleStep
+from rehearsal.cycle.training_steps import _Preemption
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback, owner
+from rehearsal.lifetime import owner
+from rehearsal.loopback import Loopback
 
 UPDATED = """
 Previewing update (dev):
@@ -84,12 +85,12 @@ def test_where_a_training_went_on_and_what_it_came_to():
 
 @pytest.fixture
 def shell(tmp_path):
-    return Shell(tmp_path / "logs", tmp_path, lambda: dict(os.environ), lambda: None)
+    return CommandRunner(tmp_path / "logs", tmp_path, lambda: dict(os.environ), lambda: None)
 
 
 def test_a_command_is_told_line_by_line_and_kept(shell):
     lines = []
-    said = shell.run(["sh", "-c", "echo one; echo two >&2"], said=lines.append)
+    said = shell.run(["sh", "-c", "echo one; echo two >&2"], on_line=lines.append)
     assert lines == ["one", "two"]
     assert said.text == said.log.read_text() == "one\ntwo\n"
 
@@ -105,13 +106,15 @@ def test_a_command_that_fails_tells_its_last_words_and_where_they_are(shell):
     with pytest.raises(CommandError, match="ended with status 3, not 0") as caught:
         shell.run(["sh", "-c", "echo the reason; exit 3"])
     assert caught.value.lines[-1] == "the reason"
-    assert caught.value.place.read_text() == "the reason\n"
+    assert caught.value.log.read_text() == "the reason\n"
 
 
 def test_a_command_that_does_not_end_is_ended_with_all_that_it_has_started(tmp_path):
     with Loopback(tmp_path / "azure") as azure:
         environment = lambda: azure.marked(dict(os.environ))  # noqa: E731
-        shell = Shell(tmp_path / "logs", tmp_path, environment, azure.end_commands, seconds=1.0)
+        shell = CommandRunner(
+            tmp_path / "logs", tmp_path, environment, azure.end_commands, seconds=1.0
+        )
         with pytest.raises(CommandError, match="did not end within 1 s") as caught:
             # What goes on in the background holds the pipe.
             shell.run(["sh", "-c", "echo begun; setsid sleep 600 & sleep 600"])
@@ -121,25 +124,25 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_has_started(tmp_p
 def test_a_command_that_serves_has_both_of_its_streams_in_files(shell):
     answer, process = shell.serve(["sh", "-c", "echo '{}'; echo note >&2; sleep 600"])
     try:
-        wait_for(lambda: answer.read_text() == "{}\n", 30, "the answer")
-        wait_for(lambda: answer.with_suffix(".log").read_text() == "note\n", 30, "the note")
+        require_within(lambda: answer.read_text() == "{}\n", 30, "the answer")
+        require_within(lambda: answer.with_suffix(".log").read_text() == "note\n", 30, "the note")
     finally:
         process.kill()
         process.wait()
 
 
 def test_a_thief_that_cannot_look_says_so(tmp_path):
-    thief = _Thief(SimpleNamespace(azure=None, workspace="w"))
-    thief.start()
-    thief.join()
-    with pytest.raises(RehearsalError, match="the nodes could not be taken: AttributeError"):
-        thief.stop()
+    preemption = _Preemption(SimpleNamespace(azure=None, workspace="w"))
+    preemption.start()
+    preemption.join()
+    with pytest.raises(RehearsalError, match="the job could not be pre-empted: AttributeError"):
+        preemption.stop()
 
 
 def scene(tmp_path, azure=None):
     """Of an Azure without any stack."""
     stack = SimpleNamespace(version="v3.259.0", stack="dev", command_environment=dict(os.environ))
-    return Scene(azure, stack, tmp_path, lambda _: None)
+    return CycleContext(azure, stack, tmp_path, lambda _: None)
 
 
 def fails(_):
@@ -149,15 +152,15 @@ def fails(_):
 @pytest.mark.parametrize("named", [True, False])
 def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsys, named):
     def ends_badly(at):
-        at.shell.run(["sh", "-c", "echo out of luck; exit 1"])
+        at.commands.run(["sh", "-c", "echo out of luck; exit 1"])
 
     steps = (
-        Step("one", "First", "first", lambda _: ["found 1", "and 2"]),
-        Step("two", "Second", "second", ends_badly if named else fails),
-        Step("three", "Third", "third", lambda _: pytest.fail("it must not come to that")),
+        CycleStep("one", "First", "first", lambda _: ["found 1", "and 2"]),
+        CycleStep("two", "Second", "second", ends_badly if named else fails),
+        CycleStep("three", "Third", "third", lambda _: pytest.fail("it must not come to that")),
     )
     with Loopback(tmp_path / "azure") as azure:
-        cycle = runner.take_all(steps, scene(tmp_path, azure), runner.Told())
+        cycle = runner.run_steps(steps, scene(tmp_path, azure), runner.Console())
     assert [step.outcome for step in cycle.steps] == ["ok", "failed", "skipped"]
     assert cycle.steps[0].lines == ("found 1", "and 2")
     failed = cycle.steps[1]
@@ -170,7 +173,7 @@ def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsy
     told = capsys.readouterr().out
     assert "FAILED" in told
     assert "Third" not in told
-    runner.write(cycle, tmp_path)
+    runner.write_record(cycle, tmp_path)
     assert from_json((tmp_path / runner.RECORD).read_text()) == cycle
 
 
@@ -183,9 +186,12 @@ def test_a_record_names_files_of_the_repository_from_its_root_on(tmp_path, named
     def ends_badly(_):
         raise CommandError([words, others], log) if named else RehearsalError(words)
 
-    steps = (Step("one", "First", "first", lambda _: [words]), Step("two", "2nd", "2", ends_badly))
+    steps = (
+        CycleStep("one", "First", "first", lambda _: [words]),
+        CycleStep("two", "2nd", "2", ends_badly),
+    )
     with Loopback(tmp_path / "azure") as azure:
-        cycle = runner.take_all(steps, scene(tmp_path, azure), runner.Told())
+        cycle = runner.run_steps(steps, scene(tmp_path, azure), runner.Console())
     short = "build/logs/01.log: is empty, as '.venv/bin/python' is"
     assert cycle.steps[0].lines == (short,)
     failed = cycle.steps[1]
@@ -203,10 +209,10 @@ def names(steps):
 
 def test_what_is_kept_is_not_torn_down():
     every = names(STEPS)
-    assert names(runner.chosen(runner.CycleOptions(), STEPS)) == every
-    kept = names(runner.chosen(runner.CycleOptions(keep=True), STEPS))
+    assert names(runner.select_steps(runner.CycleOptions(), STEPS)) == every
+    kept = names(runner.select_steps(runner.CycleOptions(keep=True), STEPS))
     assert kept == every[: every.index("teardown")]
-    early = names(runner.chosen(runner.CycleOptions(keep=True, until="up"), STEPS))
+    early = names(runner.select_steps(runner.CycleOptions(keep=True, until="up"), STEPS))
     assert early == ["preview", "up"]
 
 
@@ -219,7 +225,7 @@ def test_a_folder_that_only_looks_like_one_is_left_as_it_is(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "of-mine").touch()
     with pytest.raises(RehearsalError, match="holds logs, which no rehearsal has written"):
-        runner.make_fresh(tmp_path)
+        runner.empty_folder(tmp_path)
     assert (tmp_path / "logs" / "of-mine").exists()
 
 
@@ -227,12 +233,12 @@ def test_only_what_a_rehearsal_has_written_is_removed(tmp_path, capsys):
     for name in ("azure", "pulumi"):
         (tmp_path / name).mkdir()
     (tmp_path / "pulumi" / "old").touch()
-    runner.make_fresh(tmp_path)
+    runner.empty_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "thesis.tex").touch()
     (tmp_path / "azure").mkdir()
     with pytest.raises(RehearsalError, match=r"holds thesis\.tex, which no rehearsal has written"):
-        runner.make_fresh(tmp_path)
+        runner.empty_folder(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["azure", "thesis.tex"]
 
 
@@ -240,7 +246,7 @@ def test_two_do_not_rehearse_in_one_folder(tmp_path):
     with Loopback(tmp_path / "azure"):
         assert owner(tmp_path / "azure") == str(os.getpid())
         with pytest.raises(RehearsalError, match=f"process {os.getpid()} rehearses there"):
-            runner.make_fresh(tmp_path)
+            runner.empty_folder(tmp_path)
     assert owner(tmp_path / "azure") is None
 
 
@@ -288,11 +294,11 @@ def test_a_signal_ends_everything(tmp_path):
 import sys, time
 from pathlib import Path
 from rehearsal.cycle import runner
-from rehearsal.cycle.steps import Step
+from rehearsal.cycle.steps import CycleStep
 from rehearsal.loopback import Loopback
 
-def hang(scene):
-    scene.shell.run(["sleep", "1000"])
+def hang(context):
+    context.commands.run(["sleep", "1000"])
 
 class Stack:
     version, program, stack = "v3", Path("/bin/true"), "dev"
@@ -310,7 +316,7 @@ class Stack:
 
 runner.Deployment = Stack
 options = runner.CycleOptions(folder=Path({str(tmp_path / "r")!r}))
-sys.exit(runner.run(options, (Step("hang", "Hang", "sleep", hang),)))
+sys.exit(runner.run(options, (CycleStep("hang", "Hang", "sleep", hang),)))
 """
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=runner.ROOT
@@ -319,7 +325,9 @@ sys.exit(runner.run(options, (Step("hang", "Hang", "sleep", hang),)))
         for line in process.stdout:
             if "Hang" in line:
                 break
-        wait_for(lambda: list((tmp_path / "r" / "logs").glob("*sleep*")) != [], 30, "the command")
+        require_within(
+            lambda: list((tmp_path / "r" / "logs").glob("*sleep*")) != [], 30, "the command"
+        )
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         said, _ = process.communicate(timeout=30)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import reaper
+from rehearsal import lifetime
 from rehearsal.cycle import runner
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.machine_learning import container
-from rehearsal.machine_learning.container import failed_rank, of_all, script
-from rehearsal.machine_learning.processes import Program
+from rehearsal.machine_learning.container import failed_rank, script, shared_variables
+from rehearsal.machine_learning.processes import RankProgram
 from rehearsal.options import Options
 
 BY_STATUS = b"""rank 0 speaks
@@ -32,13 +32,13 @@ BY_SIGNAL = (
 def program(folder, rank, **variables):
     shared = {"TOKEN": "secret", "PATH": "/jobs/own", "WORDS": "two 'quoted'\nlines"}
     own = {"RANK": str(rank), "HOME": str(folder)}
-    return Program('echo $RANK; echo "$TOKEN"; pwd; exit 4', folder, shared | own | variables,
+    return RankProgram('echo $RANK; echo "$TOKEN"; pwd; exit 4', folder, shared | own | variables,
                    folder / f"log of {rank}")  # fmt: skip
 
 
 def test_what_the_ranks_share_is_handed_on_without_its_values_in_any_file(tmp_path):
     programs = [program(tmp_path, rank) for rank in (0, 1)]
-    shared = of_all(programs)
+    shared = shared_variables(programs)
     # The client that starts a container reads the others as its own.
     assert shared == {"TOKEN": "secret", "WORDS": "two 'quoted'\nlines"}
     text = script(programs[1], shared)
@@ -50,7 +50,7 @@ def test_a_script_becomes_the_program_in_its_folder_and_writes_its_log(tmp_path)
     folder = tmp_path / "a folder"
     folder.mkdir()
     one = program(folder, 1, PATH=os.environ["PATH"])
-    shared = of_all([one])
+    shared = shared_variables([one])
     (tmp_path / "script").write_text(script(one, shared))
     done = subprocess.run(
         ["sh", str(tmp_path / "script")], env=os.environ | shared, capture_output=True, check=False
@@ -127,10 +127,10 @@ def test_a_cycle_that_cannot_have_its_image_leaves_the_last_one_as_it_was(tmp_pa
 
 def test_what_is_left_of_an_owner_is_removed_and_nothing_else(tmp_path, monkeypatch):
     said = tmp_path / "said"
-    listed = f"echo {reaper.container_name('0f', 'x')}; echo {reaper.container_name('0f', 'y')}"
+    listed = f"echo {lifetime.container_name('0f', 'x')}; echo {lifetime.container_name('0f', 'y')}"
     body = f'echo "$*" >>{said}; [ "$1" != ps ] || {{ {listed}; }}'
     machine(tmp_path, monkeypatch, docker=body)
-    reaper.remove_containers("docker", "0f")
+    lifetime.remove_containers("docker", "0f")
     assert said.read_text().splitlines() == [
         "ps --all --format={{.Names}} --filter=name=rehearsal-0f-",
         "rm --force --volumes rehearsal-0f-x",

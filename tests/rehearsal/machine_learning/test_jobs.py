@@ -182,7 +182,7 @@ def test_a_cluster_that_goes_takes_its_jobs_with_it(client, azure):
     client.wait("for-other", "Queued")
     refused = client.ask("DELETE", other, underlyingResourceAction="Delete")
     assert refused.status_code == 409
-    azure.store.delete("resources", other)
+    azure.resources.discard(other)
     assert client.wait("on-other")["status"] == "Canceled"
     assert client.wait("for-other")["status"] == "Failed"
 
@@ -239,7 +239,7 @@ def test_metrics_are_tracked_by_mlflows_protocol(client, azure):
     assert run["info"]["status"] == "FINISHED"
     assert run["data"]["metrics"] == [{**point, "value": 0.25, "step": 4}]
     assert run["data"]["params"] == [{"key": "preset", "value": "digits"}]
-    values = azure.tracking.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
+    values = azure.mlflow.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
     assert [value["value"] for value in values] == [0.5, 0.25]
 
 

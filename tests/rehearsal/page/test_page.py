@@ -11,19 +11,9 @@ import pytest
 from common.page.markup import text
 from common.text import duration
 from rehearsal.__main__ import main
-from rehearsal.control_plane.faults import Request
-from rehearsal.cycle.record import (
-    Attempt,
-    Cycle,
-    Kind,
-    Link,
-    Pool,
-    Step,
-    from_json,
-    kinds,
-    to_json,
-)
-from rehearsal.cycle.request_kinds import classify
+from rehearsal.control_plane.request_log import LoggedRequest
+from rehearsal.cycle.record import Attempt, Cycle, Link, NodePool, StepResult, from_json, to_json
+from rehearsal.cycle.request_kinds import RequestKind, classify, count_kinds
 from rehearsal.errors import RehearsalError
 from rehearsal.page.cycle_page import draw, write_page
 from rehearsal.page.events import events, steps
@@ -73,13 +63,13 @@ def hostile():
     return Cycle(
         bad, 1000.0, 20.0, bad, bad, ((bad, bad),),
         (
-            Step(bad, bad, bad, 1000.0, 5.0, "ok", (bad,) * 9, bad),
-            Step(bad, bad, bad, 1005.0, 5.0, "failed", (bad,), bad),
-            Step(bad, bad, bad, 0.0, 0.0, "skipped"),
+            StepResult(bad, bad, bad, 1000.0, 5.0, "ok", (bad,) * 9, bad),
+            StepResult(bad, bad, bad, 1005.0, 5.0, "failed", (bad,), bad),
+            StepResult(bad, bad, bad, 0.0, 0.0, "skipped"),
         ),
         (Attempt(bad, bad, 1, 1, 1001.0, 1004.0, bad, bad, 1, 2),),
-        (Pool(bad, bad, bad, ((1001.0, 1), (1004.0, 0))), Pool(bad, bad, bad, ())),
-        (Kind("sign-in", bad, bad, 1, 1, 1.0),),
+        (NodePool(bad, bad, bad, ((1001.0, 1), (1004.0, 0))), NodePool(bad, bad, bad, ())),
+        (RequestKind("sign-in", bad, bad, 1, 1, 1.0),),
         (Link(bad, bad), Link("go", "javascript:alert(1)"), Link("out", "//example.com/x")),
     )  # fmt: skip
 
@@ -164,7 +154,7 @@ def test_every_step_is_there_with_its_command_and_findings(cycle):
 
 
 def test_a_step_is_a_bar_where_it_was_in_both_pictures():
-    step = Step("s", "S", "", 1025.0, 50.0, "ok")
+    step = StepResult("s", "S", "", 1025.0, 50.0, "ok")
     page = Page(dataclasses.replace(EMPTY, seconds=100.0, steps=(step,)))
     for bar, (left, right) in zip(page.of("rect", "class", "step"), [(29, 90), (6, 94)],
                                   strict=True):  # fmt: skip
@@ -204,7 +194,8 @@ def test_a_failure_is_in_the_headline_with_what_was_said_and_where_to_look():
 
 def test_only_the_first_failure_is_the_headline():
     steps = tuple(
-        Step(name, name.upper(), "", 1000.0, 1.0, "failed", (f"because {name}",)) for name in "ab"
+        StepResult(name, name.upper(), "", 1000.0, 1.0, "failed", (f"because {name}",))
+        for name in "ab"
     )
     cycle = dataclasses.replace(EMPTY, steps=steps)
     assert cycle.failed == steps[0]
@@ -215,7 +206,7 @@ def test_the_story_tells_of_the_pre_emption_and_where_it_continued():
     told = [event.words for event in events(cycles.whole())]
     assert told == [
         "Attempt 1 begins: 2 ranks on 2 nodes of gpu-nd40rsv2-lp",
-        "Attempt 1: nodes taken at step 160. PreemptionError: Nodes of this job got pre-empted.",
+        "Attempt 1: pre-empted at step 160. PreemptionError: Nodes of this job got pre-empted.",
         "Attempt 2 continues at step 141, so that 20 steps are done again",
         "Attempt 2: completed at step 400",
         "gpu-nd40rsv2-lp is back to no nodes",
@@ -264,14 +255,14 @@ def test_the_steps_of_an_attempt_are_told_as_far_as_they_are_known(first, last, 
 
 def test_nodes_that_stay_are_not_said_to_be_gone():
     done = Attempt("j", "c", 1, 1, 1001.0, 1010.0, "Completed")
-    stays = Pool("c", "s", "Dedicated", ((1000.0, 0), (1001.0, 2)))
-    early = Pool("c", "s", "Dedicated", ((1000.0, 1), (1005.0, 0)))
+    stays = NodePool("c", "s", "Dedicated", ((1000.0, 0), (1001.0, 2)))
+    early = NodePool("c", "s", "Dedicated", ((1000.0, 1), (1005.0, 0)))
     cycle = dataclasses.replace(EMPTY, seconds=20.0, attempts=(done,), pools=(stays, early))
     assert not [event for event in events(cycle) if event.where == "nodes"]
 
 
 def test_the_curve_of_nodes_joins_samples_that_say_the_same():
-    pool = Pool("c", "s", "p", ((0.0, 0), (1.0, 2), (2.0, 2), (3.0, 2), (4.0, 0)))
+    pool = NodePool("c", "s", "p", ((0.0, 0), (1.0, 2), (2.0, 2), (3.0, 2), (4.0, 0)))
     assert list(levels(pool, 9.0)) == [(0.0, 1.0, 0), (1.0, 4.0, 2), (4.0, 9.0, 0)]
 
 
@@ -373,21 +364,21 @@ def test_a_request_is_told_by_what_it_asked_for(method, path, query, service, re
 
 def test_requests_are_counted_by_kind():
     asked = [
-        Request("GET", f"{WORKSPACE}/jobs/a", "", 200, "me", 1.0, 0.010),
-        Request("GET", f"{WORKSPACE}/jobs/b", "x=1", 404, "me", 2.0, 0.030),
-        Request("GET", f"{WORKSPACE}/jobs/c", "", 0, "me", 3.0, 0.020),
-        Request("GET", f"{WORKSPACE}/jobs/d", "", 503, "me", 3.5),
-        Request("PUT", f"{WORKSPACE}/jobs/a", "", 201, "me", 4.0),
-        Request("GET", "/acc/c/b", "", 206, "", 5.0),
-        Request("GET", "/acc/c/b", "", 416, "", 6.0),
-        Request("GET", "/acc/c/b", "", 403, "", 7.0),
+        LoggedRequest("GET", f"{WORKSPACE}/jobs/a", "", 200, "me", 1.0, 0.010),
+        LoggedRequest("GET", f"{WORKSPACE}/jobs/b", "x=1", 404, "me", 2.0, 0.030),
+        LoggedRequest("GET", f"{WORKSPACE}/jobs/c", "", 0, "me", 3.0, 0.020),
+        LoggedRequest("GET", f"{WORKSPACE}/jobs/d", "", 503, "me", 3.5),
+        LoggedRequest("PUT", f"{WORKSPACE}/jobs/a", "", 201, "me", 4.0),
+        LoggedRequest("GET", "/acc/c/b", "", 206, "", 5.0),
+        LoggedRequest("GET", "/acc/c/b", "", 416, "", 6.0),
+        LoggedRequest("GET", "/acc/c/b", "", 403, "", 7.0),
     ]
-    assert kinds(asked) == (
-        Kind("resource manager", "GET", "workspaces/jobs", 4, 2, 20.0, absent=1),
-        Kind("resource manager", "PUT", "workspaces/jobs", 1, 0, None),
-        Kind("blob storage", "GET", "blob", 3, 1, None, absent=1),
+    assert count_kinds(asked) == (
+        RequestKind("resource manager", "GET", "workspaces/jobs", 4, 2, 20.0, absent=1),
+        RequestKind("resource manager", "PUT", "workspaces/jobs", 1, 0, None),
+        RequestKind("blob storage", "GET", "blob", 3, 1, None, absent=1),
     )
-    assert kinds([]) == ()
+    assert count_kinds([]) == ()
 
 
 def test_every_kind_of_request_is_on_the_page():
@@ -409,7 +400,7 @@ def test_every_kind_of_request_is_on_the_page():
     ],
 )
 def test_asking_for_what_is_not_there_is_no_failure(errors, absent, told, columns):
-    kind = Kind("blob storage", "GET", "blob", 20, errors, 1.0, absent)
+    kind = RequestKind("blob storage", "GET", "blob", 20, errors, 1.0, absent)
     page = Page(dataclasses.replace(EMPTY, kinds=(kind,)))
     heads = page.texts[page.texts.index("asked for") :]
     assert heads[: heads.index("median")] == ["asked for", "method", "requests", *columns]
@@ -458,7 +449,7 @@ def test_the_command_says_what_is_wrong_with_a_record(tmp_path, capsys):
 
 
 def test_a_page_is_drawn_quickly_of_a_long_record():
-    pool = Pool("c", "s", "p", tuple((1000.0 + n, n % 3) for n in range(5000)))
+    pool = NodePool("c", "s", "p", tuple((1000.0 + n, n % 3) for n in range(5000)))
     began = time.monotonic()
     draw(dataclasses.replace(EMPTY, seconds=5000.0, pools=(pool,)), "docs")
     assert time.monotonic() - began < 10

@@ -31,7 +31,7 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, most_idle_seconds=1.0)
+    options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, max_idle_seconds=1.0)
     with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
         yield azure
 

@@ -14,8 +14,7 @@ import time
 
 import pytest
 
-from rehearsal.control_plane.http_messages import Asked
-from rehearsal.control_plane.resource_manager import SPACE
+from rehearsal.control_plane.http_messages import Request
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
@@ -101,15 +100,15 @@ class Gate:
 
     def __init__(self, azure, monkeypatch, match):
         self.came, self._open = threading.Event(), threading.Event()
-        answer = azure.faults.answer
+        response = azure.faults.response
 
-        def held(asked, query):
-            if re.search(match, f"{asked.method} {asked.path}"):
+        def held(request):
+            if re.search(match, f"{request.method} {request.path}"):
                 self.came.set()
                 self._open.wait(SECONDS)
-            return answer(asked, query)
+            return response(request)
 
-        monkeypatch.setattr(azure.faults, "answer", held)
+        monkeypatch.setattr(azure.faults, "response", held)
 
     def open(self):
         self._open.set()
@@ -177,7 +176,7 @@ def groups(azure):
 
 def everything(azure):
     """Ids of all that Azure has."""
-    return {one["id"] for one in azure.store.below(SPACE, f"/subscriptions/{SUBSCRIPTION}")}
+    return {one["id"] for one in azure.resources.below(f"/subscriptions/{SUBSCRIPTION}")}
 
 
 def unchanged(deployment):
@@ -274,7 +273,7 @@ class TestProd:
         assert ended.status == 1, str(ended)
         assert "cannot create already existing resource" in ended.out
         (there,) = azure.resources.of_kind("Microsoft.ContainerRegistry/registries")
-        azure.resources.answer(Asked("DELETE", there["id"], {}, {}))
+        azure.resources.respond(Request("DELETE", there["id"]))
         ended = jobs(prod, "up", "--yes", "True")
         assert ended.status == 0, str(ended)
         assert unchanged(prod)

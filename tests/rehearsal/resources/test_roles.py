@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rehearsal.loopback import Loopback
-from rehearsal.resources.roles import (
+from rehearsal.resources.role_policy import (
     BLOB_DATA_CONTRIBUTOR,
     BLOB_DATA_OWNER,
     BLOB_DATA_READER,
@@ -189,7 +189,7 @@ def test_a_role_that_is_taken_back_is_missing_at_once(guarded, somebody, grant):
 def test_a_signature_needs_no_role(guarded):
     results = guarded.blobs.container("teststore", "results")
     results.upload_blob("signed.txt", b"signed", overwrite=True)
-    url = guarded.blobs.readable("teststore", "results", "signed.txt")
+    url = guarded.blobs.signed_blob("teststore", "results", "signed.txt")
     session = Client(guarded).session
     assert session.get(url, headers={"Authorization": None}).content == b"signed"
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.outputs import PlatformOutputs, from_dict
-from rehearsal.control_plane.resource_manager import SPACE
 from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
@@ -22,9 +21,9 @@ SECONDS = 300.0
 """Until a command has ended, or something has come about: machines are busy."""
 OPTIONS = Options(
     program_folder=ROOT / ".venv-trainer" / "bin",
-    most_processes_per_node=1,
+    max_processes_per_node=1,
     allocation_seconds=0.1,
-    most_idle_seconds=2.0,
+    max_idle_seconds=2.0,
     sync_seconds=0.2,
     grace_seconds=3.0,
 )
@@ -167,7 +166,7 @@ class Cloud:
 
     def resources(self, prefix=""):
         """Ids of all that Azure has, or of what is below something."""
-        return {one["id"].lower() for one in self.azure.store.below(SPACE, prefix)}
+        return {one["id"].lower() for one in self.azure.resources.below(prefix)}
 
     def job_names(self):
         """All jobs that were ever submitted."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal.lifetime import pids_marked
 from rehearsal.pulumi.deployment import ROOT
-from rehearsal.reaper import pids_marked
 from tests.rehearsal.scenarios.cloud import wait_for
 
 pytestmark = pytest.mark.rehearse_all
@@ -35,7 +35,7 @@ groups = "Microsoft.Resources/resourceGroups"
 wait_for(lambda: "hvd-dev-rg" in [one["name"] for one in azure.resources.of_kind(groups)])
 provider = int(stack.environment["PULUMI_DEBUG_PROVIDERS"].rpartition(":")[2])
 ports = [int(azure.url.rpartition(":")[2]), azure.azurite.port, provider]
-print(json.dumps([azure._guard.mark, str(azure.folder), ports]), flush=True)
+print(json.dumps([azure.mark, str(azure.folder), ports]), flush=True)
 time.sleep(600)
 """
 

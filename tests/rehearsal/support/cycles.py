@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from rehearsal.cycle.record import Attempt, Cycle, Kind, Link, Pool, Step
+from rehearsal.cycle.record import Attempt, Cycle, Link, NodePool, StepResult
+from rehearsal.cycle.request_kinds import RequestKind
 
 BEGAN = 1_793_515_200.0
 
@@ -115,7 +116,7 @@ _STEPS = [
 def _steps():
     at, found = BEGAN + 2.5, []
     for name, title, command, seconds, lines in _STEPS:
-        found.append(Step(name, title, command, at, seconds, "ok", tuple(lines)))
+        found.append(StepResult(name, title, command, at, seconds, "ok", tuple(lines)))
         at += seconds + 0.3
     return tuple(found)
 
@@ -161,7 +162,7 @@ def _kinds():
         "metrics": metrics,
     }
     return tuple(
-        Kind(name, method, resource, count, 0, median, absent)
+        RequestKind(name, method, resource, count, 0, median, absent)
         for name, kinds in services.items()
         for method, resource, count, absent, median in kinds
     )
@@ -200,9 +201,9 @@ def whole():
             Attempt("rehearsal-2", gpu, 2, 2, second, done, "Completed", "", 141, 400),
         ),
         pools=(
-            Pool(gpu, size, "LowPriority", tuple(samples)),
-            Pool("preparation-d8adsv5", "Standard_D8ads_v5", "Dedicated", ((BEGAN, 0),)),
-            Pool("build-d4adsv5", "Standard_D4ads_v5", "Dedicated", ((BEGAN, 0),)),
+            NodePool(gpu, size, "LowPriority", tuple(samples)),
+            NodePool("preparation-d8adsv5", "Standard_D8ads_v5", "Dedicated", ((BEGAN, 0),)),
+            NodePool("build-d4adsv5", "Standard_D4ads_v5", "Dedicated", ((BEGAN, 0),)),
         ),
         kinds=_kinds(),
         links=(
