@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 
 from common.waiting import wait_until
 from rehearsal.cycle.commands import CommandError, CommandOutput, CommandRunner
-from rehearsal.cycle.record import Attempt
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
+from rehearsal.page.record import Attempt
 from rehearsal.pulumi.deployment import ROOT, Deployment
 
 TRAINER: Final = ROOT / ".venv-trainer" / "bin" / "python"

@@ -5,9 +5,9 @@ import threading
 import time
 from typing import Any, Final
 
-from rehearsal.cycle.record import Attempt, NodePool
 from rehearsal.loopback import Loopback
 from rehearsal.machine_learning import job_spec
+from rehearsal.page.record import Attempt, NodePool
 from rehearsal.resources.computes import COMPUTE
 
 _SAMPLE_SECONDS: Final = 0.1

@@ -22,8 +22,6 @@ from rehearsal.cycle import environment_file
 from rehearsal.cycle.commands import CommandError
 from rehearsal.cycle.context import TRAINER, CycleContext
 from rehearsal.cycle.observations import NodeSampler
-from rehearsal.cycle.record import Cycle, Link, StepResult, to_json
-from rehearsal.cycle.request_kinds import count_kinds
 from rehearsal.cycle.steps import STEPS, CycleStep
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import StopError, owner, stop_signals
@@ -31,6 +29,8 @@ from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.container import open_image
 from rehearsal.options import Options
 from rehearsal.page.cycle_page import write_page
+from rehearsal.page.record import Cycle, Link, StepResult, to_json
+from rehearsal.page.request_kinds import count_kinds
 from rehearsal.pulumi.deployment import ROOT, Deployment
 
 STACK: Final = "dev"

@@ -14,8 +14,8 @@ from typing import Any, Final
 from rehearsal.cycle import observations, output_parsing
 from rehearsal.cycle.commands import CommandError
 from rehearsal.cycle.context import CycleContext, Findings, require, require_within
-from rehearsal.cycle.record import Attempt
 from rehearsal.errors import RehearsalError
+from rehearsal.page.record import Attempt
 
 RUN: Final = "rehearsal"
 NODES: Final = 2

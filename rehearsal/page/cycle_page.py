@@ -6,10 +6,10 @@ from pathlib import Path
 from common.files import write_atomically
 from common.page.markup import ABSENT, moment, section, text
 from common.text import duration, plural
-from rehearsal.cycle.record import Attempt, Cycle, StepResult, from_json
 from rehearsal.errors import RehearsalError
 from rehearsal.page.events import GOOD, end_of, events, steps
 from rehearsal.page.markup import anchor, clock, page, table
+from rehearsal.page.record import Attempt, Cycle, StepResult, from_json
 from rehearsal.page.request_tables import request_tables
 from rehearsal.page.timeline import pools_with_nodes, timeline
 

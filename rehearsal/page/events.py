@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.text import plural
-from rehearsal.cycle.record import Attempt, Cycle, NodePool
+from rehearsal.page.record import Attempt, Cycle, NodePool
 
 GOOD = {"Completed", "Finalizing"}
 """Statuses of a job that did what it should."""

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from common.page.markup import ABSENT, text
 from common.text import plural
-from rehearsal.cycle.request_kinds import RequestKind, Service
 from rehearsal.page.markup import table
+from rehearsal.page.request_kinds import RequestKind, Service
 
 _Column: TypeAlias = tuple[str, Callable[[RequestKind], str]]
 

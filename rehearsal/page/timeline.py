@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from common.text import duration, plural
-from rehearsal.cycle.record import Attempt, Cycle, NodePool, StepResult
 from rehearsal.page.events import GOOD, Event, end_of, events, state_of, steps, was_preempted
 from rehearsal.page.markup import clock
+from rehearsal.page.record import Attempt, Cycle, NodePool, StepResult
 from rehearsal.page.svg import area, badge, bar, line, picture, svg_text
 
 _DISTANCES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)

@@ -13,12 +13,12 @@ from rehearsal import __main__ as command
 from rehearsal.cycle import environment_file, output_parsing, runner
 from rehearsal.cycle.commands import CommandError, CommandRunner
 from rehearsal.cycle.context import CycleContext, require_within
-from rehearsal.cycle.record import from_json
 from rehearsal.cycle.steps import STEPS, CycleStep
 from rehearsal.cycle.training_steps import _Preemption
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import owner
 from rehearsal.loopback import Loopback
+from rehearsal.page.record import from_json
 
 UPDATED = """
 Previewing update (dev):

@@ -12,12 +12,12 @@ from common.page.markup import text
 from common.text import duration
 from rehearsal.__main__ import main
 from rehearsal.control_plane.request_log import LoggedRequest
-from rehearsal.cycle.record import Attempt, Cycle, Link, NodePool, StepResult, from_json, to_json
-from rehearsal.cycle.request_kinds import RequestKind, classify, count_kinds
 from rehearsal.errors import RehearsalError
 from rehearsal.page.cycle_page import draw, write_page
 from rehearsal.page.events import events, steps
 from rehearsal.page.markup import anchor, clock
+from rehearsal.page.record import Attempt, Cycle, Link, NodePool, StepResult, from_json, to_json
+from rehearsal.page.request_kinds import RequestKind, classify, count_kinds
 from rehearsal.page.timeline import Axis, axis_of, levels
 from tests.rehearsal.support import cycles
 

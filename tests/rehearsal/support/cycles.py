@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from rehearsal.cycle.record import Attempt, Cycle, Link, NodePool, StepResult
-from rehearsal.cycle.request_kinds import RequestKind
+from rehearsal.page.record import Attempt, Cycle, Link, NodePool, StepResult
+from rehearsal.page.request_kinds import RequestKind
 
 BEGAN = 1_793_515_200.0
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from common import fields
-from rehearsal.cycle.request_kinds import RequestKind
 from rehearsal.errors import RehearsalError
+from rehearsal.page.request_kinds import RequestKind
 
 StepOutcome: TypeAlias = Literal["ok", "failed", "skipped"]
 
