@@ -1,4 +1,4 @@
-"""Resource ids and what a request's path asks for. Pure."""
+"""Resource ids, and what the path of a request asks for. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -45,24 +45,24 @@ def parse(path: str) -> ArmPath:
     before, marker, after = path.rpartition("/providers/")
     if not marker:
         return _of_scope(path, subscription, group)
-    namespace, *words = after.split("/")
-    if not words:
+    namespace, *parts = after.split("/")
+    if not parts:
         raise AzureError(404, "InvalidResourceNamespace", f"{path!r} names no type of resource")
-    resource_words = words[: len(words) - len(words) % 2]
-    tail = words[-1] if len(words) % 2 else ""
-    kind = "/".join([namespace, *resource_words[::2]])
-    identifier = "/".join([before, "providers", namespace, *resource_words])
-    if not resource_words:
+    resource_parts = parts[: len(parts) - len(parts) % 2]
+    tail = parts[-1] if len(parts) % 2 else ""
+    kind = "/".join([namespace, *resource_parts[::2]])
+    identifier = "/".join([before, "providers", namespace, *resource_parts])
+    if not resource_parts:
         # A collection directly below a scope: /…/providers/Namespace/types.
         return ArmPath(before, subscription, group, namespace, "", before, tail)
-    parent = before if len(resource_words) == 2 else identifier.rsplit("/", 2)[0]
-    return ArmPath(identifier, subscription, group, kind, resource_words[-1], parent, tail)
+    parent = before if len(resource_parts) == 2 else identifier.rsplit("/", 2)[0]
+    return ArmPath(identifier, subscription, group, kind, resource_parts[-1], parent, tail)
 
 
 def _of_scope(path: str, subscription: str, group: str) -> ArmPath:
-    words = path.strip("/").split("/")
+    parts = path.strip("/").split("/")
     above = f"/subscriptions/{subscription}"
     kind = "Microsoft.Resources/resourceGroups" if group else "Microsoft.Resources/subscriptions"
-    tail = words[-1] if len(words) % 2 else ""
-    identifier = "/" + "/".join(words[: len(words) - len(words) % 2])
+    tail = parts[-1] if len(parts) % 2 else ""
+    identifier = "/" + "/".join(parts[: len(parts) - len(parts) % 2])
     return ArmPath(identifier, subscription, group, kind, group or subscription, above, tail)

@@ -79,13 +79,13 @@ def open_image(image: str) -> JobImage:
 
 
 def _user(containers: Containers) -> str | None:
-    """This process's own, where root's files could not be removed by whom they are made for."""
+    """This process's own user, where it could not remove files of root; None otherwise."""
     if containers.program != Docker.program or os.geteuid() == 0:
         return None
     command = [containers.program, "info", "--format={{.SecurityOptions}}"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    options = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     # There root is this user.
-    return None if "rootless" in said else f"{os.geteuid()}:{os.getegid()}"
+    return None if "rootless" in options else f"{os.geteuid()}:{os.getegid()}"
 
 
 class ContainerProcesses:
@@ -129,7 +129,7 @@ class ContainerProcesses:
             host_network=True,
             user=image.user,
         )
-        # Mpirun's own words, and the client's, are after those of rank 0.
+        # What mpirun and the client write comes after what rank 0 writes.
         with self._log.open("ab") as log:
             self._client = subprocess.Popen(
                 self._containers.run_command(container),
@@ -196,7 +196,7 @@ def script(program: RankProgram, shared: Mapping[str, str]) -> str:
 
 
 def failed_rank(log: bytes) -> int:
-    """The rank that mpirun's last words name; 0 if they name none."""
+    """The rank that mpirun names at the end of its output; 0 if it names none."""
     matches = list(_FAILED.finditer(log))
     return int(matches[-1][1] or matches[-1][2]) if matches else 0
 

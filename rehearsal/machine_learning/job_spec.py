@@ -129,8 +129,8 @@ class RunContext:
 
 def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
     """Environment variables of all processes of a job."""
-    words = spec.workspace.split("/")
-    subscription, group, workspace = words[2], words[4], words[-1]
+    parts = spec.workspace.split("/")
+    subscription, group, workspace = parts[2], parts[4], parts[-1]
     tracking = context.url.replace("https:", "azureml:") + f"/mlflow/v1.0{spec.workspace}"
     scope = f"{spec.workspace}/experiments/{spec.experiment}"
     variables = {

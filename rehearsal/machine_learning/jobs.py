@@ -190,5 +190,5 @@ def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> 
 
 
 def _short(identifier: str) -> str:
-    words = identifier.split("/")
-    return f"{words[-3]}:{words[-1]}" if "versions" in words else words[-1]
+    parts = identifier.split("/")
+    return f"{parts[-3]}:{parts[-1]}" if "versions" in parts else parts[-1]

@@ -114,8 +114,8 @@ class BlobContainer(ResourceKind):
 
 def account_of(identifier: str) -> str:
     """Name of the storage account that an id belongs to."""
-    words = identifier.split("/")
-    return words[[word.lower() for word in words].index("storageaccounts") + 1]
+    parts = identifier.split("/")
+    return parts[[part.lower() for part in parts].index("storageaccounts") + 1]
 
 
 def restore(resources: ResourceManager, blobs: Blobs) -> None:

@@ -134,8 +134,8 @@ def _purges(request: Request) -> bool:
 
 def workspace_of(identifier: str) -> str:
     """Id of the workspace that an id belongs to."""
-    words = identifier.split("/")
-    return "/".join(words[: [word.lower() for word in words].index("workspaces") + 2])
+    parts = identifier.split("/")
+    return "/".join(parts[: [part.lower() for part in parts].index("workspaces") + 2])
 
 
 def default_account(resources: ResourceManager, workspace: str) -> str:

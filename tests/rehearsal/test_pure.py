@@ -200,7 +200,7 @@ def test_an_engine_is_asked_for_its_version_without_touching_anybodys_home(tmp_p
     engine.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "theirs"))
-    assert deployment.program() == (engine, "v3.259.0")
+    assert deployment.find_engine() == (engine, "v3.259.0")
     home = Path((tmp_path / "home").read_text().strip())
     assert home.is_relative_to(tempfile.gettempdir())
     assert home != tmp_path / "theirs"

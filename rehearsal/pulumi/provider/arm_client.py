@@ -1,4 +1,4 @@
-"""Requests to Resource Manager, as the program that deploys."""
+"""Requests to Resource Manager, in the name of the program that deploys."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from azure.core.pipeline.policies import BearerTokenCredentialPolicy, HeadersPol
 from azure.core.rest import HttpRequest, HttpResponse
 from azure.identity import ClientSecretCredential
 
-_PATIENCE_SECONDS: Final = 600
+_DELETION_SECONDS: Final = 600
 _ERROR: Final = 400
 _ACCEPTED: Final = 202
 _MISSING: Final = 404
@@ -22,11 +22,11 @@ class RefusedError(Exception):
     """Resource Manager refuses a request, or does not answer it."""
 
 
-class Manager:
-    """Resource Manager at an address.
+class ArmClient:
+    """A client of Resource Manager.
 
     Args:
-        environment: of a program that is signed in, as `Loopback.environment` gives it.
+        environment: of a program that can authenticate, as `Loopback.environment` gives it.
         url: of Resource Manager.
     """
 
@@ -56,25 +56,25 @@ class Manager:
         )
 
     def get(self, identifier: str, version: str) -> dict[str, Any] | None:
-        """A resource, or none if it is not there.
+        """A resource; None if it is not there.
 
         Raises:
             RefusedError: the request failed.
         """
-        answer = self._send("GET", identifier, version)
-        if answer.status_code == _MISSING:
+        response = self._send("GET", identifier, version)
+        if response.status_code == _MISSING:
             return None
-        found: dict[str, Any] = _checked(answer).json()
-        return found
+        resource: dict[str, Any] = _checked(response).json()
+        return resource
 
     def put(self, identifier: str, version: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Make or change a resource; what it has become.
+        """Create or change a resource; the resource as it is afterwards.
 
         Raises:
             RefusedError: the request failed.
         """
-        found: dict[str, Any] = _checked(self._send("PUT", identifier, version, body)).json()
-        return found
+        resource: dict[str, Any] = _checked(self._send("PUT", identifier, version, body)).json()
+        return resource
 
     def delete(self, identifier: str, version: str) -> None:
         """Delete a resource, without any other query than the version, as azure-native does.
@@ -84,16 +84,16 @@ class Manager:
         Raises:
             RefusedError: the request failed, or the deletion does not end.
         """
-        answer = self._send("DELETE", identifier, version)
-        if answer.status_code == _MISSING:
+        response = self._send("DELETE", identifier, version)
+        if response.status_code == _MISSING:
             return
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        address = _checked(answer).headers.get("Location", "")
-        while answer.status_code == _ACCEPTED:
+        deadline = time.monotonic() + _DELETION_SECONDS
+        address = _checked(response).headers.get("Location", "")
+        while response.status_code == _ACCEPTED:
             if not address or time.monotonic() > deadline:
                 raise RefusedError(f"DELETE {identifier} was accepted, and does not end")
-            time.sleep(float(answer.headers.get("Retry-After", "1")))
-            answer = _checked(self._request(HttpRequest("GET", address)))
+            time.sleep(float(response.headers.get("Retry-After", "1")))
+            response = _checked(self._request(HttpRequest("GET", address)))
 
     def _send(
         self, method: str, identifier: str, version: str, body: Mapping[str, Any] | None = None
@@ -114,14 +114,18 @@ class Manager:
             raise RefusedError(f"{request.method} {request.url}: {error}") from error
 
 
-def _checked(answer: HttpResponse) -> HttpResponse:
-    """The answer, unless it is an error, in azure-native's words."""
-    if answer.status_code < _ERROR:
-        return answer
+def _checked(response: HttpResponse) -> HttpResponse:
+    """The response, unless it is an error.
+
+    Raises:
+        RefusedError: it is one; told as azure-native tells it.
+    """
+    if response.status_code < _ERROR:
+        return response
     try:
-        error = json.loads(answer.text())["error"]
-        words = f'Code="{error["code"]}" Message="{error["message"]}"'
+        error = json.loads(response.text())["error"]
+        details = f'Code="{error["code"]}" Message="{error["message"]}"'
     except (ValueError, KeyError, TypeError):
-        words = answer.text()
-    method, url = answer.request.method, answer.request.url
-    raise RefusedError(f"{method} {url}: Status={answer.status_code} {words}")
+        details = response.text()
+    method, url = response.request.method, response.request.url
+    raise RefusedError(f"{method} {url}: Status={response.status_code} {details}")

@@ -10,50 +10,53 @@ from rehearsal.pulumi.provider.values import at, holds_unknown, is_unknown
 
 _LEAST_ADDRESSES: Final = 4
 _PRIVATE: Final = tuple(
-    ipaddress.ip_network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+    ipaddress.ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 )
 _Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True)
-class Problem:
+class InputProblem:
     """What is wrong with an input."""
 
     path: str
     reason: str
 
 
-def problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Problem]:
-    """All that is wrong; what is not known yet is not judged."""
-    found = [
-        Problem(name, f"there is no input {name!r}") for name in sorted(inputs.keys() - type_.known)
+def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[InputProblem]:
+    """All that is wrong with inputs; what is not known yet is not judged."""
+    problems = [
+        InputProblem(name, f"there is no input {name!r}")
+        for name in sorted(inputs.keys() - type_.known)
     ]
     identifying = [*([type_.scope] if type_.scope else []), *type_.names]
-    found += [
-        Problem(path, "is required and missing")
+    problems += [
+        InputProblem(path, "is required and missing")
         for path in [*identifying, *sorted(type_.required)]
         if not any(True for _ in at(inputs, path))
     ]
     name = inputs.get(type_.names[-1])
     if name is not None and not is_unknown(name) and not is_name(type_, str(name)):
-        wanted = f"{own_name(type_, inputs)!r} does not match {type_.name_form}"
-        found.append(Problem(type_.names[-1], wanted))
+        mismatch = f"{own_name(type_, inputs)!r} does not match {type_.name_form}"
+        problems.append(InputProblem(type_.names[-1], mismatch))
     for path, allowed in sorted(type_.values.items()):
         for value in at(inputs, path):
             if not is_unknown(value) and value not in allowed:
-                words = ", ".join(sorted(str(one) for one in allowed))
-                found.append(Problem(path, f"{value!r} is none of {words}"))
+                options = ", ".join(sorted(map(str, allowed)))
+                problems.append(InputProblem(path, f"{value!r} is none of {options}"))
     for path, space in type_.ranges.items():
-        found += [Problem(path, reason) for reason in _misplaced(inputs, path, space)]
+        problems += [InputProblem(path, reason) for reason in _misplaced(inputs, path, space)]
     for path in sorted(type_.internet):
-        given = (value for value in at(inputs, path) if not is_unknown(value))
-        found += [Problem(path, reason) for one in given for reason in _unreachable(str(one))]
-    return found
+        for value in at(inputs, path):
+            if not is_unknown(value):
+                problems += [InputProblem(path, reason) for reason in _unreachable(str(value))]
+    return problems
 
 
 def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str]:
-    """What is wrong with ranges of addresses that lie in others."""
-    around = [one for one in (_range(text) for text in _texts(inputs, space)) if one is not None]
+    """What is wrong with ranges of addresses that must lie in others."""
+    ranges = (_range(text) for text in _texts(inputs, space))
+    around = [network for network in ranges if network is not None]
     if space and holds_unknown(list(at(inputs, space))):
         around = []
     before: list[_Range] = []
@@ -62,32 +65,31 @@ def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str
         if own is None:
             yield f"{text!r} is no range of addresses"
             continue
-        if around and not any(_lies_in(own, one) for one in around):
-            yield f"{text!r} is not in {', '.join(str(one) for one in around)}"
+        if around and not any(_lies_in(own, network) for network in around):
+            yield f"{text!r} is not in {', '.join(map(str, around))}"
         if space:
-            yield from (f"{text!r} meets {one}" for one in before if own.overlaps(one))
+            yield from (f"{text!r} meets {other}" for other in before if own.overlaps(other))
         before.append(own)
 
 
 def _unreachable(text: str) -> Iterator[str]:
-    """What is wrong with what is to be let in from the internet."""
+    """What is wrong with an address, or a range of them, that is to be let in from the internet."""
     own = _range(text)
     if own is None:
         yield f"{text!r} is no address and no range of them"
-    elif any(own.overlaps(one) for one in _PRIVATE):
+    elif any(own.overlaps(network) for network in _PRIVATE):
         yield f"{text!r} is no address of the internet"
     elif "/" in text and own.num_addresses < _LEAST_ADDRESSES:
         yield f"{text!r} is too small a range; give each address"
 
 
 def _texts(inputs: Mapping[str, Any], path: str) -> list[str]:
-    """All that is known at a path, whether it is a list or one value."""
-    found = [
-        one
-        for value in (at(inputs, path) if path else ())
-        for one in (value if isinstance(value, list) else [value])
-    ]
-    return [str(one) for one in found if not is_unknown(one)]
+    """All known texts at a path, whether it leads to lists or to single values."""
+    texts: list[str] = []
+    for value in at(inputs, path) if path else ():
+        items = value if isinstance(value, list) else [value]
+        texts += [str(item) for item in items if not is_unknown(item)]
+    return texts
 
 
 def _range(text: str) -> _Range | None:

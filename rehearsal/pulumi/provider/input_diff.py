@@ -1,4 +1,4 @@
-"""What has changed between two sets of inputs, and whether it takes another resource. Pure."""
+"""The difference between two sets of inputs, and whether it takes another resource. Pure."""
 
 import json
 import re
@@ -13,7 +13,7 @@ _ELEMENT = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True)
-class Change:
+class InputChange:
     """One value that differs."""
 
     path: str
@@ -23,13 +23,13 @@ class Change:
     """Whether no change to what exists can bring it about."""
 
 
-def changes(
+def input_changes(
     type_: ResourceType, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[Change]:
-    """All that differs, in the order of its paths."""
+) -> list[InputChange]:
+    """All values that differ, in the order of their paths."""
     fixed = type_.fixed | type_.identifying
     return [
-        Change(path, kind, any(_within(path, one) for one in fixed))
+        InputChange(path, kind, any(_within(path, other) for other in fixed))
         for path, kind in sorted(_differences("", before, after))
     ]
 

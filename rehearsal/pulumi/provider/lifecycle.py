@@ -1,17 +1,17 @@
-"""The life of a resource: checked, compared, made, read, changed and deleted. No protocol."""
+"""The life of a resource: foreseen, created, read, changed and deleted. No protocol."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rehearsal.pulumi.provider import bodies
-from rehearsal.pulumi.provider.arm_client import Manager, RefusedError
+from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
 from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown
 
 
 @dataclass(frozen=True)
-class Found:
+class ResourceState:
     """A resource as it is in Azure."""
 
     id: str
@@ -19,30 +19,30 @@ class Found:
     inputs: dict[str, Any]
 
 
-class Declared:
+class DeclaredResources:
     """Resources of one subscription.
 
     Args:
-        manager: Resource Manager.
+        client: of Resource Manager.
         subscription: its id.
     """
 
-    def __init__(self, manager: Manager, subscription: str) -> None:
-        self.manager, self.subscription = manager, subscription
+    def __init__(self, client: ArmClient, subscription: str) -> None:
+        self.client, self.subscription = client, subscription
 
-    def create(self, type_: ResourceType, inputs: Mapping[str, Any]) -> Found:
-        """Make what is not there yet.
+    def create(self, type_: ResourceType, inputs: Mapping[str, Any]) -> ResourceState:
+        """Create what is not there yet.
 
         Raises:
             RefusedError: Azure refuses it, or it is there already.
         """
         id_ = identifier(type_, inputs, self.subscription)
-        there = None if type_.comes_with_parent else self.manager.get(id_, type_.api_version)
-        if there is not None:
+        existing = None if type_.comes_with_parent else self.client.get(id_, type_.api_version)
+        if existing is not None:
             raise RefusedError(f"cannot create already existing resource '{id_}'")
         return self._put(type_, id_, inputs)
 
-    def update(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> Found:
+    def update(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> ResourceState:
         """Change what is there.
 
         Raises:
@@ -56,23 +56,23 @@ class Declared:
         id_: str,
         inputs: Mapping[str, Any],
         recorded: Mapping[str, Any],
-    ) -> Found | None:
-        """What is there, with the inputs that would make it so; none if nothing is there.
+    ) -> ResourceState | None:
+        """What is there, with the inputs that would make it so; None if nothing is there.
 
         Args:
             type_: of the resource.
             id_: of the resource.
-            inputs: that it was made or last changed with.
+            inputs: that it was created or last changed with.
             recorded: outputs of then.
 
         Raises:
             RefusedError: Azure refuses to show it.
         """
-        document = self.manager.get(id_, type_.api_version)
+        document = self.client.get(id_, type_.api_version)
         if document is None:
             return None
         outputs = bodies.outputs(type_, document)
-        return Found(id_, outputs, bodies.drifted(type_, inputs, recorded, outputs))
+        return ResourceState(id_, outputs, bodies.drifted(type_, inputs, recorded, outputs))
 
     def delete(self, type_: ResourceType, id_: str) -> None:
         """Delete it; what comes with another resource only loses its settings.
@@ -81,11 +81,11 @@ class Declared:
             RefusedError: Azure refuses it.
         """
         if not type_.comes_with_parent:
-            self.manager.delete(id_, type_.api_version)
-        elif self.manager.get(id_, type_.api_version) is not None:
-            self.manager.put(id_, type_.api_version, {"properties": {}})
+            self.client.delete(id_, type_.api_version)
+        elif self.client.get(id_, type_.api_version) is not None:
+            self.client.put(id_, type_.api_version, {"properties": {}})
 
-    def foreseen(
+    def foresee(
         self, type_: ResourceType, inputs: Mapping[str, Any], recorded: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Outputs as far as a preview can know them: what Azure computes is left out, or unknown
@@ -107,6 +107,6 @@ class Declared:
                 known[outer] = {inner: before, **known[outer]}
         return {**recorded, **known}
 
-    def _put(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> Found:
-        document = self.manager.put(id_, type_.api_version, bodies.body(type_, inputs))
-        return Found(id_, bodies.outputs(type_, document), dict(inputs))
+    def _put(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> ResourceState:
+        document = self.client.put(id_, type_.api_version, bodies.body(type_, inputs))
+        return ResourceState(id_, bodies.outputs(type_, document), dict(inputs))

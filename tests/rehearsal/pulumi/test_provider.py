@@ -6,8 +6,8 @@ import pytest
 
 from infra.offline import render
 from rehearsal.pulumi.provider import bodies
-from rehearsal.pulumi.provider.input_checks import problems
-from rehearsal.pulumi.provider.input_diff import Change, changes
+from rehearsal.pulumi.provider.input_checks import input_problems
+from rehearsal.pulumi.provider.input_diff import InputChange, input_changes
 from rehearsal.pulumi.provider.types import lookup
 from rehearsal.pulumi.provider.types.resource_type import identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
@@ -51,7 +51,7 @@ def test_all_that_the_stacks_declare_is_known_and_passes(rendered):
     for one in rendered:
         type_ = lookup.find(one.type)
         assert type_ is not None, one.type
-        assert problems(type_, one.inputs) == [], one.name
+        assert input_problems(type_, one.inputs) == [], one.name
 
 
 def test_ids_are_those_that_the_platform_expects(rendered):
@@ -90,7 +90,7 @@ def test_a_version_in_the_token_makes_no_other_type():
     ],
 )
 def test_check_refuses_what_azure_would(changed, path, words):
-    (problem,) = problems(ACCOUNT, account(**changed))
+    (problem,) = input_problems(ACCOUNT, account(**changed))
     assert problem.path == path
     assert words in problem.reason
 
@@ -103,7 +103,7 @@ def test_check_looks_into_every_element_of_a_list():
         "addressSpace": {"addressPrefixes": ["10.0.0.0/24"]},
         "subnets": [{"name": "a"}, {"name": "b", "privateEndpointNetworkPolicies": "Off"}],
     }
-    (problem,) = problems(NETWORK, inputs)
+    (problem,) = input_problems(NETWORK, inputs)
     assert problem.path == "subnets.privateEndpointNetworkPolicies"
 
 
@@ -124,12 +124,12 @@ def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, wor
         "addressSpace": {"addressPrefixes": [space, "192.168.0.0/24"]},
         "subnets": [{"name": one, "addressPrefix": one} for one in ("192.168.0.0/25", *prefixes)],
     }
-    (problem,) = problems(NETWORK, inputs)
+    (problem,) = input_problems(NETWORK, inputs)
     assert words in problem.reason
     for unknown in (UNKNOWN, [UNKNOWN, "172.16.0.0/16"]):
         later = {"addressSpace": {"addressPrefixes": unknown}}
         subnets = [{"name": "a", "addressPrefix": "10.0.0.0/26"}]
-        assert problems(NETWORK, {**inputs, **later, "subnets": subnets}) == []
+        assert input_problems(NETWORK, {**inputs, **later, "subnets": subnets}) == []
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, wor
 )
 def test_check_refuses_addresses_that_an_account_cannot_let_in(address, words):
     rules = {"defaultAction": "Deny", "ipRules": [{"iPAddressOrRange": address}]}
-    found = problems(ACCOUNT, account(networkRuleSet=rules))
+    found = input_problems(ACCOUNT, account(networkRuleSet=rules))
     assert [words in one.reason for one in found] == ([] if words is None else [True])
 
 
@@ -158,12 +158,12 @@ def test_names_that_azure_machine_learning_refuses(name):
         "location": "westeurope",
         "properties": {"computeType": "AmlCompute"},
     }
-    (problem,) = problems(COMPUTE, inputs)
+    (problem,) = input_problems(COMPUTE, inputs)
     assert problem.path == "computeName"
 
 
 def test_what_is_not_known_yet_is_not_judged():
-    assert problems(ACCOUNT, account(accountName=UNKNOWN, kind=UNKNOWN, sku=UNKNOWN)) == []
+    assert input_problems(ACCOUNT, account(accountName=UNKNOWN, kind=UNKNOWN, sku=UNKNOWN)) == []
     assert holds_unknown({"a": [{"b": UNKNOWN}]})
     assert not holds_unknown({"a": [{"b": "known"}]})
 
@@ -259,19 +259,19 @@ def test_changes_have_paths_and_say_what_takes_another_resource():
         accountName="other", tags={"cost-center": "sales"}, accessTier="Hot", isHnsEnabled=True
     )
     del after["networkRuleSet"]
-    assert changes(ACCOUNT, account(), after) == [
-        Change("accessTier", "add", replaces=False),
-        Change("accountName", "update", replaces=True),
-        Change("isHnsEnabled", "add", replaces=True),
-        Change("networkRuleSet", "delete", replaces=False),
-        Change('tags["cost-center"]', "update", replaces=False),
+    assert input_changes(ACCOUNT, account(), after) == [
+        InputChange("accessTier", "add", replaces=False),
+        InputChange("accountName", "update", replaces=True),
+        InputChange("isHnsEnabled", "add", replaces=True),
+        InputChange("networkRuleSet", "delete", replaces=False),
+        InputChange('tags["cost-center"]', "update", replaces=False),
     ]
-    assert changes(ACCOUNT, account(), account()) == []
+    assert input_changes(ACCOUNT, account(), account()) == []
 
 
 def test_changes_inside_lists_name_the_element():
     before, after = {"subnets": [{"name": "a"}]}, {"subnets": [{"name": "b"}, {"name": "c"}]}
-    assert [one.path for one in changes(NETWORK, before, after)] == [
+    assert [one.path for one in input_changes(NETWORK, before, after)] == [
         "subnets[0].name",
         "subnets[1]",
     ]
