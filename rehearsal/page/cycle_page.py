@@ -15,6 +15,37 @@ from rehearsal.page.timeline import pools_with_nodes, timeline
 
 SHOWN_FINDINGS = 6
 """Lines of a step that are seen at once; the others are folded in."""
+_DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "rehearsal.md"
+
+
+def write_page(cycle: Cycle, path: Path) -> Path:
+    """Write the page; its path. The links of the record are relative to the page's folder.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = path.absolute()
+    page = draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent))
+    write_atomically(path, page)
+    return path
+
+
+def write_page_of(record: Path, path: Path | None = None) -> Path:
+    """Write the page of a record's file, beside it if no path is given; the page's path.
+
+    Raises:
+        RehearsalError: the record cannot be read, or the page cannot be written.
+    """
+    try:
+        text = record.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RehearsalError(f"{record}: cannot be read: {error}") from error
+    try:
+        return write_page(from_json(text), path or record.with_name("rehearsal.html"))
+    except RehearsalError as error:
+        raise RehearsalError(f"{record}: {error}") from error
+    except OSError as error:
+        raise RehearsalError(f"the page cannot be written: {error}") from error
 
 
 def draw(cycle: Cycle, documentation: str) -> str:
@@ -215,36 +246,3 @@ def _made(cycle: Cycle, documentation: str) -> str:
         "<p>Azure itself was stood in for, on this machine's loopback: none of this has been"
         f" compared with a subscription. {differs} is a table of its own.</p></div>\n"
     )
-
-
-_DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "rehearsal.md"
-
-
-def write_page(cycle: Cycle, path: Path) -> Path:
-    """Write the page; its path. The links of the record are relative to the page's folder.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path = path.absolute()
-    page = draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent))
-    write_atomically(path, page)
-    return path
-
-
-def write_page_of(record: Path, path: Path | None = None) -> Path:
-    """Write the page of a record's file, beside it if no path is given; the page's path.
-
-    Raises:
-        RehearsalError: the record cannot be read, or the page cannot be written.
-    """
-    try:
-        text = record.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RehearsalError(f"{record}: cannot be read: {error}") from error
-    try:
-        return write_page(from_json(text), path or record.with_name("rehearsal.html"))
-    except RehearsalError as error:
-        raise RehearsalError(f"{record}: {error}") from error
-    except OSError as error:
-        raise RehearsalError(f"the page cannot be written: {error}") from error

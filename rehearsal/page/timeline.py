@@ -12,6 +12,14 @@ from rehearsal.page.svg import area, badge, bar, line, picture, svg_text
 
 _DISTANCES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 """Seconds between two marks that a person can count in."""
+_TOP = 30
+"""Pixels for the marks of the axis, which are also at the bottom."""
+_NODES = 44
+"""Pixels of the curve of nodes."""
+_BETWEEN = 26
+"""Pixels between two parts."""
+_LONGEST = 34
+"""Characters of a name beside its bar."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +65,6 @@ def axis_of(cycle: Cycle, left: float, right: float) -> Axis:
     return Axis(cycle.began, max(*ends, cycle.began + 1), left, right)
 
 
-_TOP = 30
-"""Pixels for the marks of the axis, which are also at the bottom."""
-_NODES = 44
-"""Pixels of the curve of nodes."""
-_BETWEEN = 26
-"""Pixels between two parts."""
-
-
 @dataclass(frozen=True)
 class Layout:
     """How a picture is arranged."""
@@ -85,9 +85,6 @@ class Layout:
 
 WIDE = Layout("wide", 29, 90, 24, 14, beside=True, marks=9)
 NARROW = Layout("narrow", 6, 94, 38, 10, beside=False, marks=5)
-
-_LONGEST = 34
-"""Characters of a name beside its bar."""
 
 
 def timeline(cycle: Cycle) -> str:
