@@ -13,8 +13,8 @@ from common.errors import UserError
 from rehearsal.lifetime import pids_marked
 from rehearsal.loopback import Loopback
 from tests import ROOT
-from tests.rehearsal.conftest import OPTIONS, WORKSPACE, Client, declare
-from tests.rehearsal.machine_learning.test_training import train_on_two_nodes
+from tests.rehearsal.support.small_platform import OPTIONS, WORKSPACE, Client, declare
+from tests.rehearsal.support.training import train_on_two_nodes
 
 pytestmark = pytest.mark.images
 
@@ -30,7 +30,7 @@ OWNER = """
 import time
 from rehearsal.loopback import Loopback
 from tests.images.test_rehearsal_image import IN_IMAGE, TWO
-from tests.rehearsal.conftest import Client, declare
+from tests.rehearsal.support.small_platform import Client, declare
 azure = Loopback(options=IN_IMAGE)
 declare(azure)
 client = Client(azure)

@@ -183,7 +183,7 @@ def test_the_body_has_azures_own_shape():
     }
 
 
-def test_names_within_objects_are_azures_in_the_body_and_azure_natives_in_the_outputs():
+def test_names_are_azures_in_bodies_and_azure_natives_in_outputs():
     key = {"keyName": "cmk", "keyVaultUri": "https://vault.vault.azure.net"}
     given = account(
         networkRuleSet={"ipRules": [{"iPAddressOrRange": "52.174.12.7"}, {"action": "Allow"}]},
@@ -213,7 +213,7 @@ def test_parts_of_a_network_have_properties_of_their_own():
     ]
 
 
-def test_an_assignment_lies_below_its_scope_and_a_group_in_its_subscription():
+def test_an_assignment_is_below_its_scope_a_group_in_its_subscription():
     role = {"scope": "/subscriptions/s/resourceGroups/rg", "roleAssignmentName": GUID}
     assert identifier(ROLE, role, "other") == (
         f"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Authorization/roleAssignments/{GUID}"

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 from tests import ROOT
-from tests.rehearsal.conftest import GROUP, SUBSCRIPTION
+from tests.rehearsal.support.small_platform import GROUP, SUBSCRIPTION
+from tests.rehearsal.support.waiting import SECONDS
 
 
 def test_the_sdk_does_its_work(azure, client, tmp_path):
@@ -23,14 +24,14 @@ def test_the_sdk_does_its_work(azure, client, tmp_path):
     done = subprocess.run(
         [
             sys.executable,
-            ROOT / "tests/rehearsal/support/black_box.py",
+            ROOT / "tests/rehearsal/support/sdk_user.py",
             json.dumps(facts),
             tmp_path,
         ],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **azure.environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
