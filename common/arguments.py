@@ -76,8 +76,9 @@ def parse(
     """
     cls = type(default)
     known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
+    former = {leaf.former_flag: leaf.flag for leaf in fields.leaves(cls) if leaf.former_flag}
     strange = [
-        fields.unknown_key(flag, sorted(known))
+        fields.unknown_key(flag, sorted(known), former)
         for flag in (arg.split("=")[0] for arg in args)
         if flag.startswith("--") and flag not in known
     ]

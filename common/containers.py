@@ -1,23 +1,18 @@
-"""The program that makes images here and runs them: Docker, Podman or Buildah."""
+"""Programs in containers of this machine's engine: Docker, Podman or Buildah."""
 
 import os
-import re
 import shutil
-import stat
 import subprocess
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 from common.errors import UserError
 
 MODEST: Final = Path(__file__).with_name("containers.conf")
-TRUSTED: Final = "/etc/ssl/certs/ca-certificates.crt"
-"""Where Debian keeps the authorities that its programs trust."""
+"""Settings for Podman on machines that may not raise limits."""
 
 
 @dataclass(frozen=True)
@@ -50,33 +45,10 @@ class Container:
     """Numbers of user and group, such as 1000:1000; none for the image's own."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What an image is built from."""
-
-    context: Path
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    """Of the build (ARG)."""
-    target: str | None = None
-    """The stage to end with; none for the last."""
-    fresh: bool = False
-    """Whether every step is run, also where the one of an earlier build could be taken."""
-    id_file: Path | None = None
-    """Gets the image's identifier once it is made: Podman's status says nothing of a SIGTERM."""
-
-
-class Containers(ABC):
-    """What this project needs of such a program."""
+class ContainerEngine(ABC):
+    """What this project needs of a program that runs containers."""
 
     program: ClassVar[str]
-    cached: ClassVar[re.Pattern[str]]
-    """Matches a line of a build that says that a step was taken from an earlier one."""
-    step: ClassVar[re.Pattern[str]]
-    """Matches the line that begins a step; its group is the step."""
-
-    @abstractmethod
-    def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        """The command that makes an image."""
 
     @abstractmethod
     def run_command(self, container: Container) -> list[str]:
@@ -86,131 +58,49 @@ class Containers(ABC):
     def remove_container(self, name: str) -> None:
         """Kill and remove a container, if it is there."""
 
-    @abstractmethod
-    @contextmanager
-    def root(self, image: str) -> Iterator[Path]:
-        """An image's files, not to be changed."""
-
     def has(self, image: str) -> bool:
         """Whether an image is here."""
-        return self._says("inspect", "--type=image", image) is not None
+        return self.output("inspect", "--type=image", image) is not None
 
-    def size(self, image: str) -> int:
-        """Bytes of an image's layers, not compressed.
-
-        Raises:
-            UserError: there is no such image.
-        """
-        text = self._says("image", "inspect", "--format={{.Size}}", image)
-        if text is None:
-            raise UserError(f"{image}: is no image of {self.program} here")
-        return int(text)
-
-    def pull(self, image: str) -> str | None:
-        """Bring an image from its registry; what went wrong, if something did."""
-        done = self._ask("pull", image)
-        return (
-            None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1]
-        )
-
-    def remove_image(self, image: str) -> None:
-        """Remove an image, if it is here."""
-        self._ask("rmi", "--force", image)
-
-    @contextmanager
-    def _exported(self, image: str) -> Iterator[Path]:
-        """An image's files, in a folder of whoever asks."""
-        created = self._says("create", image, "true")
-        if created is None:
-            raise UserError(f"{image}: is no image of {self.program} here")
-        name = created.strip()
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                with subprocess.Popen(
-                    [self.program, "export", name], stdout=subprocess.PIPE
-                ) as tar:
-                    # Devices cannot be made without being root, and are not needed.
-                    unpack = ["tar", "-x", "--exclude=dev/*", "-C", folder]
-                    unpacked = subprocess.run(unpack, stdin=tar.stdout, check=False).returncode
-                if tar.returncode or unpacked:
-                    raise UserError(f"{image}: its files could not be exported")
-                yield Path(folder)
-        finally:
-            self.remove_container(name)
-
-    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the engine's program to its end, whatever its status."""
         command = [self.program, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    def _says(self, *arguments: str) -> str | None:
-        done = self._ask(*arguments)
+    def output(self, *arguments: str) -> str | None:
+        """What the engine's program writes, or None if it fails."""
+        done = self.run(*arguments)
         return done.stdout if done.returncode == 0 else None
 
 
-class Docker(Containers):
-    """Docker, with an engine that answers."""
+class Docker(ContainerEngine):
+    """Docker, with a daemon that answers."""
 
     program = "docker"
-    cached = re.compile(r"^#\d+ CACHED| ---> Using cache")
-    step = re.compile(r"^(?:#\d+ \[(?!internal|auth)|Step )(\d+/\d+ : .*|[^\]]+\] .*)")
-
-    def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        # By a variable, as a client without BuildKit does not know the option.
-        return [
-            *("env", "BUILDKIT_PROGRESS=plain", self.program, "build"),
-            *_of_recipe(recipe),
-            *(["--no-cache"] if recipe.fresh else []),
-            *(f"--tag={image}", str(recipe.context)),
-        ]
 
     def run_command(self, container: Container) -> list[str]:
-        return [self.program, *_of_container(container)]
+        return [self.program, *_run_arguments(container)]
 
     def remove_container(self, name: str) -> None:
-        self._ask("rm", "--force", "--volumes", name)
-
-    @contextmanager
-    def root(self, image: str) -> Iterator[Path]:
-        with self._exported(image) as folder:
-            yield folder
+        self.run("rm", "--force", "--volumes", name)
 
 
-class Podman(Containers):
+class Podman(ContainerEngine):
     """Podman."""
 
     program = "podman"
-    cached = re.compile(r"^--> Using cache")
-    step = re.compile(r"^(?:\[\d+/\d+\] )?STEP (\d+/\d+: .*)")
 
     def __init__(self) -> None:
         self._prefix: list[str] | None = None
 
-    def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        return [self.program, "build", *_of_buildah(recipe, image)]
-
     def run_command(self, container: Container) -> list[str]:
         if self._prefix is None:
             self._prefix = self._working_prefix(container.image)
-        return [*self._prefix, self.program, *_of_container(container)]
+        return [*self._prefix, self.program, *_run_arguments(container)]
 
     def remove_container(self, name: str) -> None:
         # Without the time it asks first, and waits for ten seconds.
-        self._ask("rm", "--force", "--time=0", "--volumes", name)
-
-    @contextmanager
-    def root(self, image: str) -> Iterator[Path]:
-        if os.geteuid() != 0:
-            # It would have to be entered as if by root, and that for all that is done there.
-            with self._exported(image) as exported:
-                yield exported
-            return
-        folder = self._says("image", "mount", image)
-        if folder is None:
-            raise UserError(f"{image}: is no image of {self.program} here")
-        try:
-            yield Path(folder.strip())
-        finally:
-            self._ask("image", "unmount", image)
+        self.run("rm", "--force", "--time=0", "--volumes", name)
 
     def _working_prefix(self, image: str) -> list[str]:
         """What has to stand before the command on this machine."""
@@ -231,15 +121,10 @@ class Podman(Containers):
         )
 
 
-class Buildah(Containers):
+class Buildah(ContainerEngine):
     """Buildah, which runs a program in the files of an image, without further walls."""
 
     program = "buildah"
-    cached = Podman.cached
-    step = Podman.step
-
-    def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        return [self.program, "bud", *_of_buildah(recipe, image)]
 
     def run_command(self, container: Container) -> list[str]:
         # Its own name would not resolve, and Gloo ends with a segmentation fault then.
@@ -256,36 +141,18 @@ class Buildah(Containers):
         return ["sh", "-c", script, container.name, container.image, *program]
 
     def remove_container(self, name: str) -> None:
-        self._ask("rm", name)
-
-    def size(self, image: str) -> int:
-        with self.root(image) as root:
-            return sum(_bytes(root))
-
-    @contextmanager
-    def root(self, image: str) -> Iterator[Path]:
-        created = self._says("from", "--pull-never", image)
-        if created is None:
-            raise UserError(f"{image}: is no image of {self.program} here")
-        name = created.strip()
-        try:
-            folder = self._says("mount", name)
-            if folder is None:
-                raise UserError(f"{image}: buildah cannot mount it")
-            yield Path(folder.strip())
-        finally:
-            self.remove_container(name)
+        self.run("rm", name)
 
 
-def find() -> Containers:
+def find_engine() -> ContainerEngine:
     """The first of Docker, Podman and Buildah that this machine has.
 
     Raises:
-        UserError: there is none, or only Docker's client without an engine.
+        UserError: there is none, or only Docker's client without a daemon.
     """
     notes = []
     if shutil.which(Docker.program):
-        # The client asks for ever where the engine's socket is there and nobody answers.
+        # The client asks for ever where the daemon's socket is there and nobody answers.
         asked = ["timeout", "20", Docker.program, "version", "--format={{.Server.Version}}"]
         if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
             return Docker()
@@ -298,47 +165,19 @@ def find() -> Containers:
     there = shutil.which(Buildah.program) is not None
     notes.append("buildah serves root alone here" if there else "buildah is not installed")
     raise UserError(
-        f"nothing here can build images: {'; '.join(notes)}. Start Docker's engine, or install"
-        " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
+        f"nothing here can build or run images: {'; '.join(notes)}. Start Docker's engine, or"
+        " install Podman (on Debian and Ubuntu: sudo apt-get install podman)"
     )
 
 
-def _bytes(folder: Path) -> Iterator[int]:
-    """Of each file below a folder, one that has several names once."""
-    seen = set()
-    for path in folder.rglob("*"):
-        found = path.lstat()
-        if (found.st_dev, found.st_ino) not in seen:
-            seen.add((found.st_dev, found.st_ino))
-            yield found.st_size if stat.S_ISREG(found.st_mode) else 0
-
-
-def _of_recipe(recipe: Recipe) -> list[str]:
-    found = [f"--build-arg={name}={value}" for name, value in recipe.arguments.items()]
-    found += [f"--target={recipe.target}"] if recipe.target else []
-    return found + ([f"--iidfile={recipe.id_file}"] if recipe.id_file else [])
-
-
-def _of_buildah(recipe: Recipe, image: str) -> list[str]:
-    found = _of_recipe(recipe)
-    # With walls of its own a build needs rights that some machines do not give.
-    found += ["--isolation=chroot", "--layers=true", f"--tag={image}"]
-    found += ["--no-cache"] if recipe.fresh else []
-    authorities = os.environ.get("SSL_CERT_FILE")
-    if authorities:
-        # Of the build alone, as a proxy that opens what is encrypted is none of the image's.
-        found.append(f"--volume={Path(authorities).resolve()}:{TRUSTED}:ro")
-    return [*found, str(recipe.context)]
-
-
-def _of_container(container: Container) -> list[str]:
-    found = ["run", "--rm", f"--name={container.name}", f"--workdir={container.folder}"]
-    found += [f"--shm-size={container.shared_memory}"]
-    found += ["--network=host"] if container.host_network else []
-    found += [f"--volume={_mount(mount)}" for mount in container.mounts]
-    found += [f"--env={name}" for name in container.variables]
-    found += [f"--user={container.user}"] if container.user else []
-    return [*found, container.image, *container.program]
+def _run_arguments(container: Container) -> list[str]:
+    arguments = ["run", "--rm", f"--name={container.name}", f"--workdir={container.folder}"]
+    arguments += [f"--shm-size={container.shared_memory}"]
+    arguments += ["--network=host"] if container.host_network else []
+    arguments += [f"--volume={_mount(mount)}" for mount in container.mounts]
+    arguments += [f"--env={name}" for name in container.variables]
+    arguments += [f"--user={container.user}"] if container.user else []
+    return [*arguments, container.image, *container.program]
 
 
 def _mount(mount: Mount) -> str:

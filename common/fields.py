@@ -73,6 +73,13 @@ class Pattern:
 
 
 @dataclasses.dataclass(frozen=True)
+class Formerly:
+    """A name that a field had before: whoever still gives it is told the field's name of today."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Unparsed:
     """Text from the command line that does not read as the type of its field."""
 
@@ -88,11 +95,18 @@ class Leaf:
     type: Any
     """The annotation without `Annotated`."""
     bounds: Bounds | None
+    former_key: str | None = None
+    """What `key` was before, if the field has another name today."""
 
     @property
     def flag(self) -> str:
         """The option of the command line, such as `--model.image-size`."""
-        return "--" + self.key.replace("_", "-")
+        return _flag(self.key)
+
+    @property
+    def former_flag(self) -> str | None:
+        """The option that it was before."""
+        return None if self.former_key is None else _flag(self.former_key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +136,8 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
             yield from leaves(typing.cast("type", hint), key + ".")
             continue
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
-        yield Leaf(key, _bare(hint), bounds)
+        former = _former_name(hint)
+        yield Leaf(key, _bare(hint), bounds, None if former is None else prefix + former)
 
 
 def get(instance: object, key: str) -> Any:
@@ -193,14 +208,19 @@ def problems(instance: object) -> list[str]:
     return found
 
 
-def unknown_key(key: str, known: list[str], *, list_known: bool = False) -> str:
+def unknown_key(
+    key: str, known: list[str], former: Mapping[str, str], *, list_known: bool = False
+) -> str:
     """The problem of a key that does not exist, with the one that was probably meant.
 
     Args:
         key: as it was given.
         known: those that exist.
+        former: those that exist by what they were called before.
         list_known: whether to list them where none is close.
     """
+    if key in former:
+        return f"{key}: is now called {former[key]}"
     # What stands before the last dot makes any two keys of a group look alike.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
     close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
@@ -256,8 +276,13 @@ class _Reader:
     ) -> T:
         hints = _hints(cls)
         known = [prefix + field.name for field, _ in hints]
+        former = {
+            prefix + name: prefix + field.name
+            for field, hint in hints
+            if (name := _former_name(hint)) is not None
+        }
         self.problems += [
-            unknown_key(f"{prefix}{name}", known, list_known=True)
+            unknown_key(f"{prefix}{name}", known, former, list_known=True)
             for name in data
             if f"{prefix}{name}" not in known
         ]
@@ -365,8 +390,20 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _rules(hint: Any) -> tuple[Any, ...]:
+def _rules(hint: Any) -> tuple[Bounds | Pattern, ...]:
+    return tuple(rule for rule in _notes(hint) if isinstance(rule, Bounds | Pattern))
+
+
+def _former_name(hint: Any) -> str | None:
+    return next((note.name for note in _notes(hint) if isinstance(note, Formerly)), None)
+
+
+def _notes(hint: Any) -> tuple[Any, ...]:
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
 
 
 def _is_union(bare: Any) -> bool:

@@ -18,15 +18,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from common.containers import Containers, Docker, Podman
+from common.containers import ContainerEngine, Docker, Podman
 from rehearsal.errors import RehearsalError
 
 MARK: Final = "REHEARSAL_MARK"
 """Variable of the environment that has the mark."""
-CONTAINER_PROGRAMS: Final[Mapping[str, type[Containers]]] = {
-    kind.program: kind for kind in (Docker, Podman)
+CONTAINER_ENGINES: Final[Mapping[str, type[ContainerEngine]]] = {
+    engine.program: engine for engine in (Docker, Podman)
 }
-"""Programs that can end the containers that they run."""
+"""Engines that can end the containers that they run, by their programs."""
 
 _OWNER: Final = "owner"
 _REAPER: Final = """
@@ -138,11 +138,10 @@ def container_name(mark: str, part: str) -> str:
 
 def remove_containers(program: str, mark: str) -> None:
     """Kill and remove all containers of the owner of a mark."""
+    engine = CONTAINER_ENGINES[program]()
     names = f"--filter=name={container_name(mark, '')}"
-    command = [program, "ps", "--all", "--format={{.Names}}", names]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    for name in listed.stdout.split():
-        CONTAINER_PROGRAMS[program]().remove_container(name)
+    for name in (engine.output("ps", "--all", "--format={{.Names}}", names) or "").split():
+        engine.remove_container(name)
 
 
 def owner(folder: Path) -> str | None:

@@ -65,7 +65,7 @@ class Loopback:
         if folder is None:
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         stack.enter_context(owned(self.folder))
-        program = None if image is None else image.containers.program
+        program = None if image is None else image.engine.program
         self._reaper = Reaper(None if folder else self.folder, program)
         stack.callback(self._reaper.close)
         self.certificate = make_certificate(self.folder / "tls")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from common.containers import Container, Containers, Docker, Mount, find
+from common.containers import Container, ContainerEngine, Docker, Mount, find_engine
 from common.errors import UserError
 from common.waiting import wait_until
 from rehearsal.errors import RehearsalError
-from rehearsal.lifetime import CONTAINER_PROGRAMS, Reaper, container_name
+from rehearsal.lifetime import CONTAINER_ENGINES, Reaper, container_name
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.processes import ExitStatus, RankProgram
 
@@ -40,17 +40,16 @@ same time."""
 
 @dataclass(frozen=True)
 class JobImage:
-    """The image in which all jobs run, and the program that runs its containers."""
+    """The image in which all jobs run, and the engine that runs its containers."""
 
-    containers: Containers
+    engine: ContainerEngine
     image: str
     user: str | None = None
     """Numbers of the user and group of jobs; None for the image's own."""
 
     def ask_to_end(self, name: str) -> bool:
         """Send SIGTERM to the first process of a container; whether there was one."""
-        command = [self.containers.program, "kill", "--signal=TERM", name]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        return self.engine.output("kill", "--signal=TERM", name) is not None
 
 
 def open_image(image: str) -> JobImage:
@@ -60,32 +59,33 @@ def open_image(image: str) -> JobImage:
         RehearsalError: no program here can run it, or the image is not here.
     """
     try:
-        containers = find()
-        if containers.program not in CONTAINER_PROGRAMS:
+        engine = find_engine()
+        if engine.program not in CONTAINER_ENGINES:
             raise RehearsalError(
-                f"{image}: {containers.program} builds images, but cannot end what it runs; install"
+                f"{image}: {engine.program} builds images, but cannot end what it runs; install"
                 " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
             )
-        if not containers.has(image):
+        if not engine.has(image):
             raise RehearsalError(
-                f"{image}: is no image of {containers.program} here; `make images` builds"
+                f"{image}: is no image of {engine.program} here; `make images` builds"
                 " localhost/trainer-cpu:latest"
             )
         # Now, as Podman may find that nothing runs on this machine.
-        containers.run_command(Container(image, ["true"], "rehearsal"))
+        engine.run_command(Container(image, ["true"], "rehearsal"))
+    except RehearsalError:
+        raise
     except UserError as error:
         raise RehearsalError(f"{image}: cannot be run: {error}") from error
-    return JobImage(containers, image, _user(containers))
+    return JobImage(engine, image, _user(engine))
 
 
-def _user(containers: Containers) -> str | None:
+def _user(engine: ContainerEngine) -> str | None:
     """This process's own user, where it could not remove files of root; None otherwise."""
-    if containers.program != Docker.program or os.geteuid() == 0:
+    if engine.program != Docker.program or os.geteuid() == 0:
         return None
-    command = [containers.program, "info", "--format={{.SecurityOptions}}"]
-    options = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    # There root is this user.
-    return None if "rootless" in options else f"{os.geteuid()}:{os.getegid()}"
+    # In a rootless engine, root is this user.
+    is_rootless = "rootless" in engine.run("info", "--format={{.SecurityOptions}}").stdout
+    return None if is_rootless else f"{os.geteuid()}:{os.getegid()}"
 
 
 class ContainerProcesses:
@@ -110,7 +110,7 @@ class ContainerProcesses:
             reaper: ends them if the owner dies.
             part: of the reaper's mark, for these alone.
         """
-        self._containers, self._image, self._reaper = image.containers, image, reaper
+        self._engine, self._image, self._reaper = image.engine, image, reaper
         self._part, self._log = part, programs[0].log
         self._name = container_name(reaper.mark, part.strip("/"))
         scripts = mounts[0].source / "ranks"
@@ -132,7 +132,7 @@ class ContainerProcesses:
         # What mpirun and the client write comes after what rank 0 writes.
         with self._log.open("ab") as log:
             self._client = subprocess.Popen(
-                self._containers.run_command(container),
+                self._engine.run_command(container),
                 env=reaper.marked({**_of_client(os.environ), **shared}, part),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -171,13 +171,13 @@ class ContainerProcesses:
             if self._client.poll() is not None:
                 return True
             # Again, as it may be about to start.
-            self._containers.remove_container(self._name)
+            self._engine.remove_container(self._name)
             return False
 
         wait_until(ended, _STUBBORN_SECONDS)
         self._reaper.kill(self._part)
         self._client.wait()
-        self._containers.remove_container(self._name)
+        self._engine.remove_container(self._name)
 
 
 def shared_variables(programs: Sequence[RankProgram]) -> dict[str, str]:

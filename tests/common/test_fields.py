@@ -8,12 +8,12 @@ import pytest
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds, Pattern
+from common.fields import Bounds, Formerly, Pattern
 
 
 @dataclass(frozen=True)
 class Disk:
-    size_gb: Annotated[int, Bounds(at_least=1, at_most=64)] = 8
+    size_gb: Annotated[int, Bounds(at_least=1, at_most=64), Formerly("space")] = 8
     kind: Literal["hdd", "ssd"] = "ssd"
 
 
@@ -67,6 +67,7 @@ def test_missing_keys_take_their_defaults():
         ("disk", {"kind": "tape"}, "disk.kind: 'tape' is not one of hdd, ssd"),
         ("disk", 3, "disk: 3 is not a group of keys"),
         ("dsik", {}, "dsik: there is no such key; did you mean disk?"),
+        ("disk", {"space": 4}, "disk.space: is now called disk.size_gb"),
     ],
 )
 def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, problem):
