@@ -1,10 +1,11 @@
 """The processes of a job in an image: one container, where mpirun starts the ranks."""
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,25 +59,30 @@ def open_image(image: str) -> JobImage:
     Raises:
         RehearsalError: no program here can run it, or the image is not here.
     """
-    try:
+    with _as_rehearsal_errors(image):
         engine = find_engine()
-        if engine.program not in CONTAINER_ENGINES:
-            raise RehearsalError(
-                f"{image}: {engine.program} builds images, but cannot end what it runs; install"
-                " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
-            )
-        if not engine.has(image):
-            raise RehearsalError(
-                f"{image}: is no image of {engine.program} here; `make images` builds"
-                " localhost/trainer-cpu:latest"
-            )
+    if engine.program not in CONTAINER_ENGINES:
+        raise RehearsalError(
+            f"{image}: {engine.program} builds images, but cannot end what it runs; install"
+            " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
+        )
+    if not engine.has(image):
+        raise RehearsalError(
+            f"{image}: is no image of {engine.program} here; `make images` builds"
+            " localhost/trainer-cpu:latest"
+        )
+    with _as_rehearsal_errors(image):
         # Now, as Podman may find that nothing runs on this machine.
         engine.run_command(Container(image, ["true"], "rehearsal"))
-    except RehearsalError:
-        raise
+    return JobImage(engine, image, _user(engine))
+
+
+@contextlib.contextmanager
+def _as_rehearsal_errors(image: str) -> Iterator[None]:
+    try:
+        yield
     except UserError as error:
         raise RehearsalError(f"{image}: cannot be run: {error}") from error
-    return JobImage(engine, image, _user(engine))
 
 
 def _user(engine: ContainerEngine) -> str | None:

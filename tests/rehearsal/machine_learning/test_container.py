@@ -68,7 +68,10 @@ def test_mpirun_tells_which_rank_has_failed(words, rank):
     ("programs", "words"),
     [
         ({}, "image: cannot be run: .*podman is not installed"),
-        ({"buildah": "exit 0"}, "^image: buildah builds images, but cannot end what it runs; install Podman"),
+        (
+            {"buildah": "exit 0"},
+            "^image: buildah builds images, but cannot end what it runs; install",
+        ),
         ({"podman": "exit 1"}, "^image: is no image of podman here; `make images` builds"),
         ({"podman": '[ "$1" = inspect ]'}, "^image: cannot be run: podman cannot run image"),
     ],
