@@ -197,7 +197,7 @@ class Loopback:
 
     def blob_endpoint(self, account: str) -> str:
         """Address of an account's blobs, as Azure writes it: with a slash at its end."""
-        return f"{self.blobs.public(account)}/"
+        return f"{self.blobs.address(account)}/"
 
     def put(self, path: str, api_version: str, body: Document) -> Document:  # noqa: ARG002
         """Declare a resource as a PUT would.

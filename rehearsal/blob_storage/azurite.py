@@ -45,7 +45,7 @@ class Azurite:
         self._keys: dict[str, str] = {}
         self._served: set[str] = set()
         self._process: subprocess.Popen[bytes] | None = None
-        self._held = False
+        self._is_down = False
         self._lock = threading.RLock()
 
     @property
@@ -54,9 +54,9 @@ class Azurite:
         return self._process is not None and self._process.poll() is None
 
     @property
-    def held(self) -> bool:
+    def is_down(self) -> bool:
         """Whether it was taken down, until `start`."""
-        return self._held
+        return self._is_down
 
     @property
     def pid(self) -> int | None:
@@ -81,7 +81,7 @@ class Azurite:
         """
         with self._lock:
             key = self._keys[account]
-            if not self._held and (account not in self._served or not self.running):
+            if not self._is_down and (account not in self._served or not self.running):
                 self._stop()
                 self._start()
             return key
@@ -98,20 +98,20 @@ class Azurite:
         It is asked to stop: Azurite loses what it has not yet written, which Azure never does.
         """
         with self._lock:
-            self._held = True
+            self._is_down = True
             self._stop()
 
     def start(self) -> None:
         """Bring the server (back) up, with its data."""
         with self._lock:
-            self._held = False
+            self._is_down = False
             if not self.running:
                 self._start()
 
     def close(self) -> None:
         """Stop for good."""
         with self._lock:
-            self._held = True
+            self._is_down = True
             self._stop()
 
     def _start(self) -> None:

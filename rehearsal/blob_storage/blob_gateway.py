@@ -128,7 +128,7 @@ class BlobGateway:
 
     def _as_storage(self, response: Response) -> Response:
         """A response as Azure Storage gives it: its form of errors, and none while it is down."""
-        if self._azurite.held:
+        if self._azurite.is_down:
             return Response(0, cut=True)
         return _error_as_xml(response) if isinstance(response.body, dict) else response
 

@@ -16,9 +16,6 @@ from azure.storage.blob import (
 
 from rehearsal.blob_storage.azurite import Azurite
 
-_HOURS = 12
-
-
 Access: TypeAlias = Literal["read", "write"]
 
 PERMISSION_MISMATCH: Final = "AuthorizationPermissionMismatch"
@@ -26,6 +23,7 @@ PERMISSION_MISMATCH: Final = "AuthorizationPermissionMismatch"
 NOT_AUTHORIZED: Final = (
     "This request is not authorized to perform this operation using this permission."
 )
+_SIGNATURE_HOURS = 12
 
 
 @dataclass(frozen=True)
@@ -47,15 +45,15 @@ class Blobs:
         Args:
             azurite: the server.
             trusted: file of certificates to trust.
-            address: of blob storage, as clients are told it.
+            address: of blob storage for clients.
         """
         self.azurite = azurite
         self._address = address
         self._trusted = trusted
         self._services: dict[str, BlobServiceClient] = {}
 
-    def public(self, account: str) -> str:
-        """Address of an account's blobs, as clients are told it."""
+    def address(self, account: str) -> str:
+        """Address of an account's blobs for clients."""
         return f"{self._address}/{account}"
 
     def container(self, account: str, container: str) -> ContainerClient:
@@ -71,7 +69,7 @@ class Blobs:
         return self._services[account].get_container_client(container)
 
     def make_container(self, account: str, container: str) -> None:
-        """Have a container."""
+        """Create a container unless it exists."""
         try:
             self.container(account, container).create_container()
         except ResourceExistsError:
@@ -86,7 +84,7 @@ class Blobs:
             permission="racwl",
             expiry=_expiry(),
         )
-        address = f"{self.public(account)}/{container}"
+        address = f"{self.address(account)}/{container}"
         return address, f"{address}?{signature}"
 
     def signed_blob(self, account: str, container: str, blob: str) -> str:
@@ -99,7 +97,7 @@ class Blobs:
             permission="r",
             expiry=_expiry(),
         )
-        return f"{self.public(account)}/{container}/{blob}?{signature}"
+        return f"{self.address(account)}/{container}/{blob}?{signature}"
 
 
 def parse_address(address: str) -> BlobPath:
@@ -109,4 +107,4 @@ def parse_address(address: str) -> BlobPath:
 
 
 def _expiry() -> dt.datetime:
-    return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_HOURS)
+    return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_SIGNATURE_HOURS)

@@ -65,7 +65,7 @@ class StorageAccount(ResourceKind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
-        endpoints = {"blob": f"{self._blobs.public(path.name)}/"}
+        endpoints = {"blob": f"{self._blobs.address(path.name)}/"}
         document["properties"] |= {"primaryEndpoints": endpoints}
         return {name: value for name, value in document.items() if name != "key"}
 
