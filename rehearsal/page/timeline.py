@@ -1,14 +1,18 @@
-"""The picture of the cycle: steps, attempts of the training and nodes on one time axis. Pure."""
+"""The picture of the cycle: steps, attempts of the training and nodes on one time axis. Pure.
+
+It is as wide as its page: positions across are in percent and those down in pixels, so that texts
+keep their size on every screen. Colours are those of the page, by class.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from common.page.markup import text
 from common.text import duration, plural
 from rehearsal.page.events import GOOD, Event, end_of, events, state_of, steps, was_preempted
 from rehearsal.page.markup import clock
 from rehearsal.page.record import Attempt, Cycle, NodePool, StepResult
-from rehearsal.page.svg import area, badge, bar, line, picture, svg_text
 
 _DISTANCES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 """Seconds between two marks that a person can count in."""
@@ -137,15 +141,15 @@ def _drawn(cycle: Cycle, layout: Layout) -> str:
         if attempt.ended is not None and was_preempted(attempt)
     ]
     under = [*_grid(axis, layout, y)]
-    under += [line(axis.at(at), axis.at(at), began, y, "cut-line") for at in cuts]
-    return picture(f"timeline {layout.name}", y + 22, _label(cycle), under + parts)
+    under += [_line(axis.at(at), axis.at(at), began, y, "cut-line") for at in cuts]
+    return _picture(f"timeline {layout.name}", y + 22, _label(cycle), under + parts)
 
 
 def _grid(axis: Axis, layout: Layout, bottom: float) -> Iterator[str]:
     for x, label in axis.marks(layout.marks):
-        yield line(x, x, _TOP - 8, bottom, "grid")
+        yield _line(x, x, _TOP - 8, bottom, "grid")
         for y in (_TOP - 14, bottom + 16):
-            yield svg_text(x, y, label, "mark", anchor="middle")
+            yield _text(x, y, label, "mark", anchor="middle")
 
 
 def _step(step: StepResult, y: float, layout: Layout, axis: Axis) -> list[str]:
@@ -156,14 +160,14 @@ def _step(step: StepResult, y: float, layout: Layout, axis: Axis) -> list[str]:
     shapes = [_name(step.title, y, layout, "name" if step.outcome == "ok" else step.outcome)]
     bar_y = _bar_y(y, layout)
     if step.outcome != "skipped":
-        shapes.append(bar(left, right, bar_y, layout.thick, f"step {step.outcome}", hint))
+        shapes.append(_bar(left, right, bar_y, layout.thick, f"step {step.outcome}", hint))
     kind = "took" if step.outcome == "ok" else f"took {step.outcome}"
     if not layout.beside:
-        shapes.append(svg_text(100, y + 14, outcome, kind, anchor="end"))
+        shapes.append(_text(100, y + 14, outcome, kind, anchor="end"))
     elif step.outcome == "skipped":
-        shapes.append(svg_text(layout.left, bar_y + 11, outcome, kind, shift=7))
+        shapes.append(_text(layout.left, bar_y + 11, outcome, kind, shift=7))
     else:
-        shapes.append(svg_text(right, bar_y + 11, outcome, kind, shift=7))
+        shapes.append(_text(right, bar_y + 11, outcome, kind, shift=7))
     return shapes
 
 
@@ -185,25 +189,25 @@ def _attempt(
     middle = bar_y + layout.thick / 2
     hint = f"{name}: {end_of(attempt)}, {duration(end - attempt.began)}"
     shapes = [
-        svg_text(0, y + (16 if layout.beside else 14), name, "name"),
-        bar(left, right, bar_y, layout.thick, kind, hint),
+        _text(0, y + (16 if layout.beside else 14), name, "name"),
+        _bar(left, right, bar_y, layout.thick, kind, hint),
     ]
     if not ok:
-        shapes.append(line(right, right, bar_y - 4, bar_y + layout.thick + 4, "cut"))
+        shapes.append(_line(right, right, bar_y - 4, bar_y + layout.thick + 4, "cut"))
     for number, event in numbered:
         first = event.where == "began"
         x, shift = (left, -12) if first else (right, 12)
-        shapes.append(badge(x, middle, number, event.tone, shift=shift))
+        shapes.append(_badge(x, middle, number, event.tone, shift=shift))
     outside = "took" if ok else "took broken"
     inside = "inside" if ok else "inside broken"
     if not layout.beside:
-        shapes.append(svg_text(100, y + 14, state_of(attempt), outside, anchor="end"))
+        shapes.append(_text(100, y + 14, state_of(attempt), outside, anchor="end"))
     elif right < 70:
-        shapes.append(svg_text(right, middle + 4, end_of(attempt), outside, shift=27))
+        shapes.append(_text(right, middle + 4, end_of(attempt), outside, shift=27))
     elif right - left > 30:
-        shapes.append(svg_text(right, middle + 4, end_of(attempt), inside, shift=-8, anchor="end"))
+        shapes.append(_text(right, middle + 4, end_of(attempt), inside, shift=-8, anchor="end"))
     else:
-        shapes.append(svg_text(left, middle + 4, end_of(attempt), outside, shift=-27, anchor="end"))
+        shapes.append(_text(left, middle + 4, end_of(attempt), outside, shift=-27, anchor="end"))
     return shapes
 
 
@@ -214,39 +218,39 @@ def _pool(
     bottom = y + _NODES
     if layout.beside:
         shapes = [
-            svg_text(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            svg_text(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
+            _text(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
+            _text(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
         ]
     else:
         shapes = [
-            svg_text(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            svg_text(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
+            _text(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
+            _text(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
         ]
-    shapes.append(line(axis.left, axis.right, bottom, bottom, "base"))
+    shapes.append(_line(axis.left, axis.right, bottom, bottom, "base"))
     before = 0
     for since, until, count in levels(pool, axis.ended):
         left, right = axis.at(since), axis.at(until)
         top, last = bottom - _NODES * count / highest, bottom - _NODES * before / highest
         if count != before:
-            shapes.append(line(left, left, min(top, last), max(top, last), "edge"))
+            shapes.append(_line(left, left, min(top, last), max(top, last), "edge"))
         before = count
         if not count:
             continue
-        shapes.append(area(left, right, top, bottom - top, "nodes"))
-        shapes.append(line(left, right, top, top, "edge"))
+        shapes.append(_area(left, right, top, bottom - top, "nodes"))
+        shapes.append(_line(left, right, top, top, "edge"))
         if right - left > 3:
             # Inside its level where that is high enough, on top of it otherwise.
             inside = bottom - top > 18
             shapes.append(
-                svg_text(left, top + 14 if inside else top - 4, f"{count}", "count", shift=6)
+                _text(left, top + 14 if inside else top - 4, f"{count}", "count", shift=6)
             )
     for number, event in numbered:
-        shapes.append(badge(axis.at(event.at), bottom - 13, number, event.tone, shift=12))
+        shapes.append(_badge(axis.at(event.at), bottom - 13, number, event.tone, shift=12))
     return shapes
 
 
 def _name(content: str, y: float, layout: Layout, kind: str) -> str:
-    return svg_text(0, y + (16 if layout.beside else 14), _fitted(content), kind)
+    return _text(0, y + (16 if layout.beside else 14), _fitted(content), kind)
 
 
 def _bar_y(y: float, layout: Layout) -> float:
@@ -262,4 +266,65 @@ def _label(cycle: Cycle) -> str:
         f"Time line of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
         f" {plural(len(cycle.attempts), 'attempt')} of the training and the nodes of"
         f" {plural(len(pools_with_nodes(cycle.pools)), 'cluster')}; the same is told below."
+    )
+
+
+def _bar(left: float, right: float, y: float, height: float, kind: str, hint: str = "") -> str:
+    """A bar, at least two pixels wide; the hint appears under a pointer."""
+    title = f"<title>{text(hint)}</title>" if hint else ""
+    # The stroke of a bar without any width keeps it visible.
+    return (
+        f'<rect class="{kind}" x="{left:.3f}%" width="{max(right - left, 0):.3f}%" y="{y:g}"'
+        f' height="{height:g}" rx="2">{title}</rect>'
+    )
+
+
+def _area(left: float, right: float, y: float, height: float, kind: str) -> str:
+    """A rectangle with sharp corners."""
+    return (
+        f'<rect class="{kind}" x="{left:.3f}%" width="{max(right - left, 0):.3f}%" y="{y:g}"'
+        f' height="{height:g}"/>'
+    )
+
+
+def _line(left: float, right: float, top: float, bottom: float, kind: str) -> str:
+    """A straight line."""
+    return f'<line class="{kind}" x1="{left:.3f}%" x2="{right:.3f}%" y1="{top:g}" y2="{bottom:g}"/>'
+
+
+def _text(
+    x: float, y: float, content: str, kind: str, *, shift: float = 0, anchor: str = "start"
+) -> str:
+    """A text whose base line is at y.
+
+    Args:
+        x: where it begins, in percent.
+        y: its base line.
+        content: plain text.
+        kind: class.
+        shift: pixels to the right of it.
+        anchor: which part of the text is at x: start, middle or end.
+    """
+    return (
+        f'<text class="{kind}" x="{x:.3f}%" dx="{shift:g}" y="{y:g}" text-anchor="{anchor}">'
+        f"{text(content)}</text>"
+    )
+
+
+def _badge(x: float, y: float, number: int, kind: str, *, shift: float = 0) -> str:
+    """A number in a circle, for what is told below the picture."""
+    return (
+        f'<g class="badge {kind}"><circle cx="{x:.3f}%" cy="{y:g}" r="8.5"'
+        f' transform="translate({shift:g} 0)"/><text x="{x:.3f}%" dx="{shift:g}" y="{y + 4:g}"'
+        f' text-anchor="middle">{number}</text></g>'
+    )
+
+
+def _picture(identity: str, height: float, label: str, shapes: list[str]) -> str:
+    """The picture, read out by its label; the page says the same in words."""
+    return (
+        f'<svg class="{identity}" role="img" aria-label="{text(label)}" width="100%"'
+        f' height="{height:g}" xmlns="http://www.w3.org/2000/svg">\n'
+        + "\n".join(shapes)
+        + "\n</svg>\n"
     )

@@ -16,8 +16,7 @@ from pulumi.runtime.proto.provider_pb2_grpc import (
 from typing_extensions import override
 
 from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
-from rehearsal.pulumi.provider.input_checks import input_problems
-from rehearsal.pulumi.provider.input_diff import InputChange, input_changes
+from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
 from rehearsal.pulumi.provider.lifecycle import DeclaredResources
 from rehearsal.pulumi.provider.types import lookup
 from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier

@@ -6,8 +6,7 @@ import pytest
 
 from infra.offline import render
 from rehearsal.pulumi.provider import bodies
-from rehearsal.pulumi.provider.input_checks import input_problems
-from rehearsal.pulumi.provider.input_diff import InputChange, input_changes
+from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
 from rehearsal.pulumi.provider.types import lookup
 from rehearsal.pulumi.provider.types.resource_type import identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
