@@ -6,8 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rehearsal.admin import Admin
 from rehearsal.blob_storage.azurite import Azurite
@@ -28,7 +26,7 @@ from rehearsal.resources import kinds
 from rehearsal.resources.roles import Roles
 
 
-class Loopback:
+class Loopback(contextlib.AbstractContextManager["Loopback"]):
     """Azure on this machine's loopback, as a context manager.
 
     Everything that it starts ends with it, and with the process that owns it.
@@ -144,15 +142,7 @@ class Loopback:
         self._server.start(self._gateway.respond)
         self.scheduler.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

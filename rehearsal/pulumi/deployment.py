@@ -9,8 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
@@ -30,7 +29,7 @@ _MAKE: Final = ("MAKE", "MFLAGS")
 """Beginnings of variables that tell `make` that another `make` has started it."""
 
 
-class Deployment:
+class Deployment(contextlib.AbstractContextManager["Deployment"]):
     """A stack of this repository on loopback, as a context manager.
 
     Nobody's login, stacks or plugins are touched, and no file of the repository: the stack's
@@ -68,15 +67,7 @@ class Deployment:
                 self._make()
             self._opened = opened.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """The engine's side of the provider: the protocol of Pulumi, on a port of loopback."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from concurrent import futures
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
@@ -40,7 +40,7 @@ _REPLACING: Final = {
 _Done = TypeVar("_Done")
 
 
-class Provider:
+class Provider(contextlib.AbstractContextManager["Provider"]):
     """A running provider, as a context manager.
 
     Args:
@@ -61,15 +61,7 @@ class Provider:
         """Variables that make an engine attach here instead of starting the plugin."""
         return {"PULUMI_DEBUG_PROVIDERS": f"{lookup.PACKAGE}:{self.port}"}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

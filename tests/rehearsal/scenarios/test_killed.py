@@ -74,7 +74,7 @@ def test_nothing_is_left_when_the_owner_is_killed_in_a_deployment():
         until(lambda: not Path(folder).exists())
         until(lambda: not pids_marked(mark))
         until(lambda: not pids_of(folder))
-        assert not any(answers(port) for port in ports)
+        until(lambda: not any(answers(port) for port in ports))
     finally:
         owner.kill()
         owner.wait()
