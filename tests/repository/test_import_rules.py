@@ -46,6 +46,7 @@ STANDARD_LIBRARY_ONLY = [
         "common.fields",
         "common.files",
         "common.text",
+        "common.waiting",
         "common.page.markup",
     ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
