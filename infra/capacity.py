@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from infra.catalog import sizes
+from infra.catalog import vm_sizes
 from infra.naming import CLUSTER, PRIORITIES, ClusterRole
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def size(role: ClusterRole, settings: "Settings") -> Iterator[str]:
     if cluster is None:
         return
     at, gpu = f"{key(role)}.size", role in {"gpu", "gpu-dedicated"}
-    choice = ", ".join(other.name for other in sizes.deployable(gpu=gpu))
-    found = sizes.find(cluster.size)
+    choice = ", ".join(other.name for other in vm_sizes.deployable(gpu=gpu))
+    found = vm_sizes.find(cluster.size)
     offered = {name.lower() for name in settings.subscription.sizes}
     if found is None:
         yield f"{at}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
@@ -70,14 +70,14 @@ def size(role: ClusterRole, settings: "Settings") -> Iterator[str]:
 def nodes(role: ClusterRole, settings: "Settings") -> Iterator[str]:
     """What is wrong with a cluster's number of nodes, if its size is known."""
     cluster = settings.clusters.by_role.get(role)
-    found = sizes.find(cluster.size) if cluster else None
+    found = vm_sizes.find(cluster.size) if cluster else None
     if cluster is None or found is None:
         return
     at, count = f"{key(role)}.max_nodes", cluster.max_nodes
-    if found.infiniband and count > sizes.RDMA_POOL_NODES:
+    if found.infiniband and count > vm_sizes.RDMA_POOL_NODES:
         yield (
             f"{at}: {count} nodes, but a cluster with InfiniBand has at most "
-            f"{sizes.RDMA_POOL_NODES}"
+            f"{vm_sizes.RDMA_POOL_NODES}"
         )
     quota = settings.subscription.low_priority_cores
     if quota is None or PRIORITIES[role] != "LowPriority":
@@ -92,7 +92,7 @@ def nodes(role: ClusterRole, settings: "Settings") -> Iterator[str]:
 
 def dedicated(settings: "Settings") -> Iterator[str]:
     """What is wrong with the dedicated quotas: nodes that are not running count as well."""
-    known = sorted({entry.series for entry in sizes.BY_NAME.values()})
+    known = sorted({entry.series for entry in vm_sizes.BY_NAME.values()})
     for series, quota in settings.subscription.dedicated_cores.items():
         at = f"subscription.dedicated_cores.{series}"
         if series not in known:
@@ -102,7 +102,7 @@ def dedicated(settings: "Settings") -> Iterator[str]:
             key(role): cluster.max_nodes * found.vcpus
             for role, cluster in settings.clusters.by_role.items()
             if PRIORITIES[role] == "Dedicated"
-            and (found := sizes.find(cluster.size))
+            and (found := vm_sizes.find(cluster.size))
             and found.series == series
         }
         if sum(cores.values()) > quota:

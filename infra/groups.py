@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from common.fields import Bounds, Pattern
-from infra.catalog.rules import VaultTag
+from infra.catalog.network_rules import VaultTag
 from infra.naming import ClusterRole
 
 Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import network
 
-from infra import resource_ids
-from infra.catalog.rules import Rule
+from infra.catalog import resource_ids
+from infra.catalog.network_rules import Rule
 from infra.components.base import Component, Place
 from infra.subnets import AddressPlan, Role
 

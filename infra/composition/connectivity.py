@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.catalog import rules
-from infra.catalog.zones import ENDPOINTS, Kind, needed
+from infra.catalog import network_rules
+from infra.catalog.dns_zones import ENDPOINTS, Kind, needed
 from infra.components.base import Place
 from infra.components.dns import PrivateDns, Zones, existing_zones
 from infra.components.endpoints import PrivateEndpoint, PrivateEndpointArgs
@@ -123,10 +123,10 @@ def _network_args(settings: Settings, used: Services) -> NetworkArgs:
     return NetworkArgs(
         plan=settings.address_plan,
         rules={
-            "training": rules.training(region, hbi=True, public_ip=False, vault_tag=tag),
-            "build": rules.build(region, hbi=True, vault_tag=tag),
-            "endpoints": rules.endpoints(),
-            "jump": rules.jump(),
+            "training": network_rules.training(region, hbi=True, public_ip=False, vault_tag=tag),
+            "build": network_rules.build(region, hbi=True, vault_tag=tag),
+            "endpoints": network_rules.endpoints(),
+            "jump": network_rules.jump(),
         },
         storage_ids=[used.default_storage.id, used.data_storage.id],
         peers=settings.network.peer_with,

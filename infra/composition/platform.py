@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import authorization, resources
 
-from infra.catalog import sizes
+from infra.catalog import vm_sizes
 from infra.components.access import Access, Scopes, WorkspaceAccess
 from infra.components.base import Place
 from infra.components.compute import ClusterArgs, Clusters
@@ -142,7 +142,7 @@ def _clusters(
 ) -> list[ClusterArgs]:
     found = []
     for role, wanted in settings.clusters.by_role.items():
-        size = sizes.find(wanted.size)
+        size = vm_sizes.find(wanted.size)
         assert size is not None  # settings are checked against the catalogue
         priority: Priority = "LowPriority" if role == "gpu" else "Dedicated"
         found.append(

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import storage
 
-from infra import resource_ids
-from infra.catalog import roles
+from infra.catalog import resource_ids, roles
 from infra.components.base import Place
 from infra.components.encryption import CustomerKey, EncryptionKey, existing_key
 from infra.components.identity import Identities
+from infra.components.key_vault import Vault, VaultArgs
 from infra.components.registry import Registry, RegistryArgs
 from infra.components.roles import Scope, grant
 from infra.components.storage import Ageing, Storage, StorageArgs
-from infra.components.vault import Vault, VaultArgs
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings
 

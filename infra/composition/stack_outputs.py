@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pulumi
 
 from infra import outputs
-from infra.catalog import sizes
+from infra.catalog import vm_sizes
 from infra.components.base import Place
 from infra.components.compute import ClusterArgs
 from infra.components.datastores import Container
@@ -94,7 +94,7 @@ def _outputs(
 
 
 def _cluster(args: ClusterArgs, found: Mapping[str, str]) -> outputs.Cluster:
-    size = sizes.BY_NAME[args.size]
+    size = vm_sizes.BY_NAME[args.size]
     return outputs.Cluster(
         name=args.name,
         size=args.size,

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime import mocks
 
-from infra import resource_ids
+from infra.catalog import resource_ids
 from infra.resources import Resource
 
 TENANT = "11111111-1111-1111-1111-111111111111"

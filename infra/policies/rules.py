@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 
-from infra.policies import access, exposure, governance, services
+from infra.policies import access_rules, exposure_rules, governance_rules, service_rules
 from infra.policies.rule import Posture, Rule, Violation
 from infra.resources import Resource
 
-ALL: tuple[Rule, ...] = (*exposure.RULES, *access.RULES, *services.RULES, *governance.RULES)
+ALL: tuple[Rule, ...] = (
+    *exposure_rules.RULES,
+    *access_rules.RULES,
+    *service_rules.RULES,
+    *governance_rules.RULES,
+)
 
 
 def check(resources: Sequence[Resource], posture: Posture) -> list[Violation]:

@@ -8,7 +8,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from infra.catalog import sizes
+from infra.catalog import vm_sizes
 from jobs.spec.build_context import LOCK, build_context
 from tests import ROOT
 from tests.repository.test_import_rules import files, imported
@@ -135,7 +135,7 @@ def test_mpirun_binds_no_rank_and_may_use_infiniband(image):
 
 def test_horovod_is_compiled_for_every_gpu_that_can_be_had():
     (listed,) = re.findall(r"HOROVOD_BUILD_CUDA_CC_LIST=(\S+)", dockerfile("gpu"))
-    models = {size.gpu.split()[1] for size in sizes.deployable(gpu=True)}
+    models = {size.gpu.split()[1] for size in vm_sizes.deployable(gpu=True)}
     assert {COMPUTE_CAPABILITY[model] for model in models} == set(map(int, listed.split(",")))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra import stack_config
-from infra.catalog import sizes
+from infra.catalog import vm_sizes
 from infra.errors import SettingsError
 from infra.settings import Settings, load
 from tests import ROOT
@@ -233,7 +233,7 @@ def test_what_is_wrong_is_refused_with_its_key_and_what_to_do(key, value, says):
     assert says in found
 
 
-RETIRED = [size for size in sizes.GPU if size.status == "retired"]
+RETIRED = [size for size in vm_sizes.GPU if size.status == "retired"]
 
 
 @pytest.mark.parametrize("size", RETIRED, ids=lambda size: size.name)
@@ -243,7 +243,7 @@ def test_a_retired_size_is_refused_with_the_one_to_take(size):
     assert load(configured(("clusters.gpu.size", size.replacement)))
 
 
-@pytest.mark.parametrize("size", sizes.deployable(gpu=True), ids=lambda s: s.name)
+@pytest.mark.parametrize("size", vm_sizes.deployable(gpu=True), ids=lambda s: s.name)
 def test_every_deployable_gpu_size_makes_a_stack_with_and_without_a_dedicated_twin(size):
     twin = {"size": size.name, "max_nodes": 2}
     settings = load(configured(("clusters.gpu.size", size.name), ("clusters.gpu_dedicated", twin)))

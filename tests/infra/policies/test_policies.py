@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from infra.catalog import roles
 from infra.policies import rules
-from infra.policies.access import ADMINISTRATORS, training_accounts
-from infra.policies.governance import TAGGED
+from infra.policies.access_rules import ADMINISTRATORS, training_accounts
+from infra.policies.governance_rules import TAGGED
 from infra.policies.rule import ResourceRule, StackRule, token
-from infra.policies.services import idle_minutes
+from infra.policies.service_rules import idle_minutes
 from infra.resources import Resource
 from tests.infra.support import samples
 from tests.infra.support.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without

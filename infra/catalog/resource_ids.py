@@ -99,7 +99,7 @@ def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
             return f"{parent}/providers/{_PATHS[kind].format_map(inputs)}"
     except KeyError as error:
         raise ValueError(f"{type_} needs the input {error} to have a known identifier") from error
-    raise ValueError(f"{type_} has no entry in infra/resource_ids.py")
+    raise ValueError(f"{type_} has no entry in infra/catalog/resource_ids.py")
 
 
 def group(subscription: str, name: str) -> str:
