@@ -10,6 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+WORKSPACE = "machinelearningservices:Workspace"
+COMPUTE = "machinelearningservices:Compute"
+DATASTORE = "machinelearningservices:Datastore"
+STORAGE = "storage:StorageAccount"
+CONTAINER = "storage:BlobContainer"
+REGISTRY = "containerregistry:Registry"
+VAULT = "keyvault:Vault"
+LOGS = "operationalinsights:Workspace"
+INSIGHTS = "applicationinsights:Component"
+IDENTITY = "managedidentity:UserAssignedIdentity"
+ASSIGNMENT = "authorization:RoleAssignment"
+NETWORK = "network:VirtualNetwork"
+GROUP = "resources:ResourceGroup"
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -40,6 +54,34 @@ class Resource:
     def kind(self) -> str:
         """The last part of the type, such as `StorageAccount`."""
         return self.type.rsplit(":", 1)[-1]
+
+
+def token(resource: Resource) -> str:
+    """`module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`."""
+    parts = resource.type.split(":")
+    if len(parts) != 3:
+        return resource.type
+    return f"{parts[1].split('/')[0]}:{parts[2]}"
+
+
+def of(resources: Sequence[Resource], *tokens: str) -> list[Resource]:
+    """The resources of these types."""
+    return [resource for resource in resources if token(resource) in tokens]
+
+
+def value(resource: Resource, path: str) -> Any:
+    """The input at a dotted path; None where any part of it is missing."""
+    found: Any = resource.inputs
+    for key in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(key)
+    return found
+
+
+def entries(resource: Resource, path: str) -> Sequence[Any]:
+    """The list at a dotted path; empty where there is none."""
+    return value(resource, path) or ()
 
 
 def to_json(resources: Iterable[Resource]) -> str:

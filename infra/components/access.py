@@ -1,17 +1,101 @@
-"""Access: who may do what, and on nothing more than it needs."""
+"""Access: identities, and who may do what, on nothing more than it needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_azure_native import authorization
+from pulumi_azure_native import authorization, managedidentity
 
 from infra.catalog import roles
 from infra.components.base import Component, Place
-from infra.components.identity import Identities
-from infra.components.roles import Principal, Scope, grant
-from infra.groups import PeopleSettings
 from infra.naming import IdentityRole
+from infra.settings import PeopleSettings
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who is given a role."""
+
+    label: str
+    """Short and stable: the assignment's name is derived from it."""
+    id: pulumi.Input[str]
+    type: authorization.PrincipalType = authorization.PrincipalType.SERVICE_PRINCIPAL
+    """Set always: without it Azure looks up a principal that its directory may not show yet, and
+    fails with PrincipalNotFound."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a role is given on."""
+
+    label: str
+    id: pulumi.Input[str]
+
+
+def grant(
+    place: Place,
+    principal: Principal,
+    scope: Scope,
+    given: Sequence[str],
+    opts: pulumi.ResourceOptions,
+) -> list[pulumi.Resource]:
+    """Give a principal roles on a scope.
+
+    The names of assignments are known before anything is deployed. A principal that is made anew
+    keeps them, and Azure refuses to have one twice: the old assignment goes first.
+
+    Args:
+        place: the stack.
+        principal: who.
+        scope: on what.
+        given: GUIDs of the roles.
+        opts: options of the assignments.
+    """
+    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
+    return [
+        authorization.RoleAssignment(
+            f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
+            role_assignment_name=place.names.role_assignment(
+                f"{place.subscription}/{scope.label}", principal.label, role
+            ),
+            principal_id=principal.id,
+            principal_type=principal.type,
+            role_definition_id=roles.definition_id(place.subscription, role),
+            scope=scope.id,
+            opts=options,
+        )
+        for role in given
+    ]
+
+
+class Identities(Component):
+    """One user-assigned identity a duty, so that no job holds what another needs.
+
+    Training only reads the data; preparation writes them; images are pushed by the build identity,
+    which sees no data. The service's own identity would only exist with the workspace, too late to
+    be given roles before it.
+    """
+
+    def __init__(
+        self, place: Place, duties: list[IdentityRole], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("identities", opts)
+        self.of = {
+            duty: managedidentity.UserAssignedIdentity(
+                f"identity-{duty}",
+                resource_name_=place.names.identity(duty),
+                resource_group_name=place.group,
+                location=place.region,
+                tags=place.tags,
+                opts=self.own(),
+            )
+            for duty in duties
+        }
+        self.register_outputs({})
+
+    def principal(self, duty: IdentityRole) -> Principal:
+        """Who is given the roles of a duty."""
+        return Principal(duty, self.of[duty].principal_id)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.immutable import ChangeError, Fixed, refusals
 from infra.naming import Names
 
 
@@ -48,22 +47,3 @@ class Component(pulumi.ComponentResource):
             parent=self, depends_on=list(after) or None, protect=protect or None
         )
         return pulumi.ResourceOptions.merge(options, also) if also else options
-
-
-def guarded(name: str, fixed: Sequence[Fixed]) -> pulumi.ResourceOptions:
-    """Options that refuse to change what Azure would silently keep, in a preview as well.
-
-    Args:
-        name: logical name of the resource; hooks of a program must have names of their own.
-        fixed: its properties that cannot change.
-    """
-
-    def check(args: pulumi.ResourceHookArgs) -> None:
-        found = refusals(name, args.old_inputs or {}, args.new_inputs or {}, fixed)
-        if found:
-            raise ChangeError(found)
-
-    hook = pulumi.ResourceHook(
-        f"refuse-changes-{name}", check, pulumi.ResourceHookOptions(on_dry_run=True)
-    )
-    return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[hook]))

@@ -1,12 +1,14 @@
 """What cannot be changed on a resource that exists: Azure keeps the old value, without an error.
 
-Pure. The program registers `refusals` as a check that runs before an update, in a preview too, so
-that such a change ends with an explanation instead of a success that did nothing.
+`refusals` is pure; `guarded` lets the engine ask it before an update, in a preview too, so that
+such a change ends with an explanation instead of a success that did nothing.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pulumi
 
 from infra.errors import PlatformError
 
@@ -58,6 +60,25 @@ def refusals(
         change = f"from {_shown(before)} to {_shown(after)}"
         found.append(f"{name}: {one.path} cannot change {change}: {one.why}")
     return found
+
+
+def guarded(name: str, fixed: Sequence[Fixed]) -> pulumi.ResourceOptions:
+    """Options that refuse to change what Azure would silently keep, in a preview as well.
+
+    Args:
+        name: logical name of the resource; hooks of a program must have names of their own.
+        fixed: its properties that cannot change.
+    """
+
+    def check(args: pulumi.ResourceHookArgs) -> None:
+        found = refusals(name, args.old_inputs or {}, args.new_inputs or {}, fixed)
+        if found:
+            raise ChangeError(found)
+
+    hook = pulumi.ResourceHook(
+        f"refuse-changes-{name}", check, pulumi.ResourceHookOptions(on_dry_run=True)
+    )
+    return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[hook]))
 
 
 def _shown(found: Any) -> str:

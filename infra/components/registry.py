@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import containerregistry as registry
 
-from infra.components.base import Component, Place, guarded
-from infra.components.encryption import CustomerKey
-from infra.components.immutable import Fixed
+from infra.components.base import Component, Place
+from infra.components.immutable import Fixed, guarded
+from infra.components.key_vault import CustomerKey
 
 FIXED = (
     Fixed(

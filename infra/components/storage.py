@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import storage
 
-from infra.components.base import Component, Place, guarded
-from infra.components.encryption import CustomerKey
-from infra.components.immutable import Fixed
+from infra.components.base import Component, Place
+from infra.components.immutable import Fixed, guarded
+from infra.components.key_vault import CustomerKey
 
 SAS_LIFETIME = "1.00:00:00"
 """Longest life of a shared access signature (days.hours:minutes:seconds). Without keys, only users

@@ -8,10 +8,15 @@ import pulumi
 from infra.catalog import network_rules
 from infra.catalog.dns_zones import ENDPOINTS, Kind, needed
 from infra.components.base import Place
-from infra.components.dns import PrivateDns, Zones, existing_zones
-from infra.components.endpoints import PrivateEndpoint, PrivateEndpointArgs
 from infra.components.monitoring import Monitoring, MonitorScope
 from infra.components.network import Network, NetworkArgs
+from infra.components.private_link import (
+    PrivateDns,
+    PrivateEndpoint,
+    PrivateEndpointArgs,
+    Zones,
+    existing_zones,
+)
 from infra.composition.services import Services
 from infra.naming import ClusterRole
 from infra.settings import Settings

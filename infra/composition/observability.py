@@ -6,8 +6,7 @@ from pulumi_azure_native import machinelearningservices as ml
 from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.base import Place
 from infra.components.budget import Budget, BudgetArgs
-from infra.components.diagnostics import ALL, AUDIT, WRITES, Diagnostics, Source
-from infra.components.monitoring import Monitoring
+from infra.components.monitoring import ALL, AUDIT, WRITES, Diagnostics, Monitoring, Source
 from infra.components.network import Network
 from infra.composition.services import Service, Services
 from infra.settings import Settings

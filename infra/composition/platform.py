@@ -12,15 +12,12 @@ import pulumi
 from pulumi_azure_native import authorization, resources
 
 from infra.catalog import vm_sizes
-from infra.components.access import Access, Scopes, WorkspaceAccess
+from infra.components.access import Access, Identities, Scope, Scopes, WorkspaceAccess
 from infra.components.base import Place
 from infra.components.compute import ClusterArgs, Clusters
-from infra.components.datastores import Datastores
-from infra.components.endpoints import PrivateEndpoint
-from infra.components.identity import Identities
 from infra.components.monitoring import Monitoring, MonitoringArgs
-from infra.components.roles import Scope
-from infra.components.workspace import Workspace, WorkspaceArgs
+from infra.components.private_link import PrivateEndpoint
+from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
 from infra.composition.connectivity import Connections
 from infra.composition.services import Services

@@ -7,12 +7,10 @@ import pulumi
 from pulumi_azure_native import storage
 
 from infra.catalog import resource_ids, roles
+from infra.components.access import Identities, Scope, grant
 from infra.components.base import Place
-from infra.components.encryption import CustomerKey, EncryptionKey, existing_key
-from infra.components.identity import Identities
-from infra.components.key_vault import Vault, VaultArgs
+from infra.components.key_vault import CustomerKey, EncryptionKey, Vault, VaultArgs, existing_key
 from infra.components.registry import Registry, RegistryArgs
-from infra.components.roles import Scope, grant
 from infra.components.storage import Ageing, Storage, StorageArgs
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings

@@ -7,10 +7,10 @@ import pulumi
 
 from infra import outputs
 from infra.catalog import vm_sizes
+from infra.components.access import Identities
 from infra.components.base import Place
 from infra.components.compute import ClusterArgs
-from infra.components.datastores import Container
-from infra.components.identity import Identities
+from infra.components.workspace import Container
 from infra.composition.services import Services
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings

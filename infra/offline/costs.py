@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.offline.command import show
-from infra.policies.rule import token, value
-from infra.resources import Resource
+from infra.offline.render import show
+from infra.resources import Resource, token, value
 
 PRICES = Path(__file__).with_name("prices.json")
 UNKNOWN = "?"

@@ -17,8 +17,7 @@ import pulumi
 from infra.catalog import roles
 from infra.errors import PlatformError
 from infra.offline.render import render
-from infra.policies.rule import ASSIGNMENT, GROUP, IDENTITY, of, token
-from infra.resources import Resource, requirements
+from infra.resources import ASSIGNMENT, GROUP, IDENTITY, Resource, of, requirements, token
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
 STACKS = ("dev", "prod")

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from infra.catalog import roles
-from infra.policies.rule import (
+from infra.policies.rule import Posture, ResourceRule, StackRule, named, wants
+from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
     DATASTORE,
@@ -15,16 +16,11 @@ from infra.policies.rule import (
     STORAGE,
     VAULT,
     WORKSPACE,
-    Posture,
-    ResourceRule,
-    StackRule,
-    named,
+    Resource,
     of,
     token,
     value,
-    wants,
 )
-from infra.resources import Resource
 
 KEYLESS: dict[str, dict[str, object]] = {
     STORAGE: {"allowSharedKeyAccess": False, "allowBlobPublicAccess": False},

@@ -3,27 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.policies.rule import (
-    ALLOWLISTED,
+from infra.policies.rule import ALLOWLISTED, PRIVATE, Posture, ResourceRule, StackRule, named, wants
+from infra.resources import (
     COMPUTE,
     CONTAINER,
     NETWORK,
-    PRIVATE,
     REGISTRY,
     STORAGE,
     VAULT,
     WORKSPACE,
-    Posture,
-    ResourceRule,
-    StackRule,
+    Resource,
     entries,
-    named,
     of,
     token,
     value,
-    wants,
 )
-from infra.resources import Resource
 
 ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
 """How a network rule spells the whole internet."""

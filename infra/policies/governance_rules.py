@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from infra.policies.rule import (
+from infra.policies.rule import Posture, ResourceRule, StackRule, named
+from infra.resources import (
     GROUP,
     IDENTITY,
     INSIGHTS,
@@ -13,16 +14,12 @@ from infra.policies.rule import (
     STORAGE,
     VAULT,
     WORKSPACE,
-    Posture,
-    ResourceRule,
-    StackRule,
+    Resource,
     entries,
-    named,
     of,
     token,
     value,
 )
-from infra.resources import Resource
 
 TAGGED = frozenset(
     {

@@ -1,4 +1,4 @@
-"""The rules as policies that Pulumi's engine asks before and after it changes anything.
+"""All rules, also as policies that Pulumi's engine asks before and after it changes anything.
 
 The engine shows a resource's inputs to the rules on one resource before it creates or changes it.
 It shows the whole stack at the end only, as outputs, in which inputs such as a diagnostic
@@ -9,7 +9,7 @@ a policy could not run, and the update that follows runs it.
 `pulumi policy analyze` shows a state in the same way: what was asked for, and what Azure answered.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pulumi_policy import (
@@ -22,11 +22,22 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from infra.policies.rule import Posture, ResourceRule, StackRule
-from infra.policies.rules import ALL
+from infra.policies import access_rules, exposure_rules, governance_rules, service_rules
+from infra.policies.rule import Posture, ResourceRule, Rule, StackRule, Violation
 from infra.resources import Resource
 
 NAME = "private-training-platform"
+ALL: tuple[Rule, ...] = (
+    *exposure_rules.RULES,
+    *access_rules.RULES,
+    *service_rules.RULES,
+    *governance_rules.RULES,
+)
+
+
+def check(resources: Sequence[Resource], posture: Posture) -> list[Violation]:
+    """Every violation of every rule, in the rules' order."""
+    return [found for rule in ALL for found in rule.check(resources, posture)]
 
 
 class Inputs:

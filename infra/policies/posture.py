@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-from infra.offline.render import configuration
 from infra.policies.rule import Posture
-from infra.settings import Settings, load
-from infra.stack_config import from_stack
-from infra.validation import REQUIRED_TAGS
+from infra.settings import Settings
+from infra.stack_config import configuration, from_stack
+from infra.validation import REQUIRED_TAGS, load
 
 PRODUCTION = "prod"
 """Stack that is held to production's rules whatever its settings say."""

@@ -3,20 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from infra.policies.rule import (
-    COMPUTE,
-    REGISTRY,
-    STORAGE,
-    VAULT,
-    WORKSPACE,
-    Posture,
-    ResourceRule,
-    shown,
-    token,
-    value,
-    wants,
-)
-from infra.resources import Resource
+from infra.policies.rule import Posture, ResourceRule, shown, wants
+from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, token, value
 
 LONGEST_IDLE = 60
 """Minutes that a node may idle before its cluster gives it back."""

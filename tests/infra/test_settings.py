@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from infra import stack_config
 from infra.catalog import vm_sizes
 from infra.errors import SettingsError
-from infra.settings import Settings, load
+from infra.settings import Settings
+from infra.validation import load
 from tests import ROOT
 
 STACKS = ("dev", "prod")

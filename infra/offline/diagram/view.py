@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.offline.diagram.grants import ENDPOINT, SERVICES, Grants, grants, scopes
-from infra.offline.diagram.parts import last, text_at, value_of
-from infra.policies.rule import (
+from infra.catalog import resource_ids, roles
+from infra.resources import (
+    ASSIGNMENT,
     COMPUTE,
     CONTAINER,
     GROUP,
+    IDENTITY,
     INSIGHTS,
     LOGS,
     NETWORK,
@@ -16,12 +17,26 @@ from infra.policies.rule import (
     STORAGE,
     VAULT,
     WORKSPACE,
+    Resource,
     entries,
     of,
     token,
     value,
 )
-from infra.resources import Resource
+
+ENDPOINT = "network:PrivateEndpoint"
+MONITOR = "monitor:PrivateLinkScope"
+SERVICES = (WORKSPACE, REGISTRY, VAULT, STORAGE, MONITOR)
+"""What a private endpoint may lead to, in the order in which it is shown."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What one identity or group may do."""
+
+    who: str
+    roles: tuple[tuple[str, ...], ...]
+    """Names of roles, by column."""
 
 
 @dataclass(frozen=True)
@@ -74,20 +89,20 @@ def view(resources: Sequence[Resource]) -> View:
     """The view of a stack's resources, whatever their order."""
     resources = sorted(resources, key=lambda one: (one.type, one.name))
     groups = of(resources, GROUP)
-    title = " ".join(text_at(one, "resourceGroupName") for one in groups)
-    regions = sorted({text_at(one, "location") for one in groups})
+    title = " ".join(_text(one, "resourceGroupName") for one in groups)
+    regions = sorted({_text(one, "location") for one in groups})
     networks = of(resources, NETWORK)
     zones = of(resources, "privatedns:PrivateZone")
-    columns = scopes(resources)
+    columns = _scopes(resources)
     return View(
         title=" · ".join([title, *regions]),
         network=_network(networks[0]) if networks else _existing_network(resources),
         subnets=_subnets(resources),
         ways_out=tuple(_way_out(one, resources) for one in of(resources, "network:NatGateway")),
         services=_services(resources),
-        zones=tuple(sorted(text_at(zone, "privateZoneName") for zone in zones)),
+        zones=tuple(sorted(_text(zone, "privateZoneName") for zone in zones)),
         columns=tuple(title for title, _ in columns),
-        grants=grants(resources, columns),
+        grants=_grants(resources, columns),
         operations=_operations(resources),
     )
 
@@ -95,18 +110,16 @@ def view(resources: Sequence[Resource]) -> View:
 def _network(network: Resource) -> Card:
     space = ", ".join(entries(network, "addressSpace.addressPrefixes"))
     peers = [
-        f"peered with {last(value_of(peering, 'remoteVirtualNetwork'))}"
+        f"peered with {resource_ids.name(_reference(peering, 'remoteVirtualNetwork'))}"
         for peering in entries(network, "virtualNetworkPeerings")
     ]
-    return Card(
-        NETWORK, f"Virtual network {text_at(network, 'virtualNetworkName')}", (space, *peers)
-    )
+    return Card(NETWORK, f"Virtual network {_text(network, 'virtualNetworkName')}", (space, *peers))
 
 
 def _existing_network(resources: Sequence[Resource]) -> Card:
     """Someone else's network, known from the subnets that endpoints are in."""
-    subnets = [text_at(one, "subnet.id") for one in of(resources, ENDPOINT)]
-    names = sorted({last(subnet.partition("/subnets/")[0]) for subnet in subnets})
+    subnets = [_text(one, "subnet.id") for one in of(resources, ENDPOINT)]
+    names = sorted({resource_ids.name(subnet.partition("/subnets/")[0]) for subnet in subnets})
     return Card("", " ".join(["Existing virtual network", *names]))
 
 
@@ -118,27 +131,27 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
     }
     clusters: dict[str, list[Card]] = {}
     for compute in of(resources, COMPUTE):
-        where = text_at(compute, "properties.properties.subnet.id").lower()
+        where = _text(compute, "properties.properties.subnet.id").lower()
         clusters.setdefault(where, []).append(_cluster(compute))
-    endpoints = {text_at(one, "subnet.id").lower() for one in of(resources, ENDPOINT)}
+    endpoints = {_text(one, "subnet.id").lower() for one in of(resources, ENDPOINT)}
     found = []
     for where in dict.fromkeys([*declared, *clusters, *sorted(endpoints)]):
         subnet = declared.get(where, {})
         lines = _subnet_lines(subnet, resources) if subnet else ("existing",)
         found.append(
             Subnet(
-                name=str(subnet.get("name", last(where))),
+                name=str(subnet.get("name", resource_ids.name(where))),
                 lines=lines,
                 clusters=tuple(clusters.get(where, ())),
                 has_endpoints=where in endpoints,
-                leaves_by_nat=bool(value_of(subnet, "natGateway")),
+                leaves_by_nat=bool(_reference(subnet, "natGateway")),
             )
         )
     return tuple(found)
 
 
 def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -> tuple[str, ...]:
-    group = value_of(subnet, "networkSecurityGroup").lower()
+    group = _reference(subnet, "networkSecurityGroup").lower()
     rules = [
         f"{len(entries(one, 'securityRules'))} network rules, everything else denied"
         for one in of(resources, "network:NetworkSecurityGroup")
@@ -153,16 +166,16 @@ def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -
 def _cluster(compute: Resource) -> Card:
     nodes = "properties.properties."
     priority = {"LowPriority": "low priority", "Dedicated": "dedicated"}
-    least, most = (
-        text_at(compute, f"{nodes}scaleSettings.{key}NodeCount") for key in ("min", "max")
-    )
-    identities = [last(one) for one in entries(compute, "identity.userAssignedIdentities")]
+    least, most = (_text(compute, f"{nodes}scaleSettings.{key}NodeCount") for key in ("min", "max"))
+    identities = [
+        resource_ids.name(one) for one in entries(compute, "identity.userAssignedIdentities")
+    ]
     return Card(
         COMPUTE,
-        text_at(compute, "computeName"),
+        _text(compute, "computeName"),
         (
-            text_at(compute, nodes + "vmSize").removeprefix("Standard_"),
-            priority.get(text_at(compute, nodes + "vmPriority"), ""),
+            _text(compute, nodes + "vmSize").removeprefix("Standard_"),
+            priority.get(_text(compute, nodes + "vmPriority"), ""),
             f"{_whole(least)} to {_whole(most)} nodes",
             *identities,
         ),
@@ -176,12 +189,12 @@ def _whole(number: str) -> str:
 def _way_out(gateway: Resource, resources: Sequence[Resource]) -> Card:
     used = {str(one.get("id")).lower() for one in entries(gateway, "publicIpAddresses")}
     names = [
-        f"public address {text_at(one, 'publicIpAddressName')}"
+        f"public address {_text(one, 'publicIpAddressName')}"
         for one in of(resources, "network:PublicIPAddress")
         if one.id.lower() in used
     ]
     return Card(
-        token(gateway), f"NAT gateway {text_at(gateway, 'natGatewayName')}", ("out only", *names)
+        token(gateway), f"NAT gateway {_text(gateway, 'natGatewayName')}", ("out only", *names)
     )
 
 
@@ -192,7 +205,7 @@ def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
         for connection in entries(endpoint, "privateLinkServiceConnections"):
             target = str(connection.get("privateLinkServiceId", ""))
             groups = ", ".join(connection.get("groupIds") or ())
-            card = Card(ENDPOINT, text_at(endpoint, "privateEndpointName"), (groups,))
+            card = Card(ENDPOINT, _text(endpoint, "privateEndpointName"), (groups,))
             spelled[target.lower()] = target
             leading.setdefault(target.lower(), []).append(card)
     found = []
@@ -201,7 +214,9 @@ def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
             endpoints = tuple(leading.pop(service.id.lower(), ()))
             found.append(Service(_service(service, resources), endpoints, _outside(service)))
     for target, others in leading.items():
-        found.append(Service(Card("", last(spelled[target]), ("existing",)), tuple(others), ()))
+        found.append(
+            Service(Card("", resource_ids.name(spelled[target]), ("existing",)), tuple(others), ())
+        )
     return tuple(found)
 
 
@@ -211,31 +226,31 @@ def _service(service: Resource, resources: Sequence[Resource]) -> Card:
         facts = ["high business impact"] if value(service, "hbiWorkspace") else []
         if value(service, "systemDatastoresAuthMode") == "Identity":
             facts.append("no keys")
-        return Card(kind, f"Workspace {text_at(service, 'workspaceName')}", tuple(facts))
+        return Card(kind, f"Workspace {_text(service, 'workspaceName')}", tuple(facts))
     if kind == REGISTRY:
-        facts = [text_at(service, "sku.name")]
+        facts = [_text(service, "sku.name")]
         if value(service, "adminUserEnabled") is False:
             facts.append("no admin user")
-        return Card(kind, f"Container registry {text_at(service, 'registryName')}", tuple(facts))
+        return Card(kind, f"Container registry {_text(service, 'registryName')}", tuple(facts))
     if kind == VAULT:
         roles = value(service, "properties.enableRbacAuthorization")
         purge = value(service, "properties.enablePurgeProtection")
         facts = (["roles only"] if roles else []) + (["purge protection"] if purge else [])
-        return Card(kind, f"Key vault {text_at(service, 'vaultName')}", tuple(facts))
+        return Card(kind, f"Key vault {_text(service, 'vaultName')}", tuple(facts))
     if kind == STORAGE:
-        name = text_at(service, "accountName")
+        name = _text(service, "accountName")
         containers = [
-            text_at(one, "containerName")
+            _text(one, "containerName")
             for one in of(resources, CONTAINER)
             if value(one, "accountName") == name
         ]
-        facts = [text_at(service, "sku.name").replace("_", " ")]
+        facts = [_text(service, "sku.name").replace("_", " ")]
         if value(service, "allowSharedKeyAccess") is False:
             facts.append("no keys")
         if containers:
             facts.append("containers " + ", ".join(sorted(containers)))
         return Card(kind, f"Storage {name}", tuple(facts))
-    return Card(kind, f"Azure Monitor {text_at(service, 'scopeName')}", ("private link scope",))
+    return Card(kind, f"Azure Monitor {_text(service, 'scopeName')}", ("private link scope",))
 
 
 def _outside(service: Resource) -> tuple[str, ...]:
@@ -250,14 +265,14 @@ def _outside(service: Resource) -> tuple[str, ...]:
 def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
     found = []
     for logs in of(resources, LOGS):
-        days, cap = text_at(logs, "retentionInDays"), text_at(logs, "workspaceCapping.dailyQuotaGb")
+        days, cap = _text(logs, "retentionInDays"), _text(logs, "workspaceCapping.dailyQuotaGb")
         facts = (
-            text_at(logs, "workspaceName"),
+            _text(logs, "workspaceName"),
             f"{_whole(days)} days, {_whole(cap)} GB a day at most",
         )
         found.append(Card(LOGS, "Log Analytics", facts))
     found += [
-        Card(INSIGHTS, "Application Insights", (text_at(one, "resourceName"),))
+        Card(INSIGHTS, "Application Insights", (_text(one, "resourceName"),))
         for one in of(resources, INSIGHTS)
     ]
     settings = of(resources, "monitor:DiagnosticSetting")
@@ -269,10 +284,59 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
         names = ", ".join(sorted(one.name.removeprefix("alert-") for one in alerts))
         found.append(Card(token(alerts[0]), "Alerts", (names,)))
     for budget in of(resources, "consumption:Budget"):
-        amount = f"{_whole(text_at(budget, 'amount'))} a month"
+        amount = f"{_whole(_text(budget, 'amount'))} a month"
         told = {
             str(one.get("thresholdType")).lower()
             for one in (value(budget, "notifications") or {}).values()
         }
         found.append(Card(token(budget), "Budget", (amount, "tells: " + ", ".join(sorted(told)))))
     return tuple(found)
+
+
+def _scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
+    """Titles and identifiers of what roles are given on, in the order of the services. Roles
+    on endpoints, by which the studio finds an account, are left out.
+    """
+    spelled = {
+        _text(one, "scope").lower(): _text(one, "scope") for one in of(resources, ASSIGNMENT)
+    }
+    known = {one.id.lower(): one for one in resources if one.id}
+    endpoints = {one.id.lower() for one in of(resources, ENDPOINT)}
+    order = {kind: place for place, kind in enumerate((*SERVICES, INSIGHTS, GROUP))}
+
+    def place(scope: str) -> tuple[int, str]:
+        return (order.get(token(known[scope]), len(order)) if scope in known else -1, scope)
+
+    found = sorted({scope for scope in spelled if scope not in endpoints}, key=place)
+    return [(resource_ids.name(spelled[scope]), scope) for scope in found]
+
+
+def _grants(
+    resources: Sequence[Resource], columns: Sequence[tuple[str, str]]
+) -> tuple[Grants, ...]:
+    identities = {one.key: _text(one, "resourceName") for one in of(resources, IDENTITY)}
+    given: dict[str, dict[str, set[str]]] = {}
+    for assignment in of(resources, ASSIGNMENT):
+        needed = assignment.options.get("dependsOn", ())
+        who = next((identities[key] for key in needed if key in identities), None)
+        if who is None:
+            who = f"{assignment.name.partition('-')[0]} (group)"
+        role = resource_ids.name(_text(assignment, "roleDefinitionId"))
+        held = given.setdefault(who, {}).setdefault(_text(assignment, "scope").lower(), set())
+        held.add(roles.NAMES.get(role, role))
+    return tuple(
+        Grants(who, tuple(tuple(sorted(held.get(scope, ()))) for _, scope in columns))
+        for who, held in sorted(given.items())
+    )
+
+
+def _text(resource: Resource, path: str) -> str:
+    """The input at a dotted path; empty where there is none."""
+    found = value(resource, path)
+    return "" if found is None else str(found)
+
+
+def _reference(part: Mapping[str, object], key: str) -> str:
+    """The identifier that a part of a resource refers to; empty where it refers to none."""
+    found = part.get(key)
+    return str(found.get("id", "")) if isinstance(found, Mapping) else ""

@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from infra import outputs
-from infra.offline.render import ROOT, run
+from infra.offline.render import run
 from infra.outputs import from_dict, to_dict
-from infra.policies.rules import check
+from infra.policies.pack import check
 from infra.resources import Resource, read, requirements, to_json
+from tests import ROOT
 from tests.infra.support.stacks import posture_of, ran, rendered
 from tests.infra.support.variants import KEYS, NETWORK, OPTIONS, SERVICES, SIZES, ZONES
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra.offline import costs
 from infra.offline.costs import Row
-from infra.policies.rule import token
+from infra.resources import token
 from tests.infra.support.samples import STACK, azure, changed
 from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import OPTIONS

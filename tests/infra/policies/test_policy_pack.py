@@ -12,7 +12,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
-from infra.policies import rules
+from infra.policies import pack
 from tests import ROOT
 from tests.infra.support.samples import ADDRESS, STACK, changed, without
 
@@ -133,7 +133,7 @@ def analyze_stack(engine, stack):
 
 def test_the_pack_offers_every_rule_with_its_description(engine):
     told = {one.name: one.description for one in engine.GetAnalyzerInfo(empty_pb2.Empty()).policies}
-    assert {rule.name: rule.description for rule in rules.ALL}.items() <= told.items()
+    assert {rule.name: rule.description for rule in pack.ALL}.items() <= told.items()
 
 
 def test_a_stack_that_keeps_every_rule_may_be_created(engine):

@@ -3,9 +3,10 @@
 import json
 from functools import cache
 
-from infra.offline.render import assign, configuration, run
+from infra.offline.render import run
 from infra.policies.posture import posture
-from infra.settings import load
+from infra.stack_config import assign, configuration
+from infra.validation import load
 
 
 def rendered(stack, **overrides):
