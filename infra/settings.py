@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from common.fields import Bounds, Pattern
+from common.fields import Bounds, Formerly, Pattern
 from infra import subnets
 from infra.catalog.network_rules import VaultTag
 from infra.naming import PRIORITIES, ClusterRole, Names
@@ -90,7 +90,7 @@ class NetworkSettings:
     certificate_zone: bool = False
     """Declare privatelink.cert.api.azureml.ms too; whether a workspace needs it is undocumented."""
 
-    vault_tag: VaultTag = "AzureKeyVault"
+    vault_service_tag: Annotated[VaultTag, Formerly("vault_tag")] = "AzureKeyVault"
     """Spelling of the key vault's service tag in the rule that a high-business-impact workspace
     needs: Azure's documents have both."""
 
@@ -106,7 +106,9 @@ class ClusterSettings:
     """Most nodes at once, which count against the quota whether they run or not. Azure's default
     limit is 100 a cluster; more without RDMA is a matter of support."""
 
-    idle_seconds: Annotated[int, Bounds(60, 86_400)] = 120
+    idle_seconds_before_scale_down: Annotated[int, Bounds(60, 86_400), Formerly("idle_seconds")] = (
+        120
+    )
     """How long a node stays without a job."""
 
     name: str | None = None
@@ -118,10 +120,10 @@ class ClustersSettings:
     """The clusters of the workspace."""
 
     gpu: ClusterSettings = ClusterSettings("Standard_ND40rs_v2", 2)
-    """Low-priority GPU nodes, which Azure may take back."""
+    """Low-priority GPU nodes, which Azure may pre-empt."""
 
     gpu_dedicated: ClusterSettings | None = None
-    """A twin whose nodes are not taken back, in a quota of its own and at a higher price."""
+    """A twin whose nodes are not pre-empted, in a quota of its own and at a higher price."""
 
     preparation: ClusterSettings = ClusterSettings("Standard_D16ads_v5", 2)
     """CPU nodes that turn raw images into TFRecord shards; the only ones that write them."""
@@ -132,10 +134,10 @@ class ClustersSettings:
     @property
     def by_role(self) -> dict[ClusterRole, ClusterSettings]:
         """The clusters that the stack has."""
-        found: dict[ClusterRole, ClusterSettings] = {"gpu": self.gpu}
+        clusters: dict[ClusterRole, ClusterSettings] = {"gpu": self.gpu}
         if self.gpu_dedicated is not None:
-            found["gpu-dedicated"] = self.gpu_dedicated
-        return found | {"preparation": self.preparation, "build": self.build}
+            clusters["gpu-dedicated"] = self.gpu_dedicated
+        return clusters | {"preparation": self.preparation, "build": self.build}
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,10 @@ class StorageSettings:
     data_redundancy: Literal["LRS", "ZRS"] = "LRS"
     """Of the Premium account of the training data."""
 
-    deleted_days: Annotated[int, Bounds(1, 365)] = 7
+    soft_delete_retention_days: Annotated[int, Bounds(1, 365), Formerly("deleted_days")] = 7
     """How long deleted blobs and containers can be brought back, and are paid for."""
 
-    snapshot_days: Annotated[int, Bounds(1, 36_500)] = 180
+    snapshot_retention_days: Annotated[int, Bounds(1, 36_500), Formerly("snapshot_days")] = 180
     """After which snapshots and logs of jobs are deleted."""
 
     cool_after_days: Annotated[int, Bounds(1, 36_500)] = 30
@@ -182,7 +184,7 @@ class StorageSettings:
 class RegistrySettings:
     """The container registry."""
 
-    untagged_days: Annotated[int, Bounds(0, 365)] = 14
+    untagged_retention_days: Annotated[int, Bounds(0, 365), Formerly("untagged_days")] = 14
     """After which manifests without a tag are deleted."""
 
     zone_redundant: bool = False
@@ -196,7 +198,7 @@ class RegistrySettings:
 class VaultSettings:
     """The key vault."""
 
-    deleted_days: Annotated[int, Bounds(7, 90)] = 7
+    soft_delete_retention_days: Annotated[int, Bounds(7, 90), Formerly("deleted_days")] = 7
     """How long a deleted vault can be brought back, and its name is taken. Cannot be changed."""
 
     purge_protection: bool = False
@@ -242,7 +244,7 @@ class MonitoringSettings:
     daily_cap_gb: Annotated[float, Bounds(0.023)] = 1.0
     """Logs taken in a day, in GB, at least 0.023; what is over it is dropped."""
 
-    insights: bool = False
+    application_insights: Annotated[bool, Formerly("insights")] = False
     """Declare Application Insights for the workspace. Only online endpoints report to it; training
     and its alerts need the log workspace alone."""
 
@@ -254,7 +256,7 @@ class MonitoringSettings:
     """Take this Log Analytics workspace instead of declaring one."""
 
     preempted_nodes: Annotated[int, Bounds(1)] = 1
-    """Alert when so many nodes were taken back within an hour."""
+    """Alert when so many nodes were pre-empted within an hour."""
 
     idle_minutes: Annotated[int, Bounds(5, 1440)] = 60
     """Alert when a cluster kept nodes for so long without a job."""

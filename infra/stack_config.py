@@ -71,12 +71,12 @@ def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:
     stays text, so that `load` can say what is wrong with it.
     """
     hints = typing.get_type_hints(Settings)
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, value in config.items():
         namespace, _, name = key.rpartition(":")
         if namespace == project:
-            found[name] = value if hints.get(name) is str else _parsed(value)
-    return found
+            values[name] = value if hints.get(name) is str else _parsed(value)
+    return values
 
 
 def encode(value: object) -> str:

@@ -14,8 +14,7 @@ from typing import Final, get_args
 
 from common import fields
 from common.fields import Reading
-from infra import naming
-from infra import subnets as addresses
+from infra import naming, subnets
 from infra.catalog import vm_sizes
 from infra.errors import AddressError, SettingsError
 from infra.naming import CLUSTER, PRIORITIES, ClusterRole
@@ -44,9 +43,9 @@ def load(values: Mapping[str, object]) -> Settings:
             contradiction, and name, size, address space or quota that Azure would refuse.
     """
     reading = fields.read(Settings, values)
-    found = [*reading.problems, *contradictions(reading)]
-    if found:
-        raise SettingsError(found)
+    problems = [*reading.problems, *contradictions(reading)]
+    if problems:
+        raise SettingsError(problems)
     return reading.value
 
 
@@ -76,8 +75,8 @@ def _names(settings: Settings) -> Iterator[str]:
 
 def _cluster_names(settings: Settings) -> Iterator[str]:
     """What is wrong with the names that clusters were given."""
-    given = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
-    for role, name in given.items():
+    names = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
+    for role, name in names.items():
         at = f"{_key(role)}.name"
         ends = re.fullmatch(r"(.*)-(\d+)", name)
         if ends:
@@ -87,7 +86,7 @@ def _cluster_names(settings: Settings) -> Iterator[str]:
             )
         elif not re.fullmatch(CLUSTER, name):
             yield f"{at}: {name!r} must be 3 to 24 letters, digits and hyphens, a letter first"
-        first = next(other for other in given if given[other].lower() == name.lower())
+        first = next(other for other in names if names[other].lower() == name.lower())
         if first != role:
             yield f"{at}: {name!r} is the name of {_key(first)} too; give each its own"
 
@@ -99,23 +98,22 @@ def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
         return
     at, gpu = f"{_key(role)}.size", role in {"gpu", "gpu-dedicated"}
     choice = ", ".join(other.name for other in vm_sizes.deployable(gpu=gpu))
-    found = vm_sizes.find(cluster.size)
+    size = vm_sizes.find(cluster.size)
     offered = {name.lower() for name in settings.subscription.sizes}
-    if found is None:
+    if size is None:
         yield f"{at}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
-    elif found.name != cluster.size:
-        yield f"{at}: {cluster.size!r} is written {found.name}"
-    elif found.status != "deployable":
+    elif size.name != cluster.size:
+        yield f"{at}: {cluster.size!r} is written {size.name}"
+    elif size.status != "deployable":
         state = {"retired": "is retired", "restricted": "is closed to new subscriptions"}
         yield (
-            f"{at}: {found.name} {state[found.status]} since {found.since}; take "
-            f"{found.replacement}"
+            f"{at}: {size.name} {state[size.status]} since {size.since}; take {size.replacement}"
         )
-    elif bool(found.gpus) != gpu:
-        yield f"{at}: {found.name} has {found.gpus or 'no'} GPUs; choose one of {choice}"
-    elif offered and found.name.lower() not in offered:
+    elif bool(size.gpus) != gpu:
+        yield f"{at}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}"
+    elif offered and size.name.lower() not in offered:
         yield (
-            f"{at}: {found.name} is not on offer in location {settings.location!r} by "
+            f"{at}: {size.name} is not on offer in location {settings.location!r} by "
             "subscription.sizes; choose another size or region, or bring that list up to date"
         )
 
@@ -123,11 +121,11 @@ def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
 def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
     """What is wrong with a cluster's number of nodes, if its size is known."""
     cluster = settings.clusters.by_role.get(role)
-    found = vm_sizes.find(cluster.size) if cluster else None
-    if cluster is None or found is None:
+    size = vm_sizes.find(cluster.size) if cluster else None
+    if cluster is None or size is None:
         return
     at, count = f"{_key(role)}.max_nodes", cluster.max_nodes
-    if found.infiniband and count > vm_sizes.RDMA_POOL_NODES:
+    if size.infiniband and count > vm_sizes.RDMA_POOL_NODES:
         yield (
             f"{at}: {count} nodes, but a cluster with InfiniBand has at most "
             f"{vm_sizes.RDMA_POOL_NODES}"
@@ -135,11 +133,11 @@ def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
     quota = settings.subscription.low_priority_cores
     if quota is None or PRIORITIES[role] != "LowPriority":
         return
-    if count * found.vcpus > quota:
+    if count * size.vcpus > quota:
         yield (
-            f"{at}: {count} nodes of {found.name} take {count * found.vcpus} cores, but the "
+            f"{at}: {count} nodes of {size.name} take {count * size.vcpus} cores, but the "
             f"low-priority quota is {quota} (subscription.low_priority_cores), enough for "
-            f"{quota // found.vcpus}; take fewer nodes or ask for more quota"
+            f"{quota // size.vcpus}; take fewer nodes or ask for more quota"
         )
 
 
@@ -152,11 +150,11 @@ def _dedicated_cores(settings: Settings) -> Iterator[str]:
             yield f"{at}: is no series of the catalogue, which are {', '.join(known)}"
             continue
         cores = {
-            _key(role): cluster.max_nodes * found.vcpus
+            _key(role): cluster.max_nodes * size.vcpus
             for role, cluster in settings.clusters.by_role.items()
             if PRIORITIES[role] == "Dedicated"
-            and (found := vm_sizes.find(cluster.size))
-            and found.series == series
+            and (size := vm_sizes.find(cluster.size))
+            and size.series == series
         }
         if sum(cores.values()) > quota:
             users = ", ".join(f"{name} {count}" for name, count in cores.items())
@@ -192,7 +190,7 @@ def _plan(settings: Settings) -> Iterator[str]:
 
 def _space(settings: Settings) -> list[str]:
     network = settings.network
-    return addresses.space_problems(network.address_space, network.peer_address_spaces)
+    return subnets.space_problems(network.address_space, network.peer_address_spaces)
 
 
 def _existing_network(settings: Settings) -> Iterator[str]:
@@ -261,21 +259,25 @@ def _storage(settings: Settings) -> Iterator[str]:
 
 
 def _encryption(settings: Settings) -> Iterator[str]:
-    wanted, vault = settings.encryption, settings.vault
-    if wanted.key_uri is not None and vault.existing is None:
+    encryption, vault = settings.encryption, settings.vault
+    if encryption.key_uri is not None and vault.existing is None:
         yield "vault.existing: is missing; encryption.key_uri is of a vault that exists"
-    if wanted.key_uri is not None and not wanted.customer_managed_keys:
+    if encryption.key_uri is not None and not encryption.customer_managed_keys:
         yield "encryption.key_uri: is not used; set encryption.customer_managed_keys to true"
-    if wanted.customer_managed_keys and vault.existing is not None and wanted.key_uri is None:
+    if (
+        encryption.customer_managed_keys
+        and vault.existing is not None
+        and encryption.key_uri is None
+    ):
         yield "encryption.key_uri: is missing; nothing is added to vault.existing, so give its key"
-    if wanted.key_uri is not None and vault.existing is not None:
-        of = wanted.key_uri.removeprefix("https://").partition(".")[0]
+    if encryption.key_uri is not None and vault.existing is not None:
+        key_vault = encryption.key_uri.removeprefix("https://").partition(".")[0]
         name = vault.existing.rpartition("/")[2]
-        if of.lower() != name.lower():
-            yield f"encryption.key_uri: is of vault {of!r}, but vault.existing is {name!r}"
+        if key_vault.lower() != name.lower():
+            yield f"encryption.key_uri: is of vault {key_vault!r}, but vault.existing is {name!r}"
     if vault.existing is not None or vault.purge_protection:
         return
-    if wanted.customer_managed_keys:
+    if encryption.customer_managed_keys:
         yield (
             "vault.purge_protection: must be true with encryption.customer_managed_keys; without "
             "its key nobody can read the data again"
@@ -284,12 +286,12 @@ def _encryption(settings: Settings) -> Iterator[str]:
         yield "vault.purge_protection: must be true where protect is true"
 
 
-def _told(settings: Settings) -> Iterator[str]:
+def _budget_emails(settings: Settings) -> Iterator[str]:
     if not settings.budget.emails:
         yield "budget.emails: is empty; somebody has to be told, give at least one e-mail address"
 
 
-def _shares(settings: Settings) -> Iterator[str]:
+def _budget_percentages(settings: Settings) -> Iterator[str]:
     actual, forecast = settings.budget.actual_percent, settings.budget.forecast_percent
     for name, shares in (("actual_percent", actual), ("forecast_percent", forecast)):
         if not shares:
@@ -360,7 +362,7 @@ CHECKS = (
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),
-    Check(("budget.emails",), _told),
-    Check(("budget.actual_percent", "budget.forecast_percent"), _shares),
+    Check(("budget.emails",), _budget_emails),
+    Check(("budget.actual_percent", "budget.forecast_percent"), _budget_percentages),
     Check(("tags",), _tags),
 )

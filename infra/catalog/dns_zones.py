@@ -7,7 +7,7 @@ with a custom DNS server". Sovereign clouds have other names.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["workspace", "registry", "blob", "file", "vault", "monitor"]
+EndpointKind = Literal["workspace", "registry", "blob", "file", "vault", "monitor"]
 
 WORKSPACE_API: Final = "privatelink.api.azureml.ms"
 WORKSPACE_NOTEBOOKS: Final = "privatelink.notebooks.azure.net"
@@ -37,7 +37,7 @@ class Endpoint:
     """All of them in one zone group of one endpoint."""
 
 
-ENDPOINTS: Final[dict[Kind, Endpoint]] = {
+ENDPOINTS: Final[dict[EndpointKind, Endpoint]] = {
     "workspace": Endpoint("amlworkspace", (WORKSPACE_API, WORKSPACE_NOTEBOOKS)),
     "registry": Endpoint("registry", (REGISTRY,)),
     "blob": Endpoint("blob", (BLOB,)),
@@ -54,10 +54,10 @@ def needed(*, monitor: bool, certificate: bool) -> tuple[str, ...]:
         monitor: whether Azure Monitor is reached through a private link scope.
         certificate: whether to add the zone of the workspace's certificate names.
     """
-    kinds: tuple[Kind, ...] = ("workspace", "registry", "blob", "file", "vault")
-    found = [zone for kind in kinds for zone in ENDPOINTS[kind].zones]
+    kinds: tuple[EndpointKind, ...] = ("workspace", "registry", "blob", "file", "vault")
+    names = [zone for kind in kinds for zone in ENDPOINTS[kind].zones]
     if monitor:
-        found += MONITOR
+        names += MONITOR
     if certificate:
-        found.append(WORKSPACE_CERTIFICATE)
-    return tuple(found)
+        names.append(WORKSPACE_CERTIFICATE)
+    return tuple(names)

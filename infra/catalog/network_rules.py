@@ -123,7 +123,7 @@ def jump() -> tuple[Rule, ...]:
 
 
 def _service_egress(region: str, hbi: bool, vault_tag: VaultTag) -> list[Rule]:  # noqa: FBT001
-    wanted = [
+    egress = [
         _Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in of identities."),
         _Egress("AzureMachineLearning", "Tcp", ("443", "8787", "18881"), "The service itself."),
         _Egress("AzureMachineLearning", "Udp", ("5831",), "The service itself."),
@@ -135,7 +135,7 @@ def _service_egress(region: str, hbi: bool, vault_tag: VaultTag) -> list[Rule]: 
         _Egress("AzureMonitor", "Tcp", ("443",), "Metrics and logs."),
     ]
     if hbi:
-        wanted.append(
+        egress.append(
             _Egress(
                 f"{vault_tag}.{region}",
                 "Tcp",
@@ -143,7 +143,7 @@ def _service_egress(region: str, hbi: bool, vault_tag: VaultTag) -> list[Rule]: 
                 "Key vault of the Azure Batch behind a high-business-impact workspace.",
             )
         )
-    return [_allow(egress) for egress in wanted]
+    return [_allow(egress) for egress in egress]
 
 
 def _allow(egress: _Egress) -> Rule:

@@ -87,7 +87,7 @@ def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
         ValueError: the type is not known, or an input that names the resource is missing; the
             provider would then make a name up, which no other part of the platform could know.
     """
-    kind = _short(type_)
+    kind = kind_of(type_)
     try:
         if kind == "resources:ResourceGroup":
             return group(subscription, inputs["resourceGroupName"])
@@ -118,7 +118,11 @@ def parts(id_: str) -> tuple[str, str, str]:
     return subscription, group_name, name(id_)
 
 
-def _short(type_: str) -> str:
-    """`module:Kind` of a token such as `azure-native:network/v20240501:NatGateway`."""
-    _, module, kind = type_.split(":")
-    return f"{module.split('/')[0]}:{kind}"
+def kind_of(type_: str) -> str:
+    """`module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`; the type of a
+    component as it is.
+    """
+    parts = type_.split(":")
+    if len(parts) != 3:
+        return type_
+    return f"{parts[1].split('/')[0]}:{parts[2]}"

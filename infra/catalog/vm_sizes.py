@@ -31,7 +31,7 @@ class Size:
     infiniband: bool = False
     """Whether nodes reach each other by RDMA over InfiniBand."""
     low_priority: bool | None = None
-    """Whether Azure lends spare capacity of it, which it may take back; none where that is not
+    """Whether Azure lends spare capacity of it, which it may pre-empt; none where that is not
     documented, so that only a deployment can tell."""
     status: Status = "deployable"
     since: str | None = None

@@ -7,7 +7,7 @@ import pulumi
 from pulumi_azure_native import authorization, managedidentity
 
 from infra.catalog import roles
-from infra.components.base import Component, Place
+from infra.components.base import Component, StackContext
 from infra.naming import IdentityRole
 from infra.settings import PeopleSettings
 
@@ -33,10 +33,10 @@ class Scope:
 
 
 def grant(
-    place: Place,
+    context: StackContext,
     principal: Principal,
     scope: Scope,
-    given: Sequence[str],
+    role_ids: Sequence[str],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
     """Give a principal roles on a scope.
@@ -55,16 +55,16 @@ def grant(
     return [
         authorization.RoleAssignment(
             f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
-            role_assignment_name=place.names.role_assignment(
-                f"{place.subscription}/{scope.label}", principal.label, role
+            role_assignment_name=context.names.role_assignment(
+                f"{context.subscription}/{scope.label}", principal.label, role
             ),
             principal_id=principal.id,
             principal_type=principal.type,
-            role_definition_id=roles.definition_id(place.subscription, role),
+            role_definition_id=roles.definition_id(context.subscription, role),
             scope=scope.id,
             opts=options,
         )
-        for role in given
+        for role in role_ids
     ]
 
 
@@ -77,25 +77,28 @@ class Identities(Component):
     """
 
     def __init__(
-        self, place: Place, duties: list[IdentityRole], opts: pulumi.ResourceOptions | None = None
+        self,
+        context: StackContext,
+        identity_roles: list[IdentityRole],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("identities", opts)
-        self.of = {
-            duty: managedidentity.UserAssignedIdentity(
-                f"identity-{duty}",
-                resource_name_=place.names.identity(duty),
-                resource_group_name=place.group,
-                location=place.region,
-                tags=place.tags,
-                opts=self.own(),
+        self.by_role = {
+            role: managedidentity.UserAssignedIdentity(
+                f"identity-{role}",
+                resource_name_=context.names.identity(role),
+                resource_group_name=context.group,
+                location=context.region,
+                tags=context.tags,
+                opts=self.child_options(),
             )
-            for duty in duties
+            for role in identity_roles
         }
         self.register_outputs({})
 
-    def principal(self, duty: IdentityRole) -> Principal:
+    def principal(self, role: IdentityRole) -> Principal:
         """Who is given the roles of a duty."""
-        return Principal(duty, self.of[duty].principal_id)
+        return Principal(role, self.by_role[role].principal_id)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ JOB_ROLES: Mapping[str, tuple[str, ...]] = {
 """Of every cluster's identity: logs and results out, images in, and the credentials that a
 high-business-impact workspace hands to its nodes through the vault."""
 
-DUTIES: Mapping[IdentityRole, Mapping[str, tuple[str, ...]]] = {
+IDENTITY_ROLES: Mapping[IdentityRole, Mapping[str, tuple[str, ...]]] = {
     "workspace": {
         "default_storage": (
             roles.CONTRIBUTOR,
@@ -147,39 +150,47 @@ class Access(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         identities: Identities,
         scopes: Scopes,
         publishers: str | None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("access", opts)
-        self.given: dict[IdentityRole, list[pulumi.Resource]] = {}
-        for duty, wanted in DUTIES.items():
-            principal = identities.principal(duty)
-            self.given[duty] = [
+        self.assignments: dict[IdentityRole, list[pulumi.Resource]] = {}
+        for identity_role, scope_roles in IDENTITY_ROLES.items():
+            principal = identities.principal(identity_role)
+            self.assignments[identity_role] = [
                 assignment
-                for scope, given in wanted.items()
+                for scope, role_ids in scope_roles.items()
                 if getattr(scopes, scope) is not None
-                for assignment in grant(place, principal, getattr(scopes, scope), given, self.own())
+                for assignment in grant(
+                    context, principal, getattr(scopes, scope), role_ids, self.child_options()
+                )
             ]
-        service = identities.principal("workspace")
+        workspace_identity = identities.principal("workspace")
         for endpoint in scopes.default_endpoints:
-            self.given["workspace"] += grant(place, service, endpoint, [roles.READER], self.own())
+            self.assignments["workspace"] += grant(
+                context, workspace_identity, endpoint, [roles.READER], self.child_options()
+            )
         if publishers is not None:
             grant(
-                place,
-                people("publishers", publishers),
+                context,
+                entra_group("publishers", publishers),
                 scopes.data_storage,
                 [roles.BLOB_DATA_CONTRIBUTOR],
-                self.own(),
+                self.child_options(),
             )
         self.register_outputs({})
 
     @property
-    def of_jobs(self) -> list[pulumi.Resource]:
+    def job_assignments(self) -> list[pulumi.Resource]:
         """The roles of the clusters' identities."""
-        return [*self.given["training"], *self.given["preparation"], *self.given["build"]]
+        return [
+            *self.assignments["training"],
+            *self.assignments["preparation"],
+            *self.assignments["build"],
+        ]
 
 
 class WorkspaceAccess(Component):
@@ -190,7 +201,7 @@ class WorkspaceAccess(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         identity: Principal,
         workspace: Scope,
         scopes: Scopes,
@@ -198,19 +209,35 @@ class WorkspaceAccess(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("workspace-access", opts)
-        self.given = grant(place, identity, workspace, [roles.CONTRIBUTOR], self.own())
+        self.assignments = grant(
+            context, identity, workspace, [roles.CONTRIBUTOR], self.child_options()
+        )
         if groups.scientists is not None:
-            who = people("scientists", groups.scientists)
+            principal = entra_group("scientists", groups.scientists)
             storage = [roles.BLOB_DATA_CONTRIBUTOR, roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR]
-            grant(place, who, workspace, [roles.AZUREML_DATA_SCIENTIST], self.own())
-            grant(place, who, scopes.default_storage, storage, self.own())
-            grant(place, who, scopes.data_storage, [roles.BLOB_DATA_READER], self.own())
+            grant(
+                context, principal, workspace, [roles.AZUREML_DATA_SCIENTIST], self.child_options()
+            )
+            grant(context, principal, scopes.default_storage, storage, self.child_options())
+            grant(
+                context,
+                principal,
+                scopes.data_storage,
+                [roles.BLOB_DATA_READER],
+                self.child_options(),
+            )
         if groups.operators is not None:
-            who = people("operators", groups.operators)
-            grant(place, who, workspace, [roles.AZUREML_COMPUTE_OPERATOR], self.own())
+            principal = entra_group("operators", groups.operators)
+            grant(
+                context,
+                principal,
+                workspace,
+                [roles.AZUREML_COMPUTE_OPERATOR],
+                self.child_options(),
+            )
         self.register_outputs({})
 
 
-def people(label: str, group: str) -> Principal:
+def entra_group(label: str, group: str) -> Principal:
     """A group of Entra, by its object id."""
     return Principal(label, group, authorization.PrincipalType.GROUP)

@@ -9,8 +9,8 @@ from infra.naming import Names
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a stack's resources live, and what they are called."""
+class StackContext:
+    """What all resources of one stack share: where they are, and what they are called."""
 
     names: Names
     group: pulumi.Input[str]
@@ -29,21 +29,21 @@ class Component(pulumi.ComponentResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"platform:index:{type(self).__name__}", name, None, opts)
 
-    def own(
+    def child_options(
         self,
         *,
-        after: Sequence[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         protect: bool = False,
-        also: pulumi.ResourceOptions | None = None,
+        extra: pulumi.ResourceOptions | None = None,
     ) -> pulumi.ResourceOptions:
         """Options of a resource of this component.
 
         Args:
-            after: resources that must exist before it, beyond those that its inputs refer to.
+            depends_on: resources that must exist before it, beyond those that its inputs refer to.
             protect: refuse to delete or replace it.
-            also: further options.
+            extra: further options.
         """
         options = pulumi.ResourceOptions(
-            parent=self, depends_on=list(after) or None, protect=protect or None
+            parent=self, depends_on=list(depends_on) or None, protect=protect or None
         )
-        return pulumi.ResourceOptions.merge(options, also) if also else options
+        return pulumi.ResourceOptions.merge(options, extra) if extra else options

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import consumption
 
-from infra.components.base import Component, Place
+from infra.components.base import Component, StackContext
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Budget(Component):
     """Tells people what was spent and what the month will come to. It stops nothing."""
 
     def __init__(
-        self, place: Place, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("budget", opts)
         kinds = consumption.ThresholdType
@@ -37,14 +37,14 @@ class Budget(Component):
         }
         consumption.Budget(
             "budget",
-            budget_name=place.names.budget,
+            budget_name=context.names.budget,
             scope=args.group_id,
             category=consumption.CategoryType.COST,
             amount=args.amount,
             time_grain=consumption.TimeGrainType.MONTHLY,
             time_period=consumption.BudgetTimePeriodArgs(start_date=f"{args.start}T00:00:00Z"),
             notifications=notifications,
-            opts=self.own(),
+            opts=self.child_options(),
         )
         self.register_outputs({})
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import keyvault, managedidentity
 
-from infra.components.base import Component, Place
-from infra.components.immutable import Fixed, guarded
+from infra.components.base import Component, StackContext
+from infra.components.immutable import ImmutableProperty, refuse_changes
 
-FIXED = (
-    Fixed(
+IMMUTABLE = (
+    ImmutableProperty(
         "properties.enablePurgeProtection",
         "once on it stays on; set vault.purge_protection back to true",
         may_be_set_later=True,
     ),
-    Fixed(
+    ImmutableProperty(
         "properties.softDeleteRetentionInDays",
-        "Azure decides it when a vault is made; set vault.deleted_days back",
+        "Azure decides it when a vault is made; set vault.soft_delete_retention_days back",
     ),
 )
 
@@ -28,7 +28,7 @@ FIXED = (
 class VaultArgs:
     """The vault of one stack."""
 
-    deleted_days: int
+    soft_delete_retention_days: int
     purge_protection: bool
 
 
@@ -36,20 +36,20 @@ class Vault(Component):
     """A key vault that knows roles instead of access policies, and has no public side."""
 
     def __init__(
-        self, place: Place, args: VaultArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: VaultArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("vault", opts)
         self.vault = keyvault.Vault(
             "vault",
-            vault_name=place.names.vault,
-            resource_group_name=place.group,
-            location=place.region,
+            vault_name=context.names.vault,
+            resource_group_name=context.group,
+            location=context.region,
             properties=keyvault.VaultPropertiesArgs(
-                tenant_id=place.tenant,
+                tenant_id=context.tenant,
                 sku=keyvault.SkuArgs(family=keyvault.SkuFamily.A, name=keyvault.SkuName.STANDARD),
                 enable_rbac_authorization=True,
                 enable_soft_delete=True,
-                soft_delete_retention_in_days=args.deleted_days,
+                soft_delete_retention_in_days=args.soft_delete_retention_days,
                 # Azure takes no false here, not even where it was never on.
                 enable_purge_protection=True if args.purge_protection else None,
                 enabled_for_deployment=False,
@@ -61,8 +61,10 @@ class Vault(Component):
                     default_action=keyvault.NetworkRuleAction.DENY,
                 ),
             ),
-            tags=place.tags,
-            opts=self.own(protect=place.protected, also=guarded("vault", FIXED)),
+            tags=context.tags,
+            opts=self.child_options(
+                protect=context.protected, extra=refuse_changes("vault", IMMUTABLE)
+            ),
         )
         self.register_outputs({})
 
@@ -94,7 +96,7 @@ class EncryptionKey(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         vault: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -102,9 +104,9 @@ class EncryptionKey(Component):
         kinds = keyvault.KeyRotationPolicyActionType
         self.key = keyvault.Key(
             "encryption",
-            key_name=place.names.encryption_key,
+            key_name=context.names.encryption_key,
             vault_name=vault,
-            resource_group_name=place.group,
+            resource_group_name=context.group,
             properties=keyvault.KeyPropertiesArgs(
                 kty=keyvault.JsonWebKeyType.RSA,
                 key_size=KEY_BITS,
@@ -118,8 +120,8 @@ class EncryptionKey(Component):
                     ]
                 ),
             ),
-            tags=place.tags,
-            opts=self.own(protect=place.protected),
+            tags=context.tags,
+            opts=self.child_options(protect=context.protected),
         )
         self.register_outputs({})
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import network, privatedns
 
-from infra.components.base import Component, Place
+from infra.components.base import Component, StackContext
 
 EVERYWHERE = "Global"
 """Zones and links have no region; without this the provider fills in the resource group's."""
@@ -43,7 +43,7 @@ class PrivateDns(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         zones: Sequence[str],
         network_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
@@ -55,22 +55,22 @@ class PrivateDns(Component):
             declared = privatedns.PrivateZone(
                 zone,
                 private_zone_name=zone,
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 location=EVERYWHERE,
-                tags=place.tags,
-                opts=self.own(),
+                tags=context.tags,
+                opts=self.child_options(),
             )
             ids[zone] = declared.id
             links[zone] = privatedns.VirtualNetworkLink(
                 f"link-{zone}",
-                virtual_network_link_name=place.names.dns_link,
+                virtual_network_link_name=context.names.dns_link,
                 private_zone_name=declared.name,
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 location=EVERYWHERE,
                 registration_enabled=False,
                 virtual_network=privatedns.SubResourceArgs(id=network_id),
-                tags=place.tags,
-                opts=self.own(),
+                tags=context.tags,
+                opts=self.child_options(),
             )
         self.zones = Zones(ids, links)
         self.register_outputs({})
@@ -102,7 +102,7 @@ class PrivateEndpoint(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         args: PrivateEndpointArgs,
         zones: Zones,
         opts: pulumi.ResourceOptions | None = None,
@@ -110,10 +110,10 @@ class PrivateEndpoint(Component):
         super().__init__(f"endpoint-{args.service}", opts)
         self.endpoint = network.PrivateEndpoint(
             args.service,
-            private_endpoint_name=place.names.private_endpoint(args.service),
-            custom_network_interface_name=place.names.network_interface(args.service),
-            resource_group_name=place.group,
-            location=place.region,
+            private_endpoint_name=context.names.private_endpoint(args.service),
+            custom_network_interface_name=context.names.network_interface(args.service),
+            resource_group_name=context.group,
+            location=context.region,
             subnet=network.SubnetArgs(id=args.subnet),
             private_link_service_connections=[
                 network.PrivateLinkServiceConnectionArgs(
@@ -122,22 +122,26 @@ class PrivateEndpoint(Component):
                     group_ids=[args.group],
                 )
             ],
-            tags=place.tags,
+            tags=context.tags,
             # Azure fills these in from the zone group; without this every refresh shows a change.
-            opts=self.own(also=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"])),
+            opts=self.child_options(
+                extra=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"])
+            ),
         )
         self.zone_group = network.PrivateDnsZoneGroup(
             args.service,
             private_dns_zone_group_name=ZONE_GROUP,
             private_endpoint_name=self.endpoint.name,
-            resource_group_name=place.group,
+            resource_group_name=context.group,
             private_dns_zone_configs=[
                 network.PrivateDnsZoneConfigArgs(
                     name=zone.replace(".", "-"), private_dns_zone_id=zones.ids[zone]
                 )
                 for zone in args.zones
             ],
-            opts=self.own(after=[zones.links[zone] for zone in args.zones if zone in zones.links]),
+            opts=self.child_options(
+                depends_on=[zones.links[zone] for zone in args.zones if zone in zones.links]
+            ),
         )
         self.register_outputs({})
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
-from infra.components.base import Component, Place
-from infra.components.immutable import Fixed, guarded
+from infra.components.base import Component, StackContext
+from infra.components.immutable import ImmutableProperty, refuse_changes
 from infra.components.key_vault import CustomerKey
 
 ANOTHER = "Azure decides it when a workspace is made; declare a workspace of another name"
-FIXED = (
-    Fixed("hbiWorkspace", ANOTHER),
-    Fixed("storageAccount", ANOTHER),
-    Fixed("keyVault", ANOTHER),
-    Fixed("enableDataIsolation", ANOTHER),
-    Fixed("encryption.status", ANOTHER),
+IMMUTABLE = (
+    ImmutableProperty("hbiWorkspace", ANOTHER),
+    ImmutableProperty("storageAccount", ANOTHER),
+    ImmutableProperty("keyVault", ANOTHER),
+    ImmutableProperty("enableDataIsolation", ANOTHER),
+    ImmutableProperty("encryption.status", ANOTHER),
 )
 
 
@@ -38,7 +38,7 @@ class WorkspaceArgs:
     shared: bool
     """Whether other workspaces may use the same account and vault; they are then kept apart."""
     key: CustomerKey | None
-    after: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
     """Its identity's roles and the endpoints of what it is made of."""
 
 
@@ -52,18 +52,18 @@ class Workspace(Component):
     """
 
     def __init__(
-        self, place: Place, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("workspace", opts)
         access = ml.PublicNetworkAccessType
         self.workspace = ml.Workspace(
             "workspace",
-            workspace_name=place.names.workspace,
-            resource_group_name=place.group,
-            location=place.region,
+            workspace_name=context.names.workspace,
+            resource_group_name=context.group,
+            location=context.region,
             kind="Default",
             sku=ml.SkuArgs(name="Basic", tier=ml.SkuTier.BASIC),
-            friendly_name=place.names.base,
+            friendly_name=context.names.base,
             storage_account=args.storage_id,
             key_vault=args.vault_id,
             container_registry=args.registry_id,
@@ -85,9 +85,11 @@ class Workspace(Component):
                 serverless_compute_no_public_ip=True,
             ),
             encryption=_encryption(args.key),
-            tags=place.tags,
-            opts=self.own(
-                after=args.after, protect=place.protected, also=guarded("workspace", FIXED)
+            tags=context.tags,
+            opts=self.child_options(
+                depends_on=args.depends_on,
+                protect=context.protected,
+                extra=refuse_changes("workspace", IMMUTABLE),
             ),
         )
         self.register_outputs({})
@@ -109,7 +111,7 @@ ENDPOINT = "core.windows.net"
 
 
 @dataclass(frozen=True)
-class Container:
+class BlobContainer:
     """Where a datastore's blobs are."""
 
     account: pulumi.Input[str]
@@ -128,10 +130,10 @@ class Datastores(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         workspace: ml.Workspace,
-        containers: Mapping[str, Container],
-        after: Sequence[pulumi.Resource],
+        containers: Mapping[str, BlobContainer],
+        depends_on: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("datastores", opts)
@@ -141,7 +143,7 @@ class Datastores(Component):
                 f"datastore-{name}",
                 name=name,
                 workspace_name=workspace.name,
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 properties=ml.AzureBlobDatastoreArgs(
                     datastore_type="AzureBlob",
                     account_name=container.account,
@@ -156,9 +158,9 @@ class Datastores(Component):
                     ),
                 ),
                 # One after the other: the workspace answers 409 to two changes at once.
-                opts=self.own(
-                    after=[*after, *previous],
-                    also=pulumi.ResourceOptions(deleted_with=workspace),
+                opts=self.child_options(
+                    depends_on=[*depends_on, *previous],
+                    extra=pulumi.ResourceOptions(deleted_with=workspace),
                 ),
             )
             previous = [datastore]

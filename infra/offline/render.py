@@ -100,7 +100,7 @@ def _no_collection() -> Iterator[None]:
 def show(
     parser: argparse.ArgumentParser,
     arguments: Sequence[str],
-    what: Callable[[Sequence[Resource], argparse.Namespace], None],
+    use: Callable[[Sequence[Resource], argparse.Namespace], None],
 ) -> int:
     """Render the stack that the arguments name and do something with its resources.
 
@@ -118,7 +118,7 @@ def show(
     )
     options = parser.parse_args(arguments)
     try:
-        what(render(options.stack, _overrides(options.changes)), options)
+        use(render(options.stack, _overrides(options.changes)), options)
     except (PlatformError, pulumi.RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -127,16 +127,16 @@ def show(
 
 def _overrides(texts: Sequence[str]) -> dict[str, object]:
     """Settings by key; a value that is no JSON is a text, as in a stack's file."""
-    found: dict[str, object] = {}
+    overrides: dict[str, object] = {}
     for text in texts:
-        key, given, value = text.partition("=")
-        if not given:
+        key, separator, value = text.partition("=")
+        if not separator:
             raise ValueError(f"--set {text}: write KEY=VALUE, such as network.jump_subnet=true")
         try:
-            found[key] = json.loads(value)
+            overrides[key] = json.loads(value)
         except ValueError:
-            found[key] = value
-    return found
+            overrides[key] = value
+    return overrides
 
 
 def main(arguments: Sequence[str]) -> int:

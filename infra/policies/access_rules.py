@@ -17,9 +17,8 @@ from infra.resources import (
     VAULT,
     WORKSPACE,
     Resource,
-    of,
-    token,
-    value,
+    input_at,
+    of_kind,
 )
 
 KEYLESS: dict[str, dict[str, object]] = {
@@ -53,8 +52,8 @@ WIDE = re.compile(
 
 
 def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
-    for path, wanted in KEYLESS.get(token(resource), {}).items():
-        yield from wants(resource, path, wanted)
+    for path, expected in KEYLESS.get(resource.kind, {}).items():
+        yield from wants(resource, path, expected)
 
 
 NO_KEYS = ResourceRule(
@@ -67,9 +66,9 @@ NO_KEYS = ResourceRule(
 
 
 def _transport(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) == STORAGE:
+    if resource.kind == STORAGE:
         yield from wants(resource, "minimumTlsVersion", "TLS1_2")
-        yield from wants(resource, "enableHttpsTrafficOnly", wanted=True)
+        yield from wants(resource, "enableHttpsTrafficOnly", expected=True)
 
 
 TLS = ResourceRule(
@@ -81,7 +80,7 @@ TLS = ResourceRule(
 
 
 def _administrators(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) != ASSIGNMENT:
+    if resource.kind != ASSIGNMENT:
         return
     role = _role(resource)
     if role in ADMINISTRATORS:
@@ -99,7 +98,7 @@ NO_OWNER = ResourceRule(
 
 
 def _principals(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) == ASSIGNMENT and not value(resource, "principalType"):
+    if resource.kind == ASSIGNMENT and not input_at(resource, "principalType"):
         yield "principalType is not set"
 
 
@@ -115,20 +114,26 @@ def _writers(
     resources: Sequence[Resource], posture: Posture
 ) -> Iterator[tuple[Resource | None, str]]:
     accounts = training_accounts(resources)
-    identities = {one.key: str(value(one, "resourceName")) for one in of(resources, IDENTITY)}
-    for assignment in of(resources, ASSIGNMENT):
-        scope, role = str(value(assignment, "scope")), _role(assignment)
+    identities = {
+        identity.key: str(input_at(identity, "resourceName"))
+        for identity in of_kind(resources, IDENTITY)
+    }
+    for assignment in of_kind(resources, ASSIGNMENT):
+        scope, role = str(input_at(assignment, "scope")), _role(assignment)
         account = next((name for name in accounts if covers(scope, name)), None)
         if account is None or role in READS_BLOBS:
             continue
-        who = [
+        holders = [
             identities[key] for key in assignment.options.get("dependsOn", ()) if key in identities
-        ] or [str(value(assignment, "principalId"))]
+        ] or [str(input_at(assignment, "principalId"))]
         allowed = {posture.preparation, *posture.publishers}
-        if role == roles.BLOB_DATA_CONTRIBUTOR and set(who) <= allowed:
+        if role == roles.BLOB_DATA_CONTRIBUTOR and set(holders) <= allowed:
             continue
-        given = roles.NAMES.get(role, role)
-        yield assignment, f"gives {', '.join(who)} {given} on {scope}, which reaches {account}"
+        role_name = roles.NAMES.get(role, role)
+        yield (
+            assignment,
+            f"gives {', '.join(holders)} {role_name} on {scope}, which reaches {account}",
+        )
 
 
 ONLY_PUBLISHERS_WRITE = StackRule(
@@ -145,15 +150,17 @@ def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
     datastores lead to, but for the workspace's own account.
     """
     own = {
-        str(value(workspace, "storageAccount")).rsplit("/", 1)[-1].lower()
-        for workspace in of(resources, WORKSPACE)
+        str(input_at(workspace, "storageAccount")).rsplit("/", 1)[-1].lower()
+        for workspace in of_kind(resources, WORKSPACE)
     }
     premium = {
-        str(value(account, "accountName"))
-        for account in of(resources, STORAGE)
-        if value(account, "kind") == "BlockBlobStorage"
+        str(input_at(account, "accountName"))
+        for account in of_kind(resources, STORAGE)
+        if input_at(account, "kind") == "BlockBlobStorage"
     }
-    behind = {str(value(store, "properties.accountName")) for store in of(resources, DATASTORE)}
+    behind = {
+        str(input_at(store, "properties.accountName")) for store in of_kind(resources, DATASTORE)
+    }
     return frozenset(name for name in premium | behind if name.lower() not in own)
 
 
@@ -164,7 +171,7 @@ def covers(scope: str, account: str) -> bool:
 
 def _role(assignment: Resource) -> str:
     """GUID of the role that an assignment gives."""
-    return str(value(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
+    return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 
 RULES = (NO_KEYS, TLS, NO_OWNER, PRINCIPAL_TYPES, ONLY_PUBLISHERS_WRITE)

@@ -13,10 +13,9 @@ from infra.resources import (
     VAULT,
     WORKSPACE,
     Resource,
-    entries,
-    of,
-    token,
-    value,
+    entries_at,
+    input_at,
+    of_kind,
 )
 
 ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
@@ -24,7 +23,7 @@ ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
 
 
 def _endpoints(resource: Resource, posture: Posture) -> Iterator[str]:
-    kind = token(resource)
+    kind = resource.kind
     if kind == CONTAINER:
         yield from wants(resource, "publicAccess", "None")
     elif kind == WORKSPACE and posture.profile == ALLOWLISTED:
@@ -40,7 +39,9 @@ def _endpoints(resource: Resource, posture: Posture) -> Iterator[str]:
 
 def _account(account: Resource, posture: Posture) -> Iterator[str]:
     yield from wants(account, "networkRuleSet.defaultAction", "Deny")
-    ranges = [rule.get("iPAddressOrRange") for rule in entries(account, "networkRuleSet.ipRules")]
+    ranges = [
+        rule.get("iPAddressOrRange") for rule in entries_at(account, "networkRuleSet.ipRules")
+    ]
     if posture.profile == PRIVATE:
         yield from wants(account, "publicNetworkAccess", "Disabled")
         if ranges:
@@ -63,14 +64,16 @@ NO_PUBLIC_ENDPOINT = ResourceRule(
 def _addresses(
     resources: Sequence[Resource], _posture: Posture
 ) -> Iterator[tuple[Resource | None, str]]:
-    used = [
+    nat_address_ids = [
         str(address.get("id"))
-        for gateway in of(resources, "network:NatGateway")
-        for address in entries(gateway, "publicIpAddresses")
+        for gateway in of_kind(resources, "network:NatGateway")
+        for address in entries_at(gateway, "publicIpAddresses")
     ]
-    for address in of(resources, "network:PublicIPAddress"):
-        name = str(value(address, "publicIpAddressName"))
-        if not any(named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in used):
+    for address in of_kind(resources, "network:PublicIPAddress"):
+        name = str(input_at(address, "publicIpAddressName"))
+        if not any(
+            named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in nat_address_ids
+        ):
             yield address, "a public address that belongs to no NAT gateway"
 
 
@@ -83,9 +86,9 @@ NO_PUBLIC_ADDRESS = StackRule(
 
 
 def _subnets(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) != NETWORK:
+    if resource.kind != NETWORK:
         return
-    for subnet in entries(resource, "subnets"):
+    for subnet in entries_at(resource, "subnets"):
         name = subnet.get("name")
         if not subnet.get("networkSecurityGroup"):
             yield f"subnet {name} has no network security group"
@@ -102,9 +105,9 @@ CLOSED_SUBNETS = ResourceRule(
 
 
 def _network_rules(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) != "network:NetworkSecurityGroup":
+    if resource.kind != "network:NetworkSecurityGroup":
         return
-    rules = entries(resource, "securityRules")
+    rules = entries_at(resource, "securityRules")
     for rule in rules:
         if _is(rule, "direction", "Inbound") and _is(rule, "access", "Allow"):
             sources = [rule.get("sourceAddressPrefix"), *(rule.get("sourceAddressPrefixes") or ())]
@@ -127,8 +130,8 @@ def _matches_all(rule: Mapping[str, Any]) -> bool:
     return "*" in ports and all(_is(rule, end, "*") for end in ends)
 
 
-def _is(rule: Mapping[str, Any], key: str, wanted: str) -> bool:
-    return str(rule.get(key)).lower() == wanted.lower()
+def _is(rule: Mapping[str, Any], key: str, expected: str) -> bool:
+    return str(rule.get(key)).lower() == expected.lower()
 
 
 CLOSED_NETWORK_RULES = ResourceRule(
@@ -140,12 +143,12 @@ CLOSED_NETWORK_RULES = ResourceRule(
 
 
 def _nodes(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) != COMPUTE:
+    if resource.kind != COMPUTE:
         return
     nodes = "properties.properties."
-    yield from wants(resource, nodes + "enableNodePublicIp", wanted=False)
+    yield from wants(resource, nodes + "enableNodePublicIp", expected=False)
     yield from wants(resource, nodes + "remoteLoginPortPublicAccess", "Disabled")
-    if not value(resource, nodes + "subnet.id"):
+    if not input_at(resource, nodes + "subnet.id"):
         yield f"{nodes}subnet.id is not set, so that its nodes are in no subnet of the stack"
 
 

@@ -15,10 +15,9 @@ from infra.resources import (
     VAULT,
     WORKSPACE,
     Resource,
-    entries,
-    of,
-    token,
-    value,
+    entries_at,
+    input_at,
+    of_kind,
 )
 
 TAGGED = frozenset(
@@ -65,7 +64,7 @@ WHOLE_GROUP = re.compile(
 
 
 def _tags(resource: Resource, posture: Posture) -> Iterator[str]:
-    if token(resource) not in TAGGED:
+    if resource.kind not in TAGGED:
         return
     missing = sorted(posture.tags - {key for key, text in _mapping(resource, "tags") if text})
     if missing:
@@ -83,7 +82,7 @@ REQUIRED_TAGS = ResourceRule(
 def _budget(
     resources: Sequence[Resource], _posture: Posture
 ) -> Iterator[tuple[Resource | None, str]]:
-    budgets = of(resources, "consumption:Budget")
+    budgets = of_kind(resources, "consumption:Budget")
     if not budgets:
         yield None, "has no budget"
     for budget in budgets:
@@ -92,8 +91,8 @@ def _budget(
             people = ("contactEmails", "contactGroups", "contactRoles")
             if notification.get("enabled") and any(notification.get(key) for key in people):
                 reached.add(notification.get("thresholdType"))
-        for wanted in sorted({"Actual", "Forecasted"} - reached):
-            yield budget, f"tells nobody of {wanted.lower()} spending"
+        for threshold_type in sorted({"Actual", "Forecasted"} - reached):
+            yield budget, f"tells nobody of {threshold_type.lower()} spending"
 
 
 BUDGET = StackRule(
@@ -108,14 +107,14 @@ def _diagnostics(
     resources: Sequence[Resource], _posture: Posture
 ) -> Iterator[tuple[Resource | None, str]]:
     watched = [
-        str(value(setting, "resourceUri"))
-        for setting in of(resources, "monitor:DiagnosticSetting")
-        if value(setting, "workspaceId")
-        and any(log.get("enabled") for log in entries(setting, "logs"))
+        str(input_at(setting, "resourceUri"))
+        for setting in of_kind(resources, "monitor:DiagnosticSetting")
+        if input_at(setting, "workspaceId")
+        and any(log.get("enabled") for log in entries_at(setting, "logs"))
     ]
-    for service in of(resources, *LOGGING):
-        provider, key, part = LOGGING[token(service)]
-        name = f"{value(service, key)}{part}"
+    for service in of_kind(resources, *LOGGING):
+        provider, key, part = LOGGING[service.kind]
+        name = f"{input_at(service, key)}{part}"
         if not any(named(uri, provider, name) for uri in watched):
             yield service, "no diagnostic setting sends its logs to the log workspace"
 
@@ -130,10 +129,10 @@ DIAGNOSTICS = StackRule(
 
 
 def _locks(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if not LOCKS.fullmatch(token(resource)):
+    if not LOCKS.fullmatch(resource.kind):
         return
-    scope = str(value(resource, "scope") or "")
-    if not token(resource).endswith("ByScope") or WHOLE_GROUP.fullmatch(scope):
+    scope = str(input_at(resource, "scope") or "")
+    if not resource.kind.endswith("ByScope") or WHOLE_GROUP.fullmatch(scope):
         yield f"locks {scope or 'a group or subscription'}"
 
 
@@ -149,5 +148,5 @@ RULES = (REQUIRED_TAGS, BUDGET, DIAGNOSTICS, NO_GROUP_LOCK)
 
 
 def _mapping(resource: Resource, path: str) -> list[tuple[str, Mapping[str, str]]]:
-    found = value(resource, path)
-    return list(found.items()) if isinstance(found, Mapping) else []
+    mapping = input_at(resource, path)
+    return list(mapping.items()) if isinstance(mapping, Mapping) else []

@@ -37,7 +37,7 @@ ALL: tuple[Rule, ...] = (
 
 def check(resources: Sequence[Resource], posture: Posture) -> list[Violation]:
     """Every violation of every rule, in the rules' order."""
-    return [found for rule in ALL for found in rule.check(resources, posture)]
+    return [violation for rule in ALL for violation in rule.check(resources, posture)]
 
 
 class Inputs:
@@ -51,19 +51,28 @@ class Inputs:
 
     def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
         """The stack's resources, and their URNs by key."""
-        found = []
-        for one in args.resources:
-            inputs = self._of.get(one.urn, {})
+        resources = []
+        for registered in args.resources:
+            inputs = self._of.get(registered.urn, {})
             options = {
-                "protect": one.opts.protect,
+                "protect": registered.opts.protect,
                 "dependsOn": [
-                    _key(needed.resource_type, needed.name) for needed in one.dependencies
+                    _key(needed.resource_type, needed.name) for needed in registered.dependencies
                 ],
             }
-            found.append(
-                Resource(one.resource_type, one.name, _Merged(inputs, one.props), options, "")
+            resources.append(
+                Resource(
+                    registered.resource_type,
+                    registered.name,
+                    _Merged(inputs, registered.props),
+                    options,
+                    "",
+                )
             )
-        return found, {_key(one.resource_type, one.name): one.urn for one in args.resources}
+        return resources, {
+            _key(registered.resource_type, registered.name): registered.urn
+            for registered in args.resources
+        }
 
 
 class _Merged(Mapping[str, Any]):

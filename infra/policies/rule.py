@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.resources import Resource, token, value
+from infra.resources import Resource, input_at
 
 PRIVATE: Literal["private"] = "private"
 ALLOWLISTED: Literal["allowlisted"] = "allowlisted"
@@ -76,17 +76,17 @@ Rule = ResourceRule | StackRule
 
 
 def violation(rule: Rule, resource: Resource | None, fault: str) -> Violation:
-    who = f"{resource.name} ({token(resource)})" if resource else "the stack"
-    return Violation(rule.name, resource, f"{who}: {fault}. {rule.remedy}")
+    subject = f"{resource.name} ({resource.kind})" if resource else "the stack"
+    return Violation(rule.name, resource, f"{subject}: {fault}. {rule.remedy}")
 
 
-def wants(resource: Resource, path: str, wanted: object) -> Iterator[str]:
+def wants(resource: Resource, path: str, expected: object) -> Iterator[str]:
     """A fault unless the input is exactly this; a missing one is left to Azure's default."""
-    found = value(resource, path)
-    if found is None:
-        yield f"{path} is not set and must be {shown(wanted)}"
-    elif not _same(found, wanted):
-        yield f"{path} is {shown(found)} and must be {shown(wanted)}"
+    setting = input_at(resource, path)
+    if setting is None:
+        yield f"{path} is not set and must be {shown(expected)}"
+    elif not _same(setting, expected):
+        yield f"{path} is {shown(setting)} and must be {shown(expected)}"
 
 
 def shown(setting: object) -> str:
@@ -105,7 +105,7 @@ def named(identifier: str, provider: str, name: str) -> bool:
     return f"/providers/{provider}/{name}/".lower() in f"{identifier}/".lower()
 
 
-def _same(found: object, wanted: object) -> bool:
-    if isinstance(found, str) and isinstance(wanted, str):
-        return found.lower() == wanted.lower()
-    return found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
+def _same(setting: object, expected: object) -> bool:
+    if isinstance(setting, str) and isinstance(expected, str):
+        return setting.lower() == expected.lower()
+    return setting == expected and isinstance(setting, bool) == isinstance(expected, bool)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from infra.policies.rule import Posture, ResourceRule, shown, wants
-from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, token, value
+from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, input_at
 
 LONGEST_IDLE = 60
 """Minutes that a node may idle before its cluster gives it back."""
@@ -14,9 +14,9 @@ DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 
 
 def _confidential(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) == WORKSPACE:
-        yield from wants(resource, "hbiWorkspace", wanted=True)
-        yield from wants(resource, "v1LegacyMode", wanted=False)
+    if resource.kind == WORKSPACE:
+        yield from wants(resource, "hbiWorkspace", expected=True)
+        yield from wants(resource, "v1LegacyMode", expected=False)
 
 
 HIGH_BUSINESS_IMPACT = ResourceRule(
@@ -29,11 +29,11 @@ HIGH_BUSINESS_IMPACT = ResourceRule(
 
 
 def _resting(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) != COMPUTE:
+    if resource.kind != COMPUTE:
         return
     scale = "properties.properties.scaleSettings."
     yield from wants(resource, scale + "minNodeCount", 0)
-    idle = value(resource, scale + "nodeIdleTimeBeforeScaleDown")
+    idle = input_at(resource, scale + "nodeIdleTimeBeforeScaleDown")
     minutes = idle_minutes(idle)
     if minutes is None or minutes > LONGEST_IDLE:
         yield (
@@ -60,8 +60,8 @@ def idle_minutes(duration: object) -> float | None:
 
 
 def _encryption(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if token(resource) == STORAGE:
-        yield from wants(resource, "encryption.requireInfrastructureEncryption", wanted=True)
+    if resource.kind == STORAGE:
+        yield from wants(resource, "encryption.requireInfrastructureEncryption", expected=True)
 
 
 ENCRYPTED_TWICE = ResourceRule(
@@ -73,10 +73,10 @@ ENCRYPTED_TWICE = ResourceRule(
 
 
 def _purge(resource: Resource, posture: Posture) -> Iterator[str]:
-    if token(resource) != VAULT:
+    if resource.kind != VAULT:
         return
-    yield from wants(resource, "properties.enableSoftDelete", wanted=True)
-    purge = value(resource, "properties.enablePurgeProtection")
+    yield from wants(resource, "properties.enableSoftDelete", expected=True)
+    purge = input_at(resource, "properties.enablePurgeProtection")
     if posture.production and purge is not True:
         yield f"properties.enablePurgeProtection is {shown(purge)} and must be true in production"
     elif purge is False:
@@ -94,7 +94,7 @@ PURGE_PROTECTION = ResourceRule(
 def _protected(resource: Resource, posture: Posture) -> Iterator[str]:
     if (
         posture.production
-        and token(resource) in {STORAGE, VAULT, REGISTRY, WORKSPACE}
+        and resource.kind in {STORAGE, VAULT, REGISTRY, WORKSPACE}
         and not resource.options.get("protect")
     ):
         yield "Pulumi's protect is off"

@@ -120,7 +120,7 @@ class Deployment:
         """Change a setting of the stack.
 
         Args:
-            path: such as `vault.deleted_days` or `allowed_addresses[0]`.
+            path: such as `vault.soft_delete_retention_days` or `allowed_addresses[0]`.
             value: as a command line gives it.
 
         Raises:

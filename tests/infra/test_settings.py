@@ -106,6 +106,22 @@ def test_an_unknown_key_like_no_other_lists_those_that_exist():
     assert found.startswith("registry.zzz: there is no such key; known here: registry.untagged")
 
 
+FORMER = [
+    ("vault", "deleted_days", "soft_delete_retention_days"),
+    ("storage", "deleted_days", "soft_delete_retention_days"),
+    ("storage", "snapshot_days", "snapshot_retention_days"),
+    ("registry", "untagged_days", "untagged_retention_days"),
+    ("network", "vault_tag", "vault_service_tag"),
+    ("clusters.gpu", "idle_seconds", "idle_seconds_before_scale_down"),
+    ("monitoring", "insights", "application_insights"),
+]
+
+
+@pytest.mark.parametrize(("group", "before", "today"), FORMER)
+def test_a_key_that_was_renamed_is_refused_with_its_name_of_today(group, before, today):
+    assert problem((f"{group}.{before}", 1)) == f"{group}.{before}: is now called {group}.{today}"
+
+
 def test_a_key_that_is_missing_says_what_to_give():
     values = configured()
     del values["budget"], values["location"]
@@ -127,13 +143,13 @@ def test_everything_that_is_wrong_is_told_at_once():
         ("clusters.gpu.size", "Standard_NC24rs_v3"),
         ("clusters.gpu.name", "gpu-8"),
         ("clusters.build.max_nodes", "two"),
-        ("storage.deleted_days", 400),
+        ("storage.soft_delete_retention_days", 400),
         ("tags.owner", ""),
     )
     assert sorted(text.partition(":")[0] for text in found) == [
         "budget.amount", "budget.emails", "clusters.build.max_nodes", "clusters.gpu.name",
-        "clusters.gpu.size", "network.address_space", "prefix", "profil", "storage.deleted_days",
-        "tags.owner",
+        "clusters.gpu.size", "network.address_space", "prefix", "profil",
+        "storage.soft_delete_retention_days", "tags.owner",
     ]  # fmt: skip
 
 
@@ -199,7 +215,7 @@ WRONG = [
     ("network.peer_address_spaces", ["hub"], "'hub' is not a range like 10.0.0.0/16"),
     ("network.peer_with", [NETWORK], "network.peer_address_spaces: is empty"),
     ("network.peer_with", ["hub"], "must be a resource id /subscriptions/"),
-    ("network.vault_tag", "KeyVault", "is not one of AzureKeyVault, Keyvault"),
+    ("network.vault_service_tag", "KeyVault", "is not one of AzureKeyVault, Keyvault"),
     ("clusters.gpu.name", "gpu-8", "refuses; write 'gpu8', for example"),
     ("clusters.gpu.name", "g", "must be 3 to 24 letters, digits and hyphens"),
     ("clusters.gpu.size", "Standard_D4ads_v5", "has no GPUs; choose one of Standard_ND40rs_v2"),
@@ -208,7 +224,7 @@ WRONG = [
     ("clusters.gpu.size", "STANDARD_ND40RS_V2", "is written Standard_ND40rs_v2"),
     ("clusters.gpu.size", "Standard_ND48", "is not in the catalogue; choose one of"),
     ("clusters.gpu.max_nodes", 101, "a cluster with InfiniBand has at most 100"),
-    ("clusters.gpu.idle_seconds", 1, "must be from 60 to 86400"),
+    ("clusters.gpu.idle_seconds_before_scale_down", 1, "must be from 60 to 86400"),
     ("clusters.gpu_dedicated", {"max_nodes": 1}, "clusters.gpu_dedicated.size: is missing"),
     ("subscription.sizes", ["standard_d4ads_v5", "Standard_D16ads_v5"], "is not on offer in"),
     ("subscription.low_priority_cores", 79, "80 cores, but the low-priority quota is 79"),
@@ -224,7 +240,7 @@ WRONG = [
     ("budget.amount", 10**400, "is not a number"),
     ("budget.amount", float("nan"), "nan is not a number"),
     ("clusters.gpu.max_nodes", 2.5, "2.5 is not a whole number"),
-    ("vault.deleted_days", True, "True is not a whole number"),
+    ("vault.soft_delete_retention_days", True, "True is not a whole number"),
 ]
 
 

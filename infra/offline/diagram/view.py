@@ -18,10 +18,9 @@ from infra.resources import (
     VAULT,
     WORKSPACE,
     Resource,
-    entries,
-    of,
-    token,
-    value,
+    entries_at,
+    input_at,
+    of_kind,
 )
 
 ENDPOINT = "network:PrivateEndpoint"
@@ -87,18 +86,20 @@ class View:
 
 def view(resources: Sequence[Resource]) -> View:
     """The view of a stack's resources, whatever their order."""
-    resources = sorted(resources, key=lambda one: (one.type, one.name))
-    groups = of(resources, GROUP)
-    title = " ".join(_text(one, "resourceGroupName") for one in groups)
-    regions = sorted({_text(one, "location") for one in groups})
-    networks = of(resources, NETWORK)
-    zones = of(resources, "privatedns:PrivateZone")
+    resources = sorted(resources, key=lambda resource: (resource.type, resource.name))
+    groups = of_kind(resources, GROUP)
+    title = " ".join(_text(resource, "resourceGroupName") for resource in groups)
+    regions = sorted({_text(resource, "location") for resource in groups})
+    networks = of_kind(resources, NETWORK)
+    zones = of_kind(resources, "privatedns:PrivateZone")
     columns = _scopes(resources)
     return View(
         title=" · ".join([title, *regions]),
         network=_network(networks[0]) if networks else _existing_network(resources),
         subnets=_subnets(resources),
-        ways_out=tuple(_way_out(one, resources) for one in of(resources, "network:NatGateway")),
+        ways_out=tuple(
+            _way_out(resource, resources) for resource in of_kind(resources, "network:NatGateway")
+        ),
         services=_services(resources),
         zones=tuple(sorted(_text(zone, "privateZoneName") for zone in zones)),
         columns=tuple(title for title, _ in columns),
@@ -108,17 +109,17 @@ def view(resources: Sequence[Resource]) -> View:
 
 
 def _network(network: Resource) -> Card:
-    space = ", ".join(entries(network, "addressSpace.addressPrefixes"))
+    space = ", ".join(entries_at(network, "addressSpace.addressPrefixes"))
     peers = [
         f"peered with {resource_ids.name(_reference(peering, 'remoteVirtualNetwork'))}"
-        for peering in entries(network, "virtualNetworkPeerings")
+        for peering in entries_at(network, "virtualNetworkPeerings")
     ]
     return Card(NETWORK, f"Virtual network {_text(network, 'virtualNetworkName')}", (space, *peers))
 
 
 def _existing_network(resources: Sequence[Resource]) -> Card:
     """Someone else's network, known from the subnets that endpoints are in."""
-    subnets = [_text(one, "subnet.id") for one in of(resources, ENDPOINT)]
+    subnets = [_text(endpoint, "subnet.id") for endpoint in of_kind(resources, ENDPOINT)]
     names = sorted({resource_ids.name(subnet.partition("/subnets/")[0]) for subnet in subnets})
     return Card("", " ".join(["Existing virtual network", *names]))
 
@@ -126,19 +127,19 @@ def _existing_network(resources: Sequence[Resource]) -> Card:
 def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
     declared = {
         f"{network.id}/subnets/{subnet['name']}".lower(): subnet
-        for network in of(resources, NETWORK)
-        for subnet in entries(network, "subnets")
+        for network in of_kind(resources, NETWORK)
+        for subnet in entries_at(network, "subnets")
     }
     clusters: dict[str, list[Card]] = {}
-    for compute in of(resources, COMPUTE):
+    for compute in of_kind(resources, COMPUTE):
         where = _text(compute, "properties.properties.subnet.id").lower()
         clusters.setdefault(where, []).append(_cluster(compute))
-    endpoints = {_text(one, "subnet.id").lower() for one in of(resources, ENDPOINT)}
-    found = []
+    endpoints = {_text(endpoint, "subnet.id").lower() for endpoint in of_kind(resources, ENDPOINT)}
+    views = []
     for where in dict.fromkeys([*declared, *clusters, *sorted(endpoints)]):
         subnet = declared.get(where, {})
         lines = _subnet_lines(subnet, resources) if subnet else ("existing",)
-        found.append(
+        views.append(
             Subnet(
                 name=str(subnet.get("name", resource_ids.name(where))),
                 lines=lines,
@@ -147,15 +148,15 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
                 leaves_by_nat=bool(_reference(subnet, "natGateway")),
             )
         )
-    return tuple(found)
+    return tuple(views)
 
 
 def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -> tuple[str, ...]:
-    group = _reference(subnet, "networkSecurityGroup").lower()
+    nsg_id = _reference(subnet, "networkSecurityGroup").lower()
     rules = [
-        f"{len(entries(one, 'securityRules'))} network rules, everything else denied"
-        for one in of(resources, "network:NetworkSecurityGroup")
-        if one.id.lower() == group
+        f"{len(entries_at(nsg, 'securityRules'))} network rules, everything else denied"
+        for nsg in of_kind(resources, "network:NetworkSecurityGroup")
+        if nsg.id.lower() == nsg_id
     ]
     policies = (
         ["service endpoint policy on storage"] if subnet.get("serviceEndpointPolicies") else []
@@ -168,7 +169,7 @@ def _cluster(compute: Resource) -> Card:
     priority = {"LowPriority": "low priority", "Dedicated": "dedicated"}
     least, most = (_text(compute, f"{nodes}scaleSettings.{key}NodeCount") for key in ("min", "max"))
     identities = [
-        resource_ids.name(one) for one in entries(compute, "identity.userAssignedIdentities")
+        resource_ids.name(one) for one in entries_at(compute, "identity.userAssignedIdentities")
     ]
     return Card(
         COMPUTE,
@@ -187,65 +188,69 @@ def _whole(number: str) -> str:
 
 
 def _way_out(gateway: Resource, resources: Sequence[Resource]) -> Card:
-    used = {str(one.get("id")).lower() for one in entries(gateway, "publicIpAddresses")}
+    address_ids = {
+        str(address.get("id")).lower() for address in entries_at(gateway, "publicIpAddresses")
+    }
     names = [
-        f"public address {_text(one, 'publicIpAddressName')}"
-        for one in of(resources, "network:PublicIPAddress")
-        if one.id.lower() in used
+        f"public address {_text(address, 'publicIpAddressName')}"
+        for address in of_kind(resources, "network:PublicIPAddress")
+        if address.id.lower() in address_ids
     ]
     return Card(
-        token(gateway), f"NAT gateway {_text(gateway, 'natGatewayName')}", ("out only", *names)
+        gateway.kind, f"NAT gateway {_text(gateway, 'natGatewayName')}", ("out only", *names)
     )
 
 
 def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
-    leading: dict[str, list[Card]] = {}
-    spelled: dict[str, str] = {}
-    for endpoint in of(resources, ENDPOINT):
-        for connection in entries(endpoint, "privateLinkServiceConnections"):
+    endpoints_by_target: dict[str, list[Card]] = {}
+    target_ids: dict[str, str] = {}
+    for endpoint in of_kind(resources, ENDPOINT):
+        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
             target = str(connection.get("privateLinkServiceId", ""))
             groups = ", ".join(connection.get("groupIds") or ())
             card = Card(ENDPOINT, _text(endpoint, "privateEndpointName"), (groups,))
-            spelled[target.lower()] = target
-            leading.setdefault(target.lower(), []).append(card)
-    found = []
+            target_ids[target.lower()] = target
+            endpoints_by_target.setdefault(target.lower(), []).append(card)
+    services = []
     for kind in SERVICES:
-        for service in of(resources, kind):
-            endpoints = tuple(leading.pop(service.id.lower(), ()))
-            found.append(Service(_service(service, resources), endpoints, _outside(service)))
-    for target, others in leading.items():
-        found.append(
-            Service(Card("", resource_ids.name(spelled[target]), ("existing",)), tuple(others), ())
+        for service in of_kind(resources, kind):
+            endpoints = tuple(endpoints_by_target.pop(service.id.lower(), ()))
+            services.append(Service(_service(service, resources), endpoints, _outside(service)))
+    for target, others in endpoints_by_target.items():
+        services.append(
+            Service(
+                Card("", resource_ids.name(target_ids[target]), ("existing",)), tuple(others), ()
+            )
         )
-    return tuple(found)
+    return tuple(services)
 
 
 def _service(service: Resource, resources: Sequence[Resource]) -> Card:
-    kind = token(service)
+    kind = service.kind
     if kind == WORKSPACE:
-        facts = ["high business impact"] if value(service, "hbiWorkspace") else []
-        if value(service, "systemDatastoresAuthMode") == "Identity":
+        facts = ["high business impact"] if input_at(service, "hbiWorkspace") else []
+        if input_at(service, "systemDatastoresAuthMode") == "Identity":
             facts.append("no keys")
         return Card(kind, f"Workspace {_text(service, 'workspaceName')}", tuple(facts))
     if kind == REGISTRY:
         facts = [_text(service, "sku.name")]
-        if value(service, "adminUserEnabled") is False:
+        if input_at(service, "adminUserEnabled") is False:
             facts.append("no admin user")
         return Card(kind, f"Container registry {_text(service, 'registryName')}", tuple(facts))
     if kind == VAULT:
-        roles = value(service, "properties.enableRbacAuthorization")
-        purge = value(service, "properties.enablePurgeProtection")
+        roles = input_at(service, "properties.enableRbacAuthorization")
+        purge = input_at(service, "properties.enablePurgeProtection")
         facts = (["roles only"] if roles else []) + (["purge protection"] if purge else [])
         return Card(kind, f"Key vault {_text(service, 'vaultName')}", tuple(facts))
     if kind == STORAGE:
         name = _text(service, "accountName")
         containers = [
-            _text(one, "containerName")
-            for one in of(resources, CONTAINER)
-            if value(one, "accountName") == name
+            _text(container, "containerName")
+            for container in of_kind(resources, CONTAINER)
+            if input_at(container, "accountName") == name
         ]
         facts = [_text(service, "sku.name").replace("_", " ")]
-        if value(service, "allowSharedKeyAccess") is False:
+        if input_at(service, "allowSharedKeyAccess") is False:
             facts.append("no keys")
         if containers:
             facts.append("containers " + ", ".join(sorted(containers)))
@@ -255,88 +260,93 @@ def _service(service: Resource, resources: Sequence[Resource]) -> Card:
 
 def _outside(service: Resource) -> tuple[str, ...]:
     """Who reaches a service from outside the network."""
-    access = value(service, "publicNetworkAccess")
+    access = input_at(service, "publicNetworkAccess")
     if not isinstance(access, str) or access.lower() != "enabled":
         return ()
-    rules = entries(service, "networkRuleSet.ipRules")
+    rules = entries_at(service, "networkRuleSet.ipRules")
     return tuple(str(rule.get("iPAddressOrRange")) for rule in rules) or ("Entra sign-in",)
 
 
 def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
-    found = []
-    for logs in of(resources, LOGS):
+    cards = []
+    for logs in of_kind(resources, LOGS):
         days, cap = _text(logs, "retentionInDays"), _text(logs, "workspaceCapping.dailyQuotaGb")
         facts = (
             _text(logs, "workspaceName"),
             f"{_whole(days)} days, {_whole(cap)} GB a day at most",
         )
-        found.append(Card(LOGS, "Log Analytics", facts))
-    found += [
+        cards.append(Card(LOGS, "Log Analytics", facts))
+    cards += [
         Card(INSIGHTS, "Application Insights", (_text(one, "resourceName"),))
-        for one in of(resources, INSIGHTS)
+        for one in of_kind(resources, INSIGHTS)
     ]
-    settings = of(resources, "monitor:DiagnosticSetting")
+    settings = of_kind(resources, "monitor:DiagnosticSetting")
     if settings:
-        kind = token(settings[0])
-        found.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
-    alerts = of(resources, "monitor:ScheduledQueryRule")
+        kind = settings[0].kind
+        cards.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
+    alerts = of_kind(resources, "monitor:ScheduledQueryRule")
     if alerts:
         names = ", ".join(sorted(one.name.removeprefix("alert-") for one in alerts))
-        found.append(Card(token(alerts[0]), "Alerts", (names,)))
-    for budget in of(resources, "consumption:Budget"):
+        cards.append(Card(alerts[0].kind, "Alerts", (names,)))
+    for budget in of_kind(resources, "consumption:Budget"):
         amount = f"{_whole(_text(budget, 'amount'))} a month"
-        told = {
+        kinds = {
             str(one.get("thresholdType")).lower()
-            for one in (value(budget, "notifications") or {}).values()
+            for one in (input_at(budget, "notifications") or {}).values()
         }
-        found.append(Card(token(budget), "Budget", (amount, "tells: " + ", ".join(sorted(told)))))
-    return tuple(found)
+        cards.append(Card(budget.kind, "Budget", (amount, "tells: " + ", ".join(sorted(kinds)))))
+    return tuple(cards)
 
 
 def _scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
     """Titles and identifiers of what roles are given on, in the order of the services. Roles
     on endpoints, by which the studio finds an account, are left out.
     """
-    spelled = {
-        _text(one, "scope").lower(): _text(one, "scope") for one in of(resources, ASSIGNMENT)
+    scope_ids = {
+        _text(resource, "scope").lower(): _text(resource, "scope")
+        for resource in of_kind(resources, ASSIGNMENT)
     }
-    known = {one.id.lower(): one for one in resources if one.id}
-    endpoints = {one.id.lower() for one in of(resources, ENDPOINT)}
-    order = {kind: place for place, kind in enumerate((*SERVICES, INSIGHTS, GROUP))}
+    known = {resource.id.lower(): resource for resource in resources if resource.id}
+    endpoints = {resource.id.lower() for resource in of_kind(resources, ENDPOINT)}
+    order = {kind: position for position, kind in enumerate((*SERVICES, INSIGHTS, GROUP))}
 
-    def place(scope: str) -> tuple[int, str]:
-        return (order.get(token(known[scope]), len(order)) if scope in known else -1, scope)
+    def position(scope: str) -> tuple[int, str]:
+        return (order.get(known[scope].kind, len(order)) if scope in known else -1, scope)
 
-    found = sorted({scope for scope in spelled if scope not in endpoints}, key=place)
-    return [(resource_ids.name(spelled[scope]), scope) for scope in found]
+    scopes = sorted({scope for scope in scope_ids if scope not in endpoints}, key=position)
+    return [(resource_ids.name(scope_ids[scope]), scope) for scope in scopes]
 
 
 def _grants(
     resources: Sequence[Resource], columns: Sequence[tuple[str, str]]
 ) -> tuple[Grants, ...]:
-    identities = {one.key: _text(one, "resourceName") for one in of(resources, IDENTITY)}
-    given: dict[str, dict[str, set[str]]] = {}
-    for assignment in of(resources, ASSIGNMENT):
+    identities = {
+        identity.key: _text(identity, "resourceName") for identity in of_kind(resources, IDENTITY)
+    }
+    roles_by_holder: dict[str, dict[str, set[str]]] = {}
+    for assignment in of_kind(resources, ASSIGNMENT):
         needed = assignment.options.get("dependsOn", ())
-        who = next((identities[key] for key in needed if key in identities), None)
-        if who is None:
-            who = f"{assignment.name.partition('-')[0]} (group)"
+        holder = next((identities[key] for key in needed if key in identities), None)
+        if holder is None:
+            holder = f"{assignment.name.partition('-')[0]} (group)"
         role = resource_ids.name(_text(assignment, "roleDefinitionId"))
-        held = given.setdefault(who, {}).setdefault(_text(assignment, "scope").lower(), set())
-        held.add(roles.NAMES.get(role, role))
+        role_names = roles_by_holder.setdefault(holder, {}).setdefault(
+            _text(assignment, "scope").lower(), set()
+        )
+        role_names.add(roles.NAMES.get(role, role))
     return tuple(
-        Grants(who, tuple(tuple(sorted(held.get(scope, ()))) for _, scope in columns))
-        for who, held in sorted(given.items())
+        Grants(holder, tuple(tuple(sorted(role_names.get(scope, ()))) for _, scope in columns))
+        for holder, role_names in sorted(roles_by_holder.items())
     )
 
 
 def _text(resource: Resource, path: str) -> str:
     """The input at a dotted path; empty where there is none."""
-    found = value(resource, path)
-    return "" if found is None else str(found)
+    text = input_at(resource, path)
+    return "" if text is None else str(text)
 
 
 def _reference(part: Mapping[str, object], key: str) -> str:
     """The identifier that a part of a resource refers to; empty where it refers to none."""
-    found = part.get(key)
-    return str(found.get("id", "")) if isinstance(found, Mapping) else ""
+    reference = part.get(key)
+    return str(reference.get("id", "")) if isinstance(reference, Mapping) else ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.components.alerts import AlertsArgs, watches
+from infra.components.alerts import AlertsArgs, alert_rules
 from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import LOGS, OPTIONS
 
@@ -97,17 +97,17 @@ def test_alerts_ask_about_this_workspace_alone_and_tell_the_budgets_people():
 
 
 def test_alerts_have_the_thresholds_of_the_settings():
-    by_name = {watch.about: watch for watch in watches(ALERTS)}
-    assert by_name["preempted"].at_least == 3
+    by_name = {rule.name: rule for rule in alert_rules(ALERTS)}
+    assert by_name["preempted"].threshold == 3
     assert "ago(45m)" in by_name["idle"].query
-    assert by_name["failed"].at_least == 2
-    assert by_name["quota"].at_least == 80
+    assert by_name["failed"].threshold == 2
+    assert by_name["quota"].threshold == 80
 
 
 def test_what_is_measured_is_a_column_of_the_answer():
-    for watch in watches(ALERTS):
-        for column in (watch.measure, watch.by):
-            assert column is None or column in watch.query
+    for rule in alert_rules(ALERTS):
+        for column in (rule.measure_column, rule.dimension):
+            assert column is None or column in rule.query
 
 
 def test_alerts_of_a_taken_log_workspace_ask_that_one():

@@ -293,7 +293,7 @@ def test_customer_managed_keys_encrypt_workspace_registry_and_both_accounts():
 
 def test_application_insights_is_declared_when_asked_for():
     assert not of(rendered("dev"), "applicationinsights:Component")
-    resources = rendered("dev", monitoring__insights=True)
+    resources = rendered("dev", monitoring__application_insights=True)
     insights = the(resources, "applicationinsights:Component")
     assert insights.inputs["disableLocalAuth"] is True
     assert the(resources, WORKSPACE).inputs["applicationInsights"] == insights.id

@@ -31,7 +31,7 @@ def drawn(resources):
     return words(draw(view(resources)))
 
 
-def of_type(resources, ending):
+def of_kind(resources, ending):
     return [one for one in resources if one.type.endswith(ending)]
 
 
@@ -70,7 +70,7 @@ def test_every_cluster_endpoint_service_and_zone_is_named(stack, overrides):
         ("privatedns:PrivateZone", "privateZoneName"),
         ("managedidentity:UserAssignedIdentity", "resourceName"),
     ]:
-        found = of_type(resources, ending)
+        found = of_kind(resources, ending)
         assert found, ending
         for one in found:
             assert one.inputs[key] in shown
@@ -99,7 +99,7 @@ def test_every_cluster_endpoint_service_and_zone_is_named(stack, overrides):
     ],
 )
 def test_what_is_not_declared_is_not_drawn(ending, text):
-    resources = rendered("dev", monitoring__insights=True)
+    resources = rendered("dev", monitoring__application_insights=True)
     assert any(text in line for line in drawn(resources))
     assert not any(text in line for line in drawn(without(resources, ending)))
 

@@ -12,7 +12,7 @@ from infra.policies.access_rules import ADMINISTRATORS, training_accounts
 from infra.policies.governance_rules import TAGGED
 from infra.policies.rule import ResourceRule, StackRule
 from infra.policies.service_rules import idle_minutes
-from infra.resources import Resource, token
+from infra.resources import Resource
 from tests.infra.support import samples
 from tests.infra.support.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without
 from tests.infra.support.stacks import posture_of, rendered
@@ -354,7 +354,7 @@ def test_every_rule_on_one_resource_is_about_something_that_the_stack_declares()
 
 
 def test_every_resource_that_azure_lets_us_tag_is_held_to_the_tags():
-    with_tags = {token(one) for one in rendered("prod") if "tags" in one.inputs}
+    with_tags = {one.kind for one in rendered("prod") if "tags" in one.inputs}
     assert with_tags <= TAGGED
 
 
