@@ -73,7 +73,7 @@ def test_no_file_is_written_unless_asked_for(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_loop_benchmark_measures_four_contenders_in_worlds_of_one_and_two(tmp_path):
+def test_the_loop_benchmark_measures_four_contenders_on_1_and_2_ranks(tmp_path):
     options = ["--rounds", "2", "--steps", "20", "--json", "loop.json"]
     done = run_trainer("loop", *options, cwd=tmp_path, module="benchmarks")
     assert done.returncode == 0, done.stderr

@@ -49,9 +49,7 @@ def test_the_table_says_what_was_done_and_how_long_it_took():
 @pytest.mark.parametrize(
     ("statuses", "again", "last"), [((0,), 0, 0), ((143, 143, 0), 2, 0), ((143, 1, 0), 1, 1)]
 )
-def test_what_a_signal_has_stopped_in_the_end_is_given_again_but_not_what_failed(
-    statuses, again, last
-):
+def test_a_stopped_run_is_given_again_and_a_failed_one_is_not(statuses, again, last):
     class Run:
         left, started = list(statuses), 0
 

@@ -44,7 +44,7 @@ def instructions(text):
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_what_an_image_shares_with_the_trainer_is_in_the_versions_that_are_tested(image):
+def test_an_image_has_the_versions_that_are_tested(image):
     tested, there = locked("trainer"), locked(image)
     shared = tested.keys() & there.keys()
     assert {"horovod", "numpy", "tf-keras", "protobuf", "safetensors"} <= shared

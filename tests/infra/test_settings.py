@@ -261,7 +261,7 @@ def test_a_retired_size_is_refused_with_the_one_to_take(size):
 
 
 @pytest.mark.parametrize("size", vm_sizes.deployable(gpu=True), ids=lambda s: s.name)
-def test_every_deployable_gpu_size_makes_a_stack_with_and_without_a_dedicated_twin(size):
+def test_every_deployable_gpu_size_makes_a_stack_also_with_a_twin(size):
     twin = {"size": size.name, "max_nodes": 2}
     settings = load(configured(("clusters.gpu.size", size.name), ("clusters.gpu_dedicated", twin)))
     names = [settings.cluster_name(role) for role in settings.clusters.by_role]
@@ -431,7 +431,7 @@ def test_the_project_declares_every_key_with_its_type_and_default():
             assert schema["default"] == {}, name
 
 
-def test_the_program_is_a_file_so_that_its_folder_hides_no_module_of_the_standard_library():
+def test_the_programs_folder_hides_no_standard_module():
     main = project()["main"]
     assert main == "infra/__main__.py"
     assert (ROOT / main).parent.joinpath("settings.py").exists()

@@ -34,7 +34,7 @@ def egress(found: tuple[Rule, ...]) -> dict[tuple[str, str], tuple[str, ...]]:
     }
 
 
-def test_the_catalogue_has_every_series_of_the_references_table_in_its_order():
+def test_the_catalogue_has_the_references_series_in_their_order():
     series = list(dict.fromkeys(size.series for size in vm_sizes.GPU))
     assert series[: len(REFERENCE)] == REFERENCE
     for name in REFERENCE:
@@ -129,7 +129,7 @@ def test_what_no_rule_lets_through_is_denied(region, hbi, public_ip, vault_tag):
 
 
 @given(regions, tags)
-def test_training_reaches_what_azure_machine_learning_needs_and_nothing_else(region, vault_tag):
+def test_training_reaches_what_the_service_needs_and_nothing_else(region, vault_tag):
     found = egress(network_rules.training(region, hbi=True, public_ip=False, vault_tag=vault_tag))
     assert found == {
         ("VirtualNetwork", "*"): ("*",),
@@ -167,7 +167,7 @@ def test_only_the_builder_and_the_jump_subnet_reach_the_internet():
 
 
 @pytest.mark.parametrize("public_ip", [False, True])
-def test_nothing_comes_in_from_outside_but_the_service_to_nodes_with_public_addresses(public_ip):
+def test_only_the_service_comes_in_and_only_to_public_nodes(public_ip):
     sources = {
         (rule.source, rule.ports)
         for found in groups(public_ip=public_ip).values()

@@ -119,9 +119,3 @@ def test_what_does_not_change_is_never_refused(inputs):
 def test_what_must_not_change_is_refused_exactly_when_it_does(old, new):
     found = refusals("it", {"a": {"b": old}}, {"a": {"b": new}}, IMMUTABLE)
     assert bool(found) == (old != new)
-
-
-@given(inputs=JSON, path=st.text("ab.", max_size=6))
-def test_any_path_of_any_inputs_has_a_value_or_none(inputs, path):
-    found = value_at(inputs, path)
-    assert found is None or isinstance(inputs, dict)

@@ -124,7 +124,7 @@ def test_a_group_is_called_by_what_it_may_do():
     assert {"publishers (group)", "scientists (group)"} <= set(shown)
 
 
-def test_an_endpoint_leads_to_a_service_that_the_stack_takes_from_someone_else():
+def test_an_endpoint_leads_to_an_existing_service():
     stack, overrides = THEIRS
     theirs = [one for one in view(rendered(stack, **overrides)).services if not one.card.kind]
     assert {(one.card.title, one.card.lines, len(one.endpoints)) for one in theirs} == {

@@ -143,7 +143,7 @@ def test_a_versioned_type_is_held_to_the_same_rules():
     assert found(stack) == [("tls-1-2", "storage-mldata")]
 
 
-def test_the_allowlisted_profile_opens_the_workspace_and_the_listed_addresses_only():
+def test_the_allowlisted_profile_opens_workspace_and_listed_addresses():
     stack = changed("workspace", "publicNetworkAccess", "Enabled")
     for account in ("storage-mldata", "storage-mldefault"):
         stack = changed(account, "publicNetworkAccess", "Enabled", stack)
@@ -196,7 +196,7 @@ def test_the_training_identity_may_write_training_data_through_no_scope(role, sc
     assert ("only-publishers-write", "bad") in found(added(bad))
 
 
-def test_an_account_whose_name_begins_like_the_training_datas_is_another_account():
+def test_an_account_whose_name_begins_alike_is_another_account():
     other = samples.assignment("fine", roles.BLOB_DATA_CONTRIBUTOR, f"{DATA}2", "training")
     assert found(added(other)) == []
 
@@ -344,7 +344,7 @@ def test_the_development_stack_would_break_productions_rules():
     }
 
 
-def test_every_rule_on_one_resource_is_about_something_that_the_stack_declares():
+def test_every_resource_rule_is_about_something_that_is_declared():
     posture = posture_of("prod")
     bare = [dataclasses.replace(one, inputs={}, options={}) for one in rendered("prod")]
     reached = {one.rule for one in pack.check(bare, posture)}

@@ -191,7 +191,7 @@ def test_a_missing_budget_is_the_stacks_own_fault(engine):
     assert (one.policyName, one.urn) == ("budget-present", "")
 
 
-def test_where_only_a_state_is_looked_at_the_stack_s_file_says_what_it_must_be():
+def test_a_state_alone_is_held_against_the_stacks_file():
     bare = [
         type(one)(one.type, one.name, one.inputs, {}, one.id) if one.name == "vault" else one
         for one in STACK
