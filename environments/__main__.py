@@ -5,9 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from common.errors import UserError
-from environments import base, build, stand_in
+from environments import base, build
 from environments.build import Order
 from environments.builders import find_builder
+from environments.stand_in import cuda_compiler
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +62,7 @@ def _build(given: argparse.Namespace) -> int:
     builder = find_builder()
     order = Order(given.image, given.base, dict(given.argument), given.fresh)
     if given.stand_in:
-        order = stand_in.order(builder, order, _tell)
+        order = cuda_compiler.order(builder, order, _tell)
     build.build(builder, order, _tell)
     return 0
 
@@ -73,8 +74,8 @@ def _builder(given: argparse.Namespace) -> int:  # noqa: ARG001
 
 def _remove(given: argparse.Namespace) -> int:  # noqa: ARG001
     builder = find_builder()
-    orders = (Order("gpu", tag=stand_in.TAG), Order("gpu"), Order("cpu"))
-    for name in (*(order.name for order in orders), stand_in.COMPILER, base.LOCAL):
+    orders = (Order("gpu", tag=cuda_compiler.TAG), Order("gpu"), Order("cpu"))
+    for name in (*(order.name for order in orders), cuda_compiler.COMPILER, base.LOCAL):
         if builder.engine.has(name):
             builder.remove(name)
             _tell(f"removed {name}")

@@ -142,7 +142,14 @@ def _describe(builder: Builder, order: Order, tell: Callable[[str], None]) -> bo
         return False
     tell("reading what is inside")
     with builder.root(order.name) as root:
-        command = [str(SBOM), "-m", "environments.sbom", str(root), "--to", str(order.beside)]
+        command = [
+            str(SBOM),
+            "-m",
+            "environments.inventory.sbom",
+            str(root),
+            "--to",
+            str(order.beside),
+        ]
         done = subprocess.run(
             [*command, "--name", order.name.removeprefix("localhost/")],
             cwd=ROOT,

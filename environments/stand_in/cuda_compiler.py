@@ -12,7 +12,7 @@ from environments import base
 from environments.build import Order
 from environments.builders import Builder, Recipe
 
-FOLDER: Final = Path(__file__).with_name("stand_in")
+FOLDER: Final = Path(__file__).parent
 COMPILER: Final = "localhost/trainer-cuda:stand-in"
 TAG: Final = "stand-in"
 """Of an image that was compiled with it, and so is none for jobs."""

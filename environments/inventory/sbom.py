@@ -30,8 +30,8 @@ from debsbom.generate import Debsbom, SBOMType
 from debsbom.generate.generate import DistroArchUnknownError
 
 from common.errors import UserError
-from environments.distributions import distributions
-from environments.licences import MENTIONED, TEXT, report
+from environments.inventory.distributions import distributions
+from environments.inventory.licences import MENTIONED, TEXT, report
 
 SBOM: Final = "sbom.json"
 LICENCES: Final = "licences.txt"
@@ -155,7 +155,9 @@ def _json(made: Bom) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the bill of materials of a root folder; the exit status is 1 if that cannot be done."""
-    parser = argparse.ArgumentParser(prog="python -m environments.sbom", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m environments.inventory.sbom", description=__doc__
+    )
     parser.add_argument("root", type=Path, help="folder that holds the image's files")
     parser.add_argument("--to", type=Path, required=True, help=f"for {SBOM} and {LICENCES}")
     parser.add_argument("--name", help="of the image; by default the name of that folder")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from environments.licences import report, single
+from environments.inventory.licences import report, single
 from tests import ROOT
 
 PYTHON = ROOT / ".tools" / "sbom" / "bin" / "python"
@@ -133,7 +133,7 @@ def run(root, to, **environment):
     if not PYTHON.exists():
         pytest.skip(f"{PYTHON} is not there; make test-trainer installs it")
     return subprocess.run(
-        [PYTHON, "-m", "environments.sbom", root, "--to", to, "--name", "trainer-small"],
+        [PYTHON, "-m", "environments.inventory.sbom", root, "--to", to, "--name", "trainer-small"],
         cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from cyclonedx.spdx import is_expression, is_supported_id
 from packageurl import PackageURL
 
 from common.errors import UserError
-from environments.licences import PLACE, TEXT, named_in
+from environments.inventory.licences import PLACE, TEXT, named_in
 
 SPDX: Final = {
     "apache 2.0": "Apache-2.0",

@@ -8,10 +8,11 @@ import pytest
 
 from common.containers import Docker, Podman
 from common.errors import UserError
-from environments import base, build, stand_in
+from environments import base, build
 from environments.__main__ import main
 from environments.build import Order
 from environments.builders import BUILDERS, DockerBuilder, PodmanBuilder, Recipe
+from environments.stand_in import cuda_compiler
 from jobs.spec.build_context import build_context
 from tests import ROOT
 from tests.common.support.engines import PODMAN
@@ -100,7 +101,7 @@ def test_what_is_inside_is_written_beside_what_was_built_anew(
     given = order(tmp_path, base="debian")
 
     def read():
-        return machine.said("environments.sbom")
+        return machine.said("environments.inventory.sbom")
 
     build.build(podman, given, str)
     (line,) = read()
@@ -212,12 +213,12 @@ def test_the_base_is_an_argument_of_the_build(image):
 
 def test_the_gpu_image_can_be_tried_with_a_stand_in_for_nvidias(podman, machine, tmp_path):
     wanted = Order("gpu", "debian", {"PIP_INDEX_URL": "x"}, folder=tmp_path / "images")
-    order = stand_in.order(podman, wanted, str)
+    order = cuda_compiler.order(podman, wanted, str)
     built = build.build(podman, order, str)
     first, second = machine.said("podman build")
     assert "--build-arg=BASE_IMAGE=debian" in first
-    assert first.endswith(f"--tag={stand_in.COMPILER} {stand_in.FOLDER}")
-    assert f"--build-arg=BUILD_IMAGE={stand_in.COMPILER}" in second
+    assert first.endswith(f"--tag={cuda_compiler.COMPILER} {cuda_compiler.FOLDER}")
+    assert f"--build-arg=BUILD_IMAGE={cuda_compiler.COMPILER}" in second
     assert "--build-arg=PIP_INDEX_URL=x" in second
     assert built.name == "localhost/trainer-gpu:stand-in", "never taken for the one of jobs"
     assert order.beside != wanted.beside
@@ -240,5 +241,5 @@ def test_the_image_for_processors_has_nothing_to_stand_in_for(machine, tmp_path,
 
 def test_the_stand_in_has_what_is_copied_of_nvidias_image():
     copied = re.search(r"--from=cuda (\S+)", (ROOT / "environments/gpu/Dockerfile").read_text())[1]
-    text = (stand_in.FOLDER / "Dockerfile").read_text()
+    text = (cuda_compiler.FOLDER / "Dockerfile").read_text()
     assert set(re.findall(r"/usr/local/cuda[^/\s]*", text)) == {copied}

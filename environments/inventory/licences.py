@@ -55,7 +55,7 @@ def parts(bill: Mapping[str, Any]) -> Iterator[Part | Library]:
     """All that a bill of materials lists, but Debian's sources, which are not in the image.
 
     Args:
-        bill: CycloneDX, as `environments.sbom` writes it.
+        bill: CycloneDX, as `environments.inventory.sbom` writes it.
     """
     for component in bill["components"]:
         address = component.get("purl", "")
