@@ -21,7 +21,7 @@ from cyclonedx.spdx import is_expression, is_supported_id
 from packageurl import PackageURL
 
 from common.errors import UserError
-from environments.inventory.licences import PLACE, TEXT, named_in
+from environments.inventory.licences import FOLDER, TEXT, named_in
 
 SPDX: Final = {
     "apache 2.0": "Apache-2.0",
@@ -67,12 +67,12 @@ def distribution(root: Path, folder: Path) -> Component:
     Raises:
         UserError: the metadata cannot be read.
     """
-    found = PathDistribution(folder)
-    name, version = found.metadata["Name"], found.metadata["Version"]
+    installed = PathDistribution(folder)
+    name, version = installed.metadata["Name"], installed.metadata["Version"]
     if not name or not version:
         raise UserError(f"{folder}: METADATA is missing, or has no name or version")
-    files = found.files or []
-    place = folder.relative_to(root)
+    files = installed.files or []
+    location = folder.relative_to(root)
     texts = sorted(
         (folder.parent / file for file in files if _is_licence(file)),
         # Its own come before those of what it carries.
@@ -86,18 +86,18 @@ def distribution(root: Path, folder: Path) -> Component:
             if part.purl is None or part.purl[:4] != purl[:4]:
                 within.setdefault(f"{part.name} {part.version}", part)
     for key, part in within.items():
-        part.bom_ref.value = f"{place}#{key}"
+        part.bom_ref.value = f"{location}#{key}"
     return Component(
         type=ComponentType.LIBRARY,
-        bom_ref=str(place),
+        bom_ref=str(location),
         name=name,
         version=version,
-        description=found.metadata["Summary"],
+        description=installed.metadata["Summary"],
         purl=purl,
-        licenses=licences([declared] if (declared := licence(found.metadata)) else []),
+        licenses=licences([declared] if (declared := licence(installed.metadata)) else []),
         components=within.values(),
         properties=[
-            Property(name=PLACE, value=str(place.parent)),
+            Property(name=FOLDER, value=str(location.parent)),
             *(
                 Property(name=TEXT, value=str(text.relative_to(root)))
                 for text in texts
@@ -132,7 +132,7 @@ def licence(metadata: PackageMetadata) -> str | None:
 
 def licences(declared: list[str]) -> list[License]:
     """A licence as bills of materials have it. Of several, all hold."""
-    text = declared[0] if len(declared) == 1 else " AND ".join(f"({one})" for one in declared)
+    text = declared[0] if len(declared) == 1 else " AND ".join(f"({name})" for name in declared)
     return [_FACTORY.make_from_string(text)] if declared else []
 
 

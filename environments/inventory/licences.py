@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-PLACE: Final = "folder"
+FOLDER: Final = "folder"
 TEXT: Final = "licence-text"
 MENTIONED: Final = "licences-mentioned"
 """Names of properties in the bill of materials: where a part lies in the image, where the text of
@@ -44,11 +44,11 @@ class Library:
 
 def named_in(component: Mapping[str, Any]) -> list[str]:
     """The licences that a component declares: identifiers, expressions, or names."""
-    found = []
+    names = []
     for entry in component.get("licenses", ()):
         stated = entry.get("license", {})
-        found.append(entry.get("expression") or stated.get("id") or stated.get("name"))
-    return [str(one) for one in found if one]
+        names.append(entry.get("expression") or stated.get("id") or stated.get("name"))
+    return [str(name) for name in names if name]
 
 
 def parts(bill: Mapping[str, Any]) -> Iterator[Part | Library]:
@@ -78,15 +78,19 @@ def single(licence: str) -> set[str]:
 def report(bill: Mapping[str, Any]) -> str:
     """Licences by how many have them, the unknown ones, and a table of all parts."""
     listed = list(parts(bill))
-    found = sorted(
-        (one for one in listed if isinstance(one, Part)),
+    copyrighted = sorted(
+        (part for part in listed if isinstance(part, Part)),
         key=lambda part: (part.origin, part.name.lower(), part.version),
     )
-    libraries = [one for one in listed if isinstance(one, Library)]
-    unknown = [part for part in found if part.licence is None]
-    named = Counter(name for part in found for name in single(part.licence or ""))
-    origins = Counter(part.origin if part.origin in {"Debian", "PyPI"} else "" for part in found)
-    textless = [part for part in found if not part.texts and part.origin in {"Debian", "PyPI"}]
+    libraries = [part for part in listed if isinstance(part, Library)]
+    unknown = [part for part in copyrighted if part.licence is None]
+    named = Counter(name for part in copyrighted for name in single(part.licence or ""))
+    origins = Counter(
+        part.origin if part.origin in {"Debian", "PyPI"} else "" for part in copyrighted
+    )
+    textless = [
+        part for part in copyrighted if not part.texts and part.origin in {"Debian", "PyPI"}
+    ]
     lines = [
         f"Licences of what is in the image {bill['metadata']['component']['name']}",
         "",
@@ -103,9 +107,9 @@ def report(bill: Mapping[str, Any]) -> str:
         *_section(
             f"Shared libraries in wheels: {len(libraries)} files, without version or licence"
         ),
-        *_table([(one.name, one.origin) for one in libraries]),
+        *_table([(part.name, part.origin) for part in libraries]),
         *_section("All parts"),
-        *_table([(p.name, p.version, p.origin, p.licence or "unknown") for p in found]),
+        *_table([(p.name, p.version, p.origin, p.licence or "unknown") for p in copyrighted]),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -123,7 +127,7 @@ def _nested(component: Mapping[str, Any], origin: str) -> Iterator[Part | Librar
 def _part(component: Mapping[str, Any], origin: str) -> Part:
     def values(name: str) -> tuple[str, ...]:
         properties = component.get("properties", ())
-        return tuple(one["value"] for one in properties if one["name"] == name)
+        return tuple(entry["value"] for entry in properties if entry["name"] == name)
 
     return Part(
         name=component["name"],

@@ -70,15 +70,15 @@ def bill(root: Path, name: str) -> Bom:
     Raises:
         UserError: the folder is no root of Debian's, or metadata in it cannot be read.
     """
-    made = debian(root)
-    system = made.metadata.component
+    bom = debian(root)
+    system = bom.metadata.component
     installed = list(distributions(root))
     image = Component(type=ComponentType.CONTAINER, name=name, bom_ref=f"image {name}")
-    made.metadata.component = image
-    made.components.add(system)
-    made.components.update(installed)
-    made.register_dependency(image, [system, *installed])
-    return made
+    bom.metadata.component = image
+    bom.components.add(system)
+    bom.components.update(installed)
+    bom.register_dependency(image, [system, *installed])
+    return bom
 
 
 def debian(root: Path) -> Bom:
@@ -103,8 +103,8 @@ def debian(root: Path) -> Bom:
         scanned.scan()
     except DistroArchUnknownError as error:
         raise UserError(f"{root / STATUS}: does not tell dpkg's own architecture") from error
-    made: Bom = scanned.generate(SBOMType.CycloneDX)
-    components = {component.bom_ref.value: component for component in made.components}
+    bom: Bom = scanned.generate(SBOMType.CycloneDX)
+    components = {component.bom_ref.value: component for component in bom.components}
     sources = {package.purl(): package for package in scanned.packages if package.is_source()}
     for package in filter_binaries(scanned.packages):
         component = components[package.purl().to_string()]
@@ -118,7 +118,7 @@ def debian(root: Path) -> Bom:
             component.properties.update(
                 Property(name=MENTIONED, value=mentioned) for mentioned in _COMMON.findall(text)
             )
-    return made
+    return bom
 
 
 def named(source: SourcePackage) -> list[License]:
@@ -132,7 +132,7 @@ def named(source: SourcePackage) -> list[License]:
     return [DisjunctiveLicense(name=name) for name in sorted({fixup_id(n) or n for n in spdx})]
 
 
-def serialized(made: Bom) -> str:
+def serialized(bom: Bom) -> str:
     """CycloneDX's JSON, whose serial number is a hash of the rest and whose time is that of
     SOURCE_DATE_EPOCH, if it is set.
 
@@ -140,17 +140,17 @@ def serialized(made: Bom) -> str:
         UserError: the result does not keep to CycloneDX's schema.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    made.metadata.timestamp = datetime.fromtimestamp(int(epoch), UTC) if epoch else None
-    made.serial_number = UUID(int=0)
-    made.serial_number = uuid5(NAMESPACE_URL, _json(made))
-    text = _json(made)
+    bom.metadata.timestamp = datetime.fromtimestamp(int(epoch), UTC) if epoch else None
+    bom.serial_number = UUID(int=0)
+    bom.serial_number = uuid5(NAMESPACE_URL, _json(bom))
+    text = _json(bom)
     if error := JsonStrictValidator(SCHEMA).validate_str(text):
         raise UserError(f"the bill of materials does not keep to CycloneDX: {error}")
     return text
 
 
-def _json(made: Bom) -> str:
-    return f"{make_outputter(made, OutputFormat.JSON, SCHEMA).output_as_string(indent=2)}\n"
+def _json(bom: Bom) -> str:
+    return f"{make_outputter(bom, OutputFormat.JSON, SCHEMA).output_as_string(indent=2)}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -213,12 +213,12 @@ def test_the_base_is_an_argument_of_the_build(image):
 
 def test_the_gpu_image_can_be_tried_with_a_stand_in_for_nvidias(podman, machine, tmp_path):
     wanted = Order("gpu", "debian", {"PIP_INDEX_URL": "x"}, folder=tmp_path / "images")
-    order = cuda_compiler.order(podman, wanted, str)
+    order = cuda_compiler.stand_in_order(podman, wanted, str)
     built = build.build(podman, order, str)
     first, second = machine.said("podman build")
     assert "--build-arg=BASE_IMAGE=debian" in first
-    assert first.endswith(f"--tag={cuda_compiler.COMPILER} {cuda_compiler.FOLDER}")
-    assert f"--build-arg=BUILD_IMAGE={cuda_compiler.COMPILER}" in second
+    assert first.endswith(f"--tag={cuda_compiler.IMAGE} {cuda_compiler.FOLDER}")
+    assert f"--build-arg=BUILD_IMAGE={cuda_compiler.IMAGE}" in second
     assert "--build-arg=PIP_INDEX_URL=x" in second
     assert built.name == "localhost/trainer-gpu:stand-in", "never taken for the one of jobs"
     assert order.beside != wanted.beside

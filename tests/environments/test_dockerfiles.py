@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions
 
 import pytest
 
@@ -33,6 +33,25 @@ def one_name(package):
     return re.sub(r"[-_.]+", "-", package).lower().removesuffix("-cpu")
 
 
+@pytest.fixture(scope="module")
+def packages():
+    """Packages by the modules that are imported from them.
+
+    `importlib.metadata.packages_distributions` looks for each of their files, which takes a minute.
+    """
+    by_module = {}
+    for package in distributions():
+        listed = package.read_text("top_level.txt")
+        if listed is None:
+            files = (
+                line.split(",")[0] for line in (package.read_text("RECORD") or "").splitlines()
+            )
+            listed = " ".join(file.split("/")[0].removesuffix(".py") for file in files)
+        by_module |= dict.fromkeys(listed.split(), package.metadata["Name"])
+    # Several packages share this name; it is the one of these that is imported by it.
+    return by_module | IN_IMAGES_ONLY | {"google": "protobuf"}
+
+
 def dockerfile(image):
     return (ROOT / "environments" / image / "Dockerfile").read_text()
 
@@ -59,15 +78,12 @@ def test_each_image_has_its_own_tensorflow_of_one_version():
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_all_that_the_trainer_imports_is_in_the_image(image):
+def test_all_that_the_trainer_imports_is_in_the_image(image, packages):
     shipped = [ast.parse(path.read_text()) for path in files("trainer") + files("common")]
     named = {name.split(".")[0] for tree in shipped for name in imported(tree)}
     named -= sys.stdlib_module_names
-    of = {name: names[0] for name, names in packages_distributions().items()} | IN_IMAGES_ONLY
-    # Several packages share this name; it is the one of these that is imported by it.
-    of["google"] = "protobuf"
     modules = named - {"common", "trainer", "_typeshed"} - NOT_IN_IMAGES
-    names = {one_name(of[module]) for module in modules}
+    names = {one_name(packages[module]) for module in modules}
     there = {one_name(name) for name in locked(image)}
     assert len(names) > 10
     assert names <= there

@@ -31,7 +31,7 @@ print(f"rank {hvd.rank()} of {hvd.size()}: {total}, nccl {hvd.nccl_built()}")
 @pytest.fixture(scope="module")
 def builder():
     found = find_builder()
-    for image in (IMAGE, cuda_compiler.COMPILER):
+    for image in (IMAGE, cuda_compiler.IMAGE):
         assert found.engine.has(image), f"{image}: is not here; make images-gpu builds it"
     return found
 
@@ -93,7 +93,7 @@ def test_horovod_has_the_machine_code_of_every_gpu_that_can_be_had(run, horovod)
 
     def listed(kind):
         mounts = [Mount(horovod, "/horovod.so")]
-        said = run("cuobjdump", kind, "/horovod.so", image=cuda_compiler.COMPILER, mounts=mounts)
+        said = run("cuobjdump", kind, "/horovod.so", image=cuda_compiler.IMAGE, mounts=mounts)
         return re.findall(r"\.sm_(\d+)\.", said)
 
     assert listed("--list-elf") == wanted.split(",")
