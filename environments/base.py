@@ -69,8 +69,8 @@ def make(builder: Builder, base_image: str) -> None:
     if shutil.which("mmdebstrap") is None:
         raise UserError(
             f"{base_image} cannot be pulled, and mmdebstrap, which could make a base in its"
-            " place, is not installed: sudo apt-get install mmdebstrap, or name a base that can be had with"
-            " BASE=IMAGE"
+            " place, is not installed: sudo apt-get install mmdebstrap, or name a base that can be"
+            " had with BASE=IMAGE"
         )
     with tempfile.TemporaryDirectory() as folder:
         # It copies this machine's name and its servers of names, which are none of the image's.
