@@ -221,15 +221,12 @@ def unknown_key(
     """
     if key in former:
         return f"{key}: is now called {former[key]}"
-    group, _, name = key.rpartition(".")
+    # What stands before the last dot makes any two keys of a group look alike.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
-    # A group that all of them are in would make every one of them look close.
-    shared = group and all(other.startswith(f"{group}.") for other in known)
-    close = [] if shared else difflib.get_close_matches(key, known, n=1)
-    close += difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
     problem = f"{key}: there is no such key"
     if close:
-        return f"{problem}; did you mean {names.get(close[0], close[0])}?"
+        return f"{problem}; did you mean {names[close[0]]}?"
     return f"{problem}; known here: {', '.join(known)}" if list_known else problem
 
 

@@ -49,7 +49,7 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.markup",
     ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
-    *("trainer.data.manifest", "trainer.data.meaning", "trainer.data.order"),
+    *("trainer.data.manifest", "trainer.data.order"),
     *("trainer.data.prepare.entries", "trainer.data.split_counts"),
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),

@@ -9,7 +9,7 @@ from jobs.azure.training_data import DIGITS_IMAGES, plan
 from jobs.spec.summary import document, lines
 from tests.jobs.support.platform import platform
 from tests.jobs.support.samples import check, smoke, training
-from trainer.data.manifest import Manifest, Origin, Shard, Split
+from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 from trainer.options import PrepareDigitsOptions
 from trainer.presets import PRESETS
 
@@ -22,7 +22,7 @@ def manifest(train=1_281_167, validation=50_000, classes=1000):
 
     names = tuple(f"class {number}" for number in range(classes))
     splits = {"train": split(train), "validation": split(validation)}
-    return Manifest(names, (0.0,) * 3, (1.0,) * 3, splits, Origin("x"))
+    return Manifest(names, Normalization((0.0,) * 3, (1.0,) * 3), splits, Origin("x"))
 
 
 def test_steps_follow_from_images_and_ranks():

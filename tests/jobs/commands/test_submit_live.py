@@ -32,8 +32,9 @@ def outputs(live, monkeypatch):
 def small(tmp_path_factory, monkeypatch):
     """A repository with as little code as possible, as all of it is sent with each job."""
     folder = tmp_path_factory.mktemp("repository")
-    (folder / "trainer").mkdir()
-    (folder / "trainer" / "__init__.py").touch()
+    for package in ("common", "trainer"):
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").touch()
     for name in ("environments", "locks"):
         shutil.copytree(from_options.REPOSITORY / name, folder / name)
     monkeypatch.setattr(from_options, "REPOSITORY", folder)

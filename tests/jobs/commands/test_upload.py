@@ -352,7 +352,7 @@ def test_from_the_command_line(live, tmp_path):
         check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--threads: 0 must be at least 1" in done.stderr
+    assert "--threads: 0 must be from 1 to 128" in done.stderr
 
 
 @pytest.mark.parametrize(

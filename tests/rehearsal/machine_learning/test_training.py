@@ -14,7 +14,11 @@ PYTHON = ROOT / ".venv-trainer" / "bin" / "python"
 def train_on_two_nodes(client, azure, results):
     """Train to the end; the log of rank 0 and the result."""
     listed = subprocess.run(
-        ["git", "ls-files", "trainer"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "common", "trainer"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for name in listed.stdout.split():
         results.upload_blob(f"code/{name}", (ROOT / name).read_bytes(), overwrite=True)
