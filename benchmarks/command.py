@@ -138,7 +138,7 @@ def input_(options: InputBenchmark) -> None:
     if options.data is not None:
         _input(options, options.data)
         return
-    from trainer.data.builtin.noise import prepare_noise
+    from trainer.data.builtin.synthetic import prepare_noise
 
     with tempfile.TemporaryDirectory() as folder:
         prepare_noise(f"{folder}/noise", 1000)

@@ -135,7 +135,7 @@ def _prepare(what: str, args: list[str]) -> None:
             prepare_digits(parse(PrepareDigitsOptions(), command, args).output)
         case "synthetic":
             noise = parse(PrepareSyntheticOptions(), command, args)
-            from trainer.data.builtin.noise import prepare_noise
+            from trainer.data.builtin.synthetic import prepare_noise
 
             prepare_noise(noise.output, noise.images)
 

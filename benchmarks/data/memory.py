@@ -3,7 +3,7 @@
     .venv-trainer/bin/python -m benchmarks memory --json build/input_memory.json
 
 Reads a whole epoch of noise at 224 pixels, each length in a process of its own, and compares the
-growth of its resident memory with `trainer.data.memory.input_memory`.
+growth of its resident memory with `trainer.data.source.input_memory`.
 """
 
 import argparse
@@ -30,10 +30,9 @@ DIFFERENT = 64
 def be_measured(examples: int) -> dict[str, float]:
     """Write a data set, read an epoch of it, and say what that held."""
     from benchmarks.data.pipeline import PeakMemory  # noqa: PLC0415 TensorFlow, where it is measured
-    from trainer.data.builtin.noise import noise_records  # noqa: PLC0415
-    from trainer.data.memory import input_memory  # noqa: PLC0415
+    from trainer.data.builtin.synthetic import noise_records  # noqa: PLC0415
     from trainer.data.pipeline import training_batches  # noqa: PLC0415
-    from trainer.data.source import Source  # noqa: PLC0415
+    from trainer.data.source import Source, input_memory  # noqa: PLC0415
     from trainer.data.tfrecord import write_split  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:

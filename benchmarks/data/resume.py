@@ -20,10 +20,11 @@ from pathlib import Path
 
 from benchmarks.measure import columns, spread, write_json
 from trainer.config import DataConfig
+from trainer.data.example import Record, to_example
 from trainer.data.manifest import Shard, Split
 from trainer.data.order import Order
 from trainer.data.source import Source
-from trainer.data.tfrecord import Record, ShardWriter, shard_name, to_example
+from trainer.data.tfrecord import ShardWriter, shard_name
 from trainer.diagnostics.environment import environment
 
 EXAMPLES, SHARDS = 1_281_167, 1024

@@ -21,8 +21,7 @@ from pathlib import Path
 from benchmarks.measure import columns, spread, write_json
 from trainer.diagnostics.environment import cores, environment
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY_CODE = ROOT / "tests" / "trainer" / "slow_reads.c"
+LIBRARY_CODE = Path(__file__).with_name("slow_reads.c")
 GOAL = 0.9
 """Part of the speed that should be left."""
 
@@ -96,7 +95,7 @@ def be_measured(args: argparse.Namespace) -> None:
 def data_set(args: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """The folder that was named, or one of noise that costs what photographs do."""
     if args.data is None:
-        from trainer.data.builtin.noise import prepare_noise  # noqa: PLC0415
+        from trainer.data.builtin.synthetic import prepare_noise  # noqa: PLC0415
 
         prepare_noise(str(scratch / "noise"), args.images)
     yield args.data or str(scratch / "noise")

@@ -20,8 +20,8 @@ from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy
 from trainer.config import DataConfig, ModelConfig, TrainConfig
-from trainer.data.builtin.synthetic import synthetic_batch
 from trainer.data.manifest import Normalization
+from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.horovod import Alone
 from trainer.model.resnet import build_resnet
 from trainer.training.loop import Loop

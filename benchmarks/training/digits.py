@@ -73,11 +73,11 @@ def write_tuning_data(folder: Path) -> Path:
     """Split the training part of the digits once more, and never touch the held-out part."""
     from trainer.data.builtin import dataset, digits  # noqa: PLC0415 TensorFlow is slow to import
 
-    known, _ = digits.split(digits.load_records(), digits.HELD_OUT_PER_CLASS, "digits")
-    train_part, tune_part = digits.split(known, digits.HELD_OUT_PER_CLASS, "tune")
-    statistics = digits.statistics(train_part)
+    known, _ = digits.split(digits.load_records(), digits.VALIDATION_PER_CLASS, "digits")
+    train_part, tune_part = digits.split(known, digits.VALIDATION_PER_CLASS, "tune")
+    normalization = digits.normalization(train_part)
     command = "benchmarks/training/digits.py --tune"
-    dataset.write_dataset(folder, train_part, tune_part, digits.CLASSES, statistics, command)
+    dataset.write_dataset(folder, train_part, tune_part, digits.CLASSES, normalization, command)
     return folder
 
 

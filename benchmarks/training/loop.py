@@ -17,8 +17,8 @@ import tf_keras as keras
 
 from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
-from trainer.data.builtin.synthetic import synthetic_batch
 from trainer.data.manifest import Normalization
+from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.horovod import Communicator, Horovod
 from trainer.loggers.reporter import Reporter
 from trainer.run_folder import RunFolder

@@ -8,9 +8,9 @@ import pytest
 from common.fields import from_dict
 from tests.trainer.support.command import TINY, metrics, result, run_trainer
 from trainer.config import TrainConfig
-from trainer.data.builtin.digits import HELD_OUT_PER_CLASS
+from trainer.data.builtin.digits import VALIDATION_PER_CLASS
 from trainer.presets import PRESETS
-from trainer.training.dry_run import DIGITS_EXAMPLES
+from trainer.training.plan import DIGITS_EXAMPLES
 
 
 def test_dry_run_shows_the_configuration_and_what_follows_and_writes_nothing(tmp_path):
@@ -35,7 +35,7 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
     manifest = json.loads((digits_folder / "manifest.json").read_text())
     train = sum(shard["examples"] for shard in manifest["splits"]["train"]["shards"])
     assert train == DIGITS_EXAMPLES
-    assert manifest["splits"]["validation"]["class_counts"] == [HELD_OUT_PER_CLASS] * 10
+    assert manifest["splits"]["validation"]["class_counts"] == [VALIDATION_PER_CLASS] * 10
 
 
 @pytest.mark.parametrize(("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0)])

@@ -5,19 +5,18 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.config import TrainConfig
-from trainer.data.builtin.synthetic import synthetic_batch
 from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import find_damage, read_image
 from trainer.data.manifest import Manifest
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
-from trainer.data.retry import unreadable
+from trainer.data.reader import unreadable
 from trainer.data.source import Source
 from trainer.distributed.horovod import Communicator
 from trainer.errors import DataError
 from trainer.training.setup import Prepared
 
 
-class Feed:
+class RankData:
     """The training and validation data of one rank."""
 
     def __init__(
@@ -97,8 +96,8 @@ class Feed:
         # What the failed batch and those decoded ahead of it have asked for.
         ahead = batch * (config.prefetch_batches + 3) + self._threads * world.size
         first = position + (world.rank - position) % world.size
-        places = range(first, position + ahead, world.size)
-        damage = find_damage(source, order.locate, places)
+        positions = range(first, position + ahead, world.size)
+        damage = find_damage(source, order.locate, positions)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def explain_validation(self, error: Exception) -> None:
@@ -163,3 +162,15 @@ class Feed:
             manifest.first_label,
             self._cache,
         )
+
+
+def synthetic_batch(batch_size: int, image_size: int, classes: int, seed: int) -> Batch:
+    """One random batch, made on the device and staying there."""
+    numbers = tf.random.Generator.from_seed(seed)
+    shape = [batch_size, image_size, image_size, 3]
+    return {
+        "image": tf.cast(numbers.uniform(shape, 0, 256, tf.int32), tf.uint8),
+        "label": numbers.uniform([batch_size], 0, classes, tf.int32),
+        "weight": tf.ones([batch_size]),
+        "flip": tf.zeros([batch_size], tf.bool),
+    }

@@ -4,16 +4,13 @@ import os
 
 from common import fields
 from trainer.config import TrainConfig
-from trainer.data.memory import input_memory
+from trainer.data.source import input_memory
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.presets import EXPECTATIONS
-from trainer.training.plan import make_plan
+from trainer.training.plan import DIGITS_EXAMPLES, make_plan
 from trainer.training.schedule import learning_rate
 from trainer.training.setup import prepare
-
-DIGITS_EXAMPLES = 1437
-"""Training images of the embedded data set, which may not be written yet."""
 
 
 def print_dry_run(config: TrainConfig) -> None:

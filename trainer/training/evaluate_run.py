@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.diagnostics.device import set_up_device
 from trainer.diagnostics.environment import cores
 from trainer.distributed.horovod import Alone
@@ -38,7 +38,7 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
             f" {trained_on}; prepare that data set again"
         )
     set_up_device(config, world)
-    feed = Feed(config, prepared, world, config.data.decode_threads or cores())
+    feed = RankData(config, prepared, world, config.data.decode_threads or cores())
     precision = config.compute.precision
     model = load_model(config, prepared.classes, precision, found.load(), found.path)
     result = Evaluator(model, world, prepared.normalization, xla=config.compute.xla).run(

@@ -7,6 +7,9 @@ from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.training.schedule import Schedule
 
+DIGITS_EXAMPLES = 1437
+"""Training images of the embedded data set, which a run may not have written yet."""
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from common.errors import UserError
-from trainer.data.thumbnail import UNDECODABLE, shrink
+from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.distributed.horovod import Communicator
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
@@ -126,7 +126,7 @@ def _thumbnails(
         try:
             suffix, data = thumbnail(read_image(index))
             images[f"{index}.{suffix}"] = data
-        except (UserError, *UNDECODABLE) as error:
+        except (UserError, *DECODE_ERRORS) as error:
             problem = problem or f"held-out example {index}: {error}"
     return images, problem
 

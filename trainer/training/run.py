@@ -9,7 +9,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from trainer.config import TrainConfig
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.diagnostics.device import cuda_build, device_name, peak_flops, share_of_cores
 from trainer.diagnostics.nccl import NcclLog, Transport
 from trainer.diagnostics.profiler import Profiler
@@ -67,7 +67,7 @@ class Training:
             self._saver.claim()
 
         threads = config.data.decode_threads or share_of_cores(communicator)
-        self._feed = Feed(config, self._prepared, communicator, threads)
+        self._feed = RankData(config, self._prepared, communicator, threads)
         normalization = self._prepared.normalization
         precision, xla = config.compute.precision, config.compute.xla
         self._model = build_resnet(config.model, self._prepared.classes, precision, config.seed)

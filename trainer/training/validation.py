@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.distributed.horovod import Communicator
 from trainer.loggers.reporter import Reporter
 from trainer.training.evaluator import Evaluation, Evaluator
@@ -28,7 +28,7 @@ class HeldOut:
     def __init__(
         self,
         evaluator: Evaluator,
-        feed: Feed,
+        feed: RankData,
         prepared: Prepared,
         communicator: Communicator,
         reporter: Reporter,

@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from tests.trainer.support.command import TINY, metrics, result, run_trainer
+from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization, Origin
-from trainer.data.tfrecord import Record, write_split
+from trainer.data.tfrecord import write_split
 
 ONE_RANK = [*TINY, "--ranks", "1", "--name", "run"]
 

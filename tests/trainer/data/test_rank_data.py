@@ -13,10 +13,11 @@ from PIL import Image
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
 from trainer.config import DataConfig
+from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization, Origin
 from trainer.data.pipeline import evaluation_batches, training_batches
 from trainer.data.source import Source
-from trainer.data.tfrecord import Record, write_split
+from trainer.data.tfrecord import write_split
 
 CONFIG = DataConfig(
     source="tfrecords",

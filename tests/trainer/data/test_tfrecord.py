@@ -16,10 +16,10 @@ from sklearn.datasets import load_digits
 from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.builtin.digits import prepare_digits
-from trainer.data.manifest import Normalization, Split, load_manifest
+from trainer.data.example import Record
+from trainer.data.manifest import Normalization, Split, SplitCounts, load_manifest
 from trainer.data.source import Source
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import Record, write_shard, write_split
+from trainer.data.tfrecord import write_shard, write_split
 from trainer.errors import DataError
 
 FEATURES = {
@@ -63,7 +63,9 @@ def hashes(folder):
 
 
 def test_an_independent_reader_reads_every_key_back(tmp_path):
-    write_shard(tmp_path / "a.tfrecord", [record(number) for number in range(5)], Tally.empty(4))
+    write_shard(
+        tmp_path / "a.tfrecord", [record(number) for number in range(5)], SplitCounts.empty(4)
+    )
     wanted = [
         {
             "image/encoded": r.encoded,
@@ -84,7 +86,7 @@ def test_an_independent_reader_reads_every_key_back(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 200])
 def test_the_index_points_at_every_64th_record(tmp_path, count):
     path = tmp_path / "a.tfrecord"
-    shard = write_shard(path, [record(number) for number in range(count)], Tally.empty(4))
+    shard = write_shard(path, [record(number) for number in range(count)], SplitCounts.empty(4))
     data, offsets, place = path.read_bytes(), [], 0
     while place < len(data):
         offsets.append(place)
@@ -96,7 +98,7 @@ def test_the_index_points_at_every_64th_record(tmp_path, count):
 
 def test_a_shard_is_described_as_it_is_on_disk(tmp_path):
     path = tmp_path / "a.tfrecord"
-    shard = write_shard(path, [record(number) for number in range(9)], Tally.empty(4))
+    shard = write_shard(path, [record(number) for number in range(9)], SplitCounts.empty(4))
     assert shard.file == "a.tfrecord"
     assert shard.bytes == path.stat().st_size
     assert shard.xxh128 == xxhash.xxh3_128(path.read_bytes()).hexdigest()

@@ -18,12 +18,13 @@ from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE
 from tests.trainer.support.written_set import colour, picture, write_set
 from trainer.cli import main
+from trainer.data.example import from_example
 from trainer.data.manifest import Origin, Sides, load_manifest
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import InspectOptions
+from trainer.report.contact_sheet import take_samples
 from trainer.report.data_set_page import write_inspection
-from trainer.report.samples import take_samples
 
 
 @pytest.fixture

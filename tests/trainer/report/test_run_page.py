@@ -19,10 +19,13 @@ from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_m
 from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
-from trainer.report.data import POINTS, Curve, read_run
-from trainer.report.outcome import read_outcome
+from trainer.report.predictions import read_predictions
+from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 from trainer.training.metrics import MetricsFile
+
+STYLES = STYLE.read_text() + (ROOT / "trainer" / "report" / "style.css").read_text()
+"""The shared look, and that of these pages alone."""
 
 
 @pytest.fixture
@@ -180,7 +183,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
 
 
 def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
-    outcome = read_outcome(read_run(run))
+    outcome = read_predictions(read_run(run))
     with (run / "predictions.csv").open() as file:
         rows = [(int(row["label"]), int(row["predicted"])) for row in csv.DictReader(file)]
     assert outcome.counts == Counter(rows)
@@ -271,7 +274,7 @@ def test_hostile_names_of_compared_runs_are_texts(tmp_path):
 
 def test_a_page_loads_nothing(run):
     assert loaded(page_of(run)) == []
-    assert "url(" not in STYLE.read_text()
+    assert "url(" not in STYLES
 
 
 # 5. A page that everyone can read.
@@ -313,18 +316,17 @@ def mixed(under, over, part):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_curves_stand_out_from_what_is_behind_them(scheme):
-    style = STYLE.read_text()
-    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
-    assert len(blocks) == 2
-    block = blocks[scheme == "dark"]
-    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", block))
+    blocks = re.findall(r":root \{(.*?)\}", STYLES, re.DOTALL)
+    assert len(blocks) == 4
+    own = "".join(blocks[scheme == "dark" :: 2])
+    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", own))
     for behind in (colours["page"], colours["surface"]):
         for name in ("ink", "muted", "accent", "warning"):
             assert contrast(colours[name], behind) >= 4.5, (name, behind)
         for number in range(1, 9):
             assert contrast(colours[f"series-{number}"], behind) >= 3, number
     for name in ("hit", "miss"):
-        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", style)[1]
+        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", STYLES)[1]
         behind = mixed(colours["surface"], colours[name], float(strongest))
         assert contrast(colours["ink"], behind) >= 4.5, name
 

@@ -20,7 +20,7 @@ from trainer.config import (
     TrainConfig,
 )
 from trainer.data.manifest import Normalization
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.horovod import Alone, Communicator, connect
@@ -108,7 +108,7 @@ def _take_steps(
     world = start(config)
     model = build()
     prepared = prepare(config, world.size)
-    feed = Feed(config, prepared, world, 1)
+    feed = RankData(config, prepared, world, 1)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
     loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
     feed.open(0)
@@ -130,7 +130,7 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     """Top-1 and predictions of a network as it starts, on the held-out digits."""
     world = start(config)
     prepared = prepare(config, world.size)
-    feed = Feed(config, prepared, world, 1)
+    feed = RankData(config, prepared, world, 1)
     evaluator = Evaluator(plain_model(), world, prepared.normalization, xla=False)
     result = evaluator.run(feed.validation())
     assert evaluator.predictions is not None
@@ -233,7 +233,7 @@ def break_a_gradient(steps: int) -> dict[str, Any]:
     logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
     model = keras.Model(image, Poisoned()(logits))
     prepared = prepare(config, 1)
-    feed = Feed(config, prepared, world, 1)
+    feed = RankData(config, prepared, world, 1)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
     loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
     feed.open(0)
@@ -253,7 +253,7 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
     )
     world = start(config)
     prepared = prepare(config, world.size)
-    feed = Feed(config, prepared, world, 1)
+    feed = RankData(config, prepared, world, 1)
     model = build_resnet(config.model, prepared.classes)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
     loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
@@ -287,7 +287,7 @@ def stop_while_tracing() -> dict[str, Any]:
     )
     world = start(config)
     prepared = prepare(config, 1)
-    feed = Feed(config, prepared, world, 1)
+    feed = RankData(config, prepared, world, 1)
     model = build_resnet(config.model, prepared.classes)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
     loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
@@ -343,12 +343,12 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
 
 def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
     """Flip a byte of a shard, read, ask what was wrong; with the digits preset's own windows."""
-    from trainer.data import retry
+    from trainer.data import reader
     from trainer.data.builtin.digits import prepare_digits
     from trainer.errors import DataError
     from trainer.presets import PRESETS
 
-    retry.PAUSES = (0.0, 0.0)
+    reader.PAUSES = (0.0, 0.0)
     prepare_digits(folder)
     config = replace(PRESETS["digits"], ranks=1)
     config = replace(config, data=replace(config.data, dir=folder))
@@ -360,7 +360,7 @@ def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
         broken = bytearray(sound)
         broken[noise.integers(len(broken))] ^= 0xFF
         shard.write_bytes(broken)
-        feed = Feed(config, prepare(config, 1), Alone(), 1)
+        feed = RankData(config, prepare(config, 1), Alone(), 1)
         feed.open(0)
         try:
             for _ in range(50):
@@ -413,19 +413,19 @@ def roll_back(
     from trainer.training.train import train
 
     used: list[list[int]] = []
-    original = Feed.next_batch
+    original = RankData.next_batch
 
     def note(labels: np.ndarray[Any, Any]) -> np.float32:
         used.append(labels.tolist())
         # So much weight makes a gradient that overflows.
         return np.float32(1e30 if len(used) - 1 in poisoned else 1.0)
 
-    def next_batch(feed: Feed) -> dict[str, Any]:
+    def next_batch(feed: RankData) -> dict[str, Any]:
         batch = original(feed)
         factor = tf.ensure_shape(tf.numpy_function(note, [batch["label"]], tf.float32), [])
         return {**batch, "weight": batch["weight"] * factor}
 
-    Feed.next_batch = next_batch  # type: ignore[method-assign, assignment]
+    RankData.next_batch = next_batch  # type: ignore[method-assign, assignment]
     config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, max_steps=steps, ranks=1)
     config = replace(
         config,

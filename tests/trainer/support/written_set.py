@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from PIL import Image
 
+from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization, Origin
-from trainer.data.tfrecord import Record, write_split
+from trainer.data.tfrecord import write_split
 
 SIZES = ((64, 48), (48, 64), (200, 150), (8, 8))
 """Width and height of the pictures, in turn."""
@@ -24,13 +25,13 @@ def colour(label):
     return label * 37 % 256, label * 91 % 256, label * 151 % 256
 
 
-def write_set(folder, train, held_out, *, names=None, by_class=False, make=picture, **changes):
+def write_set(folder, train, validation, *, names=None, by_class=False, make=picture, **changes):
     """Write a data set.
 
     Args:
         folder: to write.
         train: images of each class to train on.
-        held_out: images of each class to evaluate on.
+        validation: images of each class to evaluate on.
         names: of the classes.
         by_class: whether a class follows the other in the shards; else neighbours differ.
         make: gives the encoded image of a label and a number.
@@ -63,7 +64,7 @@ def write_set(folder, train, held_out, *, names=None, by_class=False, make=pictu
             "normalization": Normalization((100.0, 110.0, 120.0), (50.0, 55.0, 60.0)),
             "splits": {
                 "train": split("train", train, 3),
-                "validation": split("validation", held_out, 1),
+                "validation": split("validation", validation, 1),
             },
             "origin": Origin("python -m trainer prepare folder --input photos"),
             **changes,

@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.distributed.horovod import Alone
 from trainer.errors import DataError
 from trainer.training.predictions import Predictions, thumbnail, write_predictions
@@ -113,7 +113,7 @@ def test_large_images_become_small_ones(mode):
 def test_an_image_of_the_validation_split_is_the_one_that_was_evaluated(digits_folder):
     config = scenarios.tiny_config(str(digits_folder))
     config = replace(config, data=replace(config.data, eval_crop=1.0))
-    feed = Feed(config, prepare(config, 1), Alone(), 1)
+    feed = RankData(config, prepare(config, 1), Alone(), 1)
     inputs = np.concatenate([batch["image"].numpy() for batch in feed.validation()])
     for index in (0, 63, 64, 179, 180, 359):
         with Image.open(io.BytesIO(feed.validation_image(index))) as image:
@@ -125,7 +125,7 @@ def test_an_image_of_a_damaged_shard_is_refused_with_its_place(tmp_path):
 
     prepare_digits(str(tmp_path))
     config = scenarios.tiny_config(str(tmp_path))
-    feed = Feed(config, prepare(config, 1), Alone(), 1)
+    feed = RankData(config, prepare(config, 1), Alone(), 1)
     shard = tmp_path / "validation-00001-of-00002.tfrecord"
     shard.write_bytes(shard.read_bytes()[:100])
     with pytest.raises(DataError, match=r"validation-00001-of-00002.tfrecord, record 5: cannot be"):

@@ -5,19 +5,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainer.data.example import Record
 from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
-from trainer.data.tfrecord import Record, write_split
+from trainer.data.tfrecord import write_split
 from trainer.errors import DataError
 
-TRAIN_SHARDS, HELD_OUT_SHARDS = 8, 2
+TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2
 
 
 def write_dataset(
     folder: Path,
     train: Sequence[Record],
-    held_out: Sequence[Record],
+    validation: Sequence[Record],
     classes: tuple[str, ...],
-    statistics: tuple[float, float],
+    normalization: Normalization,
     command: str,
 ) -> Manifest:
     """Write two splits beside their place and move them there when complete.
@@ -25,9 +26,9 @@ def write_dataset(
     Args:
         folder: to write; one that holds the same data set already stays as it is.
         train: records to train on, in the order of the shards.
-        held_out: records to evaluate on.
+        validation: records to evaluate on.
         classes: names in the order of labels.
-        statistics: mean and standard deviation of all pixels, 0 to 255.
+        normalization: mean and standard deviation of the training images.
         command: what made it, for the manifest.
 
     Raises:
@@ -39,16 +40,15 @@ def write_dataset(
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         scratch.chmod(0o755)
-        mean, std = statistics
         splits = {
             "train": write_split(scratch, "train", train, TRAIN_SHARDS, len(classes)),
             "validation": write_split(
-                scratch, "validation", held_out, HELD_OUT_SHARDS, len(classes)
+                scratch, "validation", validation, VALIDATION_SHARDS, len(classes)
             ),
         }
         manifest = Manifest(
             classes=classes,
-            normalization=Normalization((mean,) * 3, (std,) * 3),
+            normalization=normalization,
             splits=splits,
             origin=Origin(command),
         )
@@ -65,7 +65,7 @@ def write_dataset(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(
-        f"{folder}: {len(train):,} images to train on, {len(held_out):,} held out, version"
+        f"{folder}: {len(train):,} images to train on, {len(validation):,} held out, version"
         f" {manifest.version}"
     )
     return manifest

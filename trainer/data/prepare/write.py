@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common.errors import UserError
-from trainer.data.manifest import Shard
-from trainer.data.prepare.encode import RejectedError, Rules, encode
-from trainer.data.prepare.entries import Entry, Refusal
+from common.files import write_atomically
+from trainer.data.example import Record, example_parts
+from trainer.data.manifest import Shard, SplitCounts
+from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.input_files import FileReader, ImageFile
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
-from trainer.data.prepare.read import Reader
-from trainer.data.prepare.survey import Survey, look_at
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import Record, ShardWriter, example_parts
+from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.statistics import Survey, look_at
+from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; gone when the data set is complete."""
@@ -25,63 +26,63 @@ _TOLD_EVERY = 16
 
 
 @dataclass(frozen=True)
-class Common:
-    """What all tasks share."""
+class Preparation:
+    """What every process that writes shards needs to know."""
 
     listing: Path
+    """The file of the `Listing`."""
     output: Path
+    """The folder that is written."""
     classes: tuple[str, ...]
     synsets: tuple[str, ...]
     rules: Rules
 
 
 @dataclass(frozen=True)
-class Task:
-    """One shard, or one stretch of files to look at."""
+class FileRange:
+    """Consecutive files of a listing: those of one shard, or some to look at."""
 
-    common: Common
+    preparation: Preparation
     split: str
     begin: int
     end: int
-    file: str = ""
-    """Name of the shard."""
+    shard: str = ""
+    """Name of the shard; empty if none is written."""
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenShard:
     """A shard that is on disk."""
 
     split: str
     shard: Shard
-    tally: Tally
+    counts: SplitCounts
     treatment: dict[str, int]
     """Images by what was done to them."""
-    rejected: tuple[Refusal, ...]
+    rejected: tuple[RejectedFile, ...]
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
         data = {
             "split": self.split,
             "shard": asdict(self.shard),
-            "tally": self.tally.to_dict(),
+            "tally": self.counts.to_dict(),
             "treatment": self.treatment,
-            "rejected": [asdict(refusal) for refusal in self.rejected],
+            "rejected": [asdict(file) for file in self.rejected],
         }
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(data))
-        partial.replace(path)
+        write_atomically(path, json.dumps(data))
 
     @staticmethod
-    def load(path: Path) -> "Written":
+    def load(path: Path) -> "WrittenShard":
         """Read what `save` wrote."""
         data = json.loads(path.read_text())
         shard = data["shard"]
-        return Written(
+        return WrittenShard(
             data["split"],
             Shard(**{**shard, "index": tuple(shard["index"])}),
-            Tally.from_dict(data["tally"]),
+            SplitCounts.from_dict(data["tally"]),
             data["treatment"],
-            tuple(Refusal(**refusal) for refusal in data["rejected"]),
+            tuple(RejectedFile(**file) for file in data["rejected"]),
         )
 
 
@@ -90,7 +91,7 @@ def part_file(output: Path, shard: str) -> Path:
     return output / PARTS / f"{shard}.json"
 
 
-def write_shard(task: Task, advance: Advance) -> Written:
+def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
     """Write one shard, make sure that it is on disk, and only then its description.
 
     The shard has its final name from the start, as mounted object stores copy what is renamed.
@@ -99,38 +100,39 @@ def write_shard(task: Task, advance: Advance) -> Written:
         DataError: a file has changed, or cannot be read now.
         UserError: the shard cannot be written.
     """
-    common, reader = task.common, Reader()
-    tally, treatment = Tally.empty(len(common.classes)), Counter[str]()
+    preparation, reader = files.preparation, FileReader()
+    counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
     rejected = []
-    listing = Listing(common.listing)
+    listing, path = Listing(preparation.listing), preparation.output / files.shard
     try:
-        with ShardWriter(common.output / task.file) as writer:
-            for entry in _counted(listing.entries(task.split, task.begin, task.end), advance):
+        with ShardWriter(path) as writer:
+            for file in _counted(listing.files(files.split, files.begin, files.end), advance):
                 try:
-                    encoded = encode(reader.read(entry), entry.name, common.rules)
+                    encoded = encode(reader.read(file), file.name, preparation.rules)
                 except RejectedError as error:
-                    rejected.append(Refusal(task.split, entry.name, str(error)))
+                    rejected.append(RejectedFile(files.split, file.name, str(error)))
                     continue
                 record = Record(
                     encoded.data,
                     encoded.format,
                     encoded.height,
                     encoded.width,
-                    entry.label,
-                    common.classes[entry.label],
-                    entry.name,
-                    common.synsets[entry.label] if common.synsets else "",
+                    file.label,
+                    preparation.classes[file.label],
+                    file.name,
+                    preparation.synsets[file.label] if preparation.synsets else "",
                 )
                 writer.write(*example_parts(record))
-                tally.add(entry.label, encoded.format, encoded.height, encoded.width)
+                counts.add(file.label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
             writer.sync()
-        written = Written(task.split, writer.shard(), tally, dict(treatment), tuple(rejected))
-        written.save(part_file(common.output, task.file))
+        written = WrittenShard(
+            files.split, writer.shard(), counts, dict(treatment), tuple(rejected)
+        )
+        written.save(part_file(preparation.output, files.shard))
     except OSError as error:
         raise UserError(
-            f"{common.output / task.file}: cannot be written ({error.strerror}); the same command"
-            " continues once it can"
+            f"{path}: cannot be written ({error.strerror}); the same command continues once it can"
         ) from error
     finally:
         reader.close()
@@ -138,20 +140,20 @@ def write_shard(task: Task, advance: Advance) -> Written:
     return written
 
 
-def survey(task: Task, advance: Advance) -> Survey:
+def survey_files(files: FileRange, advance: Advance) -> Survey:
     """Look at some files before any shard is written."""
-    listing = Listing(task.common.listing)
+    listing = Listing(files.preparation.listing)
     try:
-        entries = listing.entries(task.split, task.begin, task.end)
-        return look_at(_counted(entries, advance), task.common.rules)
+        selected = listing.files(files.split, files.begin, files.end)
+        return look_at(_counted(selected, advance), files.preparation.rules)
     finally:
         listing.close()
 
 
-def _counted(entries: Iterable[Entry], advance: Advance) -> Iterator[Entry]:
+def _counted(files: Iterable[ImageFile], advance: Advance) -> Iterator[ImageFile]:
     number = 0
-    for number, entry in enumerate(entries, 1):
-        yield entry
+    for number, file in enumerate(files, 1):
+        yield file
         if number % _TOLD_EVERY == 0:
             advance(_TOLD_EVERY)
     advance(number % _TOLD_EVERY)

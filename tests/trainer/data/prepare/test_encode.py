@@ -20,7 +20,8 @@ from tests.trainer.support.image_files import (
     with_segment,
 )
 from tests.trainer.support.image_samples import samples, unusable
-from trainer.data.prepare.encode import RejectedError, Rules, encode
+from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.rejected import RejectedError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 

@@ -17,11 +17,13 @@ from PIL import Image
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
+from trainer.data.example import from_example
 from trainer.data.manifest import load_manifest
-from trainer.data.prepare import archive
-from trainer.data.prepare.entries import HIDDEN, Entry, Refusal
+from trainer.data.prepare import input_files
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.prepare.input_files import ImageFile
+from trainer.data.prepare.rejected import HIDDEN, RejectedFile
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
 
@@ -178,11 +180,11 @@ def layout(tmp_path):
 
 
 def entries(inputs):
-    return [found for found in inputs.entries() if isinstance(found, Entry)]
+    return [found for found in inputs.files() if isinstance(found, ImageFile)]
 
 
 def refusals(inputs):
-    return {found for found in inputs.entries() if isinstance(found, Refusal)}
+    return {found for found in inputs.files() if isinstance(found, RejectedFile)}
 
 
 def listing(inputs):
@@ -197,7 +199,7 @@ def content(entry):
 
 def fails(layout, match):
     with pytest.raises(DataError, match=match) as caught:
-        list(imagenet_inputs(**layout).entries())
+        list(imagenet_inputs(**layout).files())
     return str(caught.value)
 
 
@@ -282,7 +284,8 @@ def test_a_name_that_could_be_in_several_classes_is_told_with_its_class(layout, 
     names = {e.name for e in entries(inputs) if e.split == "train"}
     assert names == {f"{synset}/1.jpg" for synset in SYNSETS}
     assert refusals(inputs) == {
-        Refusal("train", f"{synset}/a/1.jpg", "has the name of another image") for synset in SYNSETS
+        RejectedFile("train", f"{synset}/a/1.jpg", "has the name of another image")
+        for synset in SYNSETS
     }
 
 
@@ -311,10 +314,10 @@ def test_listing_reads_headers_alone_and_keeps_none_of_them(layout, tmp_path, mo
         read += done
         return done
 
-    monkeypatch.setattr(archive.os, "preadv", counted)
+    monkeypatch.setattr(input_files.os, "preadv", counted)
     inputs = imagenet_inputs(**layout)
     tracemalloc.start()
-    assert sum(1 for _ in inputs.entries()) == count // 3 * 3 + len(TRUTH)
+    assert sum(1 for _ in inputs.files()) == count // 3 * 3 + len(TRUTH)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # Kept headers would take 1 KB each.
@@ -384,16 +387,16 @@ def test_members_that_are_no_plain_files_are_refused(layout, tmp_path):
     assert listing(inputs) == EXPECTED
     inside = f"{TENCH}.tar"
     assert refusals(inputs) == {
-        Refusal("train", f"{inside}/../escaped.JPEG", "its path leads out of the archive"),
-        Refusal("train", f"{inside}//absolute.JPEG", "its path leads out of the archive"),
-        Refusal("train", f"{inside}/soft.JPEG", "is a link"),
-        Refusal("train", f"{inside}/hard.JPEG", "is a link"),
-        Refusal("train", f"{inside}/device", "is not a file"),
-        Refusal("train", f"{inside}/pipe", "is not a file"),
-        Refusal("train", f"{inside}/._{TENCH}_0.JPEG", HIDDEN),
-        Refusal("train", f"{TENCH}_9.JPEG", "is empty"),
-        Refusal("train", "readme.txt", "is in no class's folder or archive"),
-        Refusal("train", "._n01440764.tar", HIDDEN),
+        RejectedFile("train", f"{inside}/../escaped.JPEG", "its path leads out of the archive"),
+        RejectedFile("train", f"{inside}//absolute.JPEG", "its path leads out of the archive"),
+        RejectedFile("train", f"{inside}/soft.JPEG", "is a link"),
+        RejectedFile("train", f"{inside}/hard.JPEG", "is a link"),
+        RejectedFile("train", f"{inside}/device", "is not a file"),
+        RejectedFile("train", f"{inside}/pipe", "is not a file"),
+        RejectedFile("train", f"{inside}/._{TENCH}_0.JPEG", HIDDEN),
+        RejectedFile("train", f"{TENCH}_9.JPEG", "is empty"),
+        RejectedFile("train", "readme.txt", "is in no class's folder or archive"),
+        RejectedFile("train", "._n01440764.tar", HIDDEN),
     }
 
 
@@ -409,13 +412,13 @@ def test_links_that_lead_out_of_the_folder_are_refused_and_others_followed(layou
     inputs = imagenet_inputs(**layout)
     assert listing(inputs) == EXPECTED | {("train", f"{TENCH}_in.JPEG", 0)}
     assert refusals(inputs) == {
-        Refusal("train", f"{TENCH}/out.JPEG", "is a link that leads out of the folder"),
-        Refusal("train", f"{TENCH}/up", "is a link that leads out of the folder"),
-        Refusal("train", f"{TENCH}/nothing.JPEG", "is a link to nothing"),
-        Refusal("train", f"{TENCH}/round", "is a link to a folder"),
-        Refusal("train", f"{BIRD}/.hidden", HIDDEN),
-        Refusal("train", f"{BIRD}/.DS_Store", HIDDEN),
-        Refusal("train", "notes.txt", "is in no class's folder or archive"),
+        RejectedFile("train", f"{TENCH}/out.JPEG", "is a link that leads out of the folder"),
+        RejectedFile("train", f"{TENCH}/up", "is a link that leads out of the folder"),
+        RejectedFile("train", f"{TENCH}/nothing.JPEG", "is a link to nothing"),
+        RejectedFile("train", f"{TENCH}/round", "is a link to a folder"),
+        RejectedFile("train", f"{BIRD}/.hidden", HIDDEN),
+        RejectedFile("train", f"{BIRD}/.DS_Store", HIDDEN),
+        RejectedFile("train", "notes.txt", "is in no class's folder or archive"),
     }
 
 
@@ -424,9 +427,11 @@ def test_single_odd_validation_files_are_refused(layout, tmp_path):
     images["ILSVRC2012_val_00000002.JPEG"] = b""
     layout["validation"] = make_validation(tmp_path / "other", "archive", images)
     assert refusals(imagenet_inputs(**layout)) == {
-        Refusal("validation", "list.txt", "is not named ILSVRC2012_val_NNNNNNNN.JPEG"),
-        Refusal("validation", "val/ILSVRC2012_val_00000001.JPEG", "has the name of another image"),
-        Refusal("validation", "ILSVRC2012_val_00000002.JPEG", "is empty"),
+        RejectedFile("validation", "list.txt", "is not named ILSVRC2012_val_NNNNNNNN.JPEG"),
+        RejectedFile(
+            "validation", "val/ILSVRC2012_val_00000001.JPEG", "has the name of another image"
+        ),
+        RejectedFile("validation", "ILSVRC2012_val_00000002.JPEG", "is empty"),
     }
 
 

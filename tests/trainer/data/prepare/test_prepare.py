@@ -30,16 +30,16 @@ from tests.trainer.support.image_folders import (
     stamps,
     write_images,
 )
+from trainer.data.example import from_example
 from trainer.data.manifest import SIDES, load_manifest
-from trainer.data.prepare import engine
-from trainer.data.prepare.encode import Rules
-from trainer.data.prepare.entries import Entry, Inputs, Refusal
+from trainer.data.prepare import job
+from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.folder import folder_inputs
-from trainer.data.prepare.listing import Listing, Part
-from trainer.data.prepare.read import Reader
-from trainer.data.prepare.rules import allowed_rejections, make_rules
-from trainer.data.prepare.write import Common
-from trainer.data.tfrecord import from_example, read_shard
+from trainer.data.prepare.input_files import FileReader, ImageFile, Inputs
+from trainer.data.prepare.listing import Listing, SplitSize
+from trainer.data.prepare.rejected import RejectedFile, allowed_rejections
+from trainer.data.prepare.write import Preparation
+from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
@@ -47,10 +47,12 @@ from trainer.options import WriteOptions
 def listed(root):
     """Classes, and split, name and class of every file, and split, name and reason of others."""
     inputs = folder_inputs(root)
-    found = list(inputs.entries())
-    entries = {(e.split, e.name, inputs.classes[e.label]) for e in found if isinstance(e, Entry)}
+    found = list(inputs.files())
+    entries = {
+        (e.split, e.name, inputs.classes[e.label]) for e in found if isinstance(e, ImageFile)
+    }
     return inputs.classes, entries, {(r.split, r.name, r.reason) for r in found
-                                     if isinstance(r, Refusal)}  # fmt: skip
+                                     if isinstance(r, RejectedFile)}  # fmt: skip
 
 
 def records(output, split):
@@ -203,7 +205,7 @@ def test_storage_that_fails_while_it_is_listed_ends_with_the_folder(cats_and_dog
     inputs = folder_inputs(cats_and_dogs)
     monkeypatch.setattr(os, "scandir", broken)
     with pytest.raises(DataError, match=f"{cats_and_dogs}/dog: cannot be listed"):
-        list(inputs.entries())
+        list(inputs.files())
 
 
 def test_a_folder_without_folders_is_explained(tmp_path):
@@ -234,15 +236,15 @@ def placed(folder, counts, seed, part, splits=("",), names=None):
             for number in range(count):
                 split = splits[number % len(splits)]
                 name = f"{names[label]}/{number}"
-                yield Entry(split, name, label, f"/in/{name}", 0, 100 + number, 5)
+                yield ImageFile(split, name, label, f"/in/{name}", 0, 100 + number, 5)
 
     path = folder / "listing.sqlite"
     path.unlink(missing_ok=True)
     listing = Listing(path)
     listing.fill(Inputs(tuple(names), entries), seed, part)
     found = {
-        split: list(listing.entries(split, 0, there.files))
-        for split, there in listing.parts().items()
+        split: list(listing.files(split, 0, there.files))
+        for split, there in listing.split_sizes().items()
     }
     listing.close()
     return found
@@ -300,19 +302,17 @@ def test_a_further_class_does_not_move_images_between_splits(tmp_path):
     st.integers(1, 100),
 )  # fmt: skip
 def test_shards_hold_each_file_once_and_are_equally_long(train, size, held, growth, shard_mb):
-    common = Common(os, os, (), (), Rules(1))
-    parts = {"train": Part(train, size), "validation": Part(held, size)}
-    tasks = engine._shards(common, parts, growth, shard_mb)
+    preparation = Preparation(os, os, (), (), Rules(1))
+    sizes = {"train": SplitSize(train, size), "validation": SplitSize(held, size)}
+    shards = job.plan_shards(preparation, sizes, growth, shard_mb)
     for split, files in (("train", train), ("validation", held)):
-        mine = [task for task in tasks.values() if task.split == split]
-        assert [mine[0].begin, *(task.end for task in mine)] == [
-            *(task.begin for task in mine),
-            files,
-        ]
-        lengths = {task.end - task.begin for task in mine}
+        ranges = [shard for shard in shards.values() if shard.split == split]
+        begins, ends = [shard.begin for shard in ranges], [shard.end for shard in ranges]
+        assert [ranges[0].begin, *ends] == [*begins, files]
+        lengths = {shard.end - shard.begin for shard in ranges}
         assert 0 not in lengths
         assert max(lengths) - min(lengths) <= 1
-    assert list(tasks) == [task.file for task in tasks.values()]
+    assert list(shards) == [shard.shard for shard in shards.values()]
 
 
 # 3. What is written.
@@ -616,7 +616,7 @@ def test_a_complete_data_set_is_not_written_again(cats_and_dogs, tmp_path, capsy
 
 
 def entry_of(path):
-    return Entry("train", f"cat/{path.name}", 0, str(path), 0, path.stat().st_size)
+    return ImageFile("train", f"cat/{path.name}", 0, str(path), 0, path.stat().st_size)
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", b"abcdefg"])
@@ -626,7 +626,7 @@ def test_a_file_of_another_size_than_listed_is_refused(tmp_path, content):
     entry = entry_of(path)
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"a\.jpg: has changed since it was listed"):
-        Reader().read(entry)
+        FileReader().read(entry)
 
 
 def test_a_file_that_grows_while_others_are_written_is_refused(
@@ -675,7 +675,7 @@ def failing(monkeypatch):
         return read(file, *args)
 
     monkeypatch.setattr(os, "pread", pread)
-    monkeypatch.setattr("trainer.data.prepare.read.time.sleep", lambda _: None)
+    monkeypatch.setattr("trainer.data.prepare.input_files.time.sleep", lambda _: None)
     return left
 
 
@@ -770,12 +770,12 @@ def test_an_interruption_while_files_are_listed_leaves_nothing(tmp_path, number,
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
 
     def entries():
-        yield Entry("train", "cat/a", 0, "/in/cat/a", 0, 1)
+        yield ImageFile("train", "cat/a", 0, "/in/cat/a", 0, 1)
         os.kill(os.getpid(), number)
-        yield Entry("train", "cat/b", 0, "/in/cat/b", 0, 1)
+        yield ImageFile("train", "cat/b", 0, "/in/cat/b", 0, 1)
 
     with pytest.raises(UserError, match="interrupted with 0 shards finished") as caught:
-        engine.prepare(Inputs(("cat",), entries), tmp_path / "out", WriteOptions(), "prepare")
+        job.prepare(Inputs(("cat",), entries), tmp_path / "out", WriteOptions(), "prepare")
     assert caught.value.exit_code == 128 + number
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "scratch").iterdir())

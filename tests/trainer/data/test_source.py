@@ -2,7 +2,7 @@
 
 from trainer.config import DataConfig
 from trainer.data.manifest import Shard, Split
-from trainer.data.memory import KEPT, input_memory
+from trainer.data.source import KEPT, input_memory
 
 
 def split(examples, size=100_000):

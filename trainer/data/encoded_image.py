@@ -1,4 +1,6 @@
-"""What an encoded image is by its own bytes, whatever its record says. No TensorFlow."""
+"""What an encoded image is by its own bytes, whatever its record says, and small copies of it. No
+TensorFlow.
+"""
 
 import io
 import struct
@@ -7,7 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 from PIL import Image
 
-from trainer.data.tfrecord import Record
+from trainer.data.example import Record
 
 FORMATS = ("JPEG", "PNG")
 """What the reader decodes."""
@@ -21,7 +23,7 @@ _PNG_END = b"IEND\xaeB`\x82"
 _FAITHFUL = ("RGB", "L", "P", "1", "I;16")
 """Pillow's modes of images that the reader takes as they are meant."""
 
-DAMAGED = (
+DECODE_ERRORS = (
     *(OSError, SyntaxError, ValueError, TypeError, IndexError, OverflowError, EOFError),
     *(struct.error, zlib.error),
 )
@@ -52,7 +54,7 @@ def open_image(encoded: bytes) -> Image.Image:
         with catch_warnings():
             simplefilter("ignore")
             image = Image.open(io.BytesIO(encoded), formats=FORMATS)
-    except DAMAGED as error:
+    except DECODE_ERRORS as error:
         raise BrokenImageError(f"has a damaged header ({_reason(error)})") from error
     width, height = image.size
     if width * height >= LARGEST:
@@ -101,7 +103,7 @@ def check_decodes(encoded: bytes) -> None:
             if encoding_of(encoded) == "PNG":
                 # Pillow decodes what a checksum would refuse, and so would the reader.
                 open_image(encoded).verify()
-    except DAMAGED as error:
+    except DECODE_ERRORS as error:
         raise BrokenImageError(f"cannot be decoded ({_reason(error)})") from error
     if encoding_of(encoded) == "PNG" and _PNG_END not in encoded:
         raise BrokenImageError("cannot be decoded (the image is truncated)")
@@ -109,3 +111,22 @@ def check_decodes(encoded: bytes) -> None:
 
 def _reason(error: Exception) -> str:
     return str(error).partition("<_io")[0].strip() or type(error).__name__
+
+
+def shrink(encoded: bytes, longest: int) -> tuple[tuple[int, int], Image.Image]:
+    """Decode an image and shrink it.
+
+    Args:
+        encoded: the bytes of a file.
+        longest: side that the result does not exceed, in pixels; a smaller image keeps its size.
+
+    Returns:
+        Width and height as encoded, and the image, grey or RGB.
+
+    Raises:
+        Exception: one of `DECODE_ERRORS`.
+    """
+    with Image.open(io.BytesIO(encoded)) as image:
+        size = image.size
+        image.thumbnail((longest, longest))
+        return size, image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainer.data.builtin.noise import HEIGHT, WIDTH, noise_records, prepare_noise
+from trainer.data.builtin.synthetic import HEIGHT, WIDTH, noise_records, prepare_noise
 from trainer.data.manifest import load_manifest
 from trainer.errors import DataError
 

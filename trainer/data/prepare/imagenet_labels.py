@@ -1,4 +1,6 @@
-"""The classes of ILSVRC2012's validation images, which are not sorted."""
+"""The classes of ILSVRC2012's validation images, which are not sorted, and what WordNet's synsets
+are called.
+"""
 
 import csv
 import gzip
@@ -6,15 +8,17 @@ import io
 import re
 import tarfile
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from trainer.data.prepare.words import SYNSET
 from trainer.errors import DataError
 
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
+
+SYNSET = re.compile(r"n\d{8}")
 
 _NUMBERS = "ILSVRC2012_validation_ground_truth.txt"
 _META = "meta.mat"
@@ -155,3 +159,46 @@ def _from_csv(path: Path, lines: Sequence[str]) -> list[str]:
     if missing is not None:
         raise DataError(f"{path}: has {len(synsets)} images, but not ILSVRC2012_val_{missing:08d}")
     return [synsets[number] for number in range(1, len(synsets) + 1)]
+
+
+def read_words(path: Path, synsets: Collection[str]) -> dict[str, str]:
+    """Read the words of some synsets: words.txt, synset_words.txt or LOC_synset_mapping.txt.
+
+    Args:
+        path: a synset and its words a line, with a tab or space between.
+        synsets: the wanted ones; words.txt has all of WordNet's.
+
+    Raises:
+        DataError: it is no text, or has words for none of them.
+    """
+    words_of = {}
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            for line in lines:
+                synset, *rest = line.split(None, 1)[:2] or [""]
+                if rest and synset in synsets:
+                    words_of[synset] = rest[0].strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is no text in UTF-8 ({error.reason})") from error
+    if not words_of:
+        raise DataError(
+            f"{path}: has words for none of the {len(synsets)} synsets; a line is to be like"
+            " 'n01440764 tench, Tinca tinca'"
+        )
+    return words_of
+
+
+def class_names(synsets: Sequence[str], words: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of classes, each of its own.
+
+    Args:
+        synsets: in the order of labels.
+        words: of a synset, with commas between; the first becomes the name. A synset without is
+            its own name.
+    """
+    first = [words.get(synset, "").split(",")[0].strip() or synset for synset in synsets]
+    times = Counter(first)
+    return tuple(
+        f"{name} ({synset})" if times[name] > 1 else name
+        for name, synset in zip(first, synsets, strict=True)
+    )

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -11,15 +10,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from benchmarks.data.slow_storage import compile_library
 from tests.trainer.support.command import TINY, final_state, run_trainer, start_trainer
 from trainer.config import DataConfig
-from trainer.data import retry
+from trainer.data import reader
 from trainer.data.corruption import find_damage
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order
-from trainer.data.reader import read_segments, training_records
-from trainer.data.retry import unreadable
+from trainer.data.reader import read_segments, training_records, unreadable
 from trainer.data.source import Source
 
 CONFIG = DataConfig(source="digits", dir=".", streams=4, shuffle_window=50)
@@ -29,7 +28,7 @@ SHARD = "train-00003-of-00008.tfrecord"
 @pytest.fixture
 def source(digits_folder, tmp_path, monkeypatch):
     """The digits in a folder of their own, and pauses too short to wait for."""
-    monkeypatch.setattr(retry, "PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(reader, "PAUSES", (0.01, 0.02))
     shutil.copytree(digits_folder, tmp_path / "set")
     split = load_manifest(tmp_path / "set").splits["train"]
     return Source(tmp_path / "set", split, 10, 16, CONFIG, 0)
@@ -47,7 +46,7 @@ def everything(source):
 
 def mend_after(monkeypatch, attempts, mend):
     """Mend the storage when an attempt, counted from 1, has failed."""
-    real, lock, warned = retry._warn, threading.Lock(), []
+    real, lock, warned = reader._warn, threading.Lock(), []
 
     def warn(source, segments, number, pause):
         with lock:
@@ -56,7 +55,7 @@ def mend_after(monkeypatch, attempts, mend):
                 mend()
         return real(source, segments, number, pause)
 
-    monkeypatch.setattr(retry, "_warn", warn)
+    monkeypatch.setattr(reader, "_warn", warn)
     return warned
 
 
@@ -129,13 +128,13 @@ def test_what_stays_damaged_is_named_after_the_third_attempt(source, capfd, read
 def test_what_could_be_read_in_the_end_is_named_by_its_shard_alone(source, monkeypatch):
     path = source.folder / SHARD
     vanish(path)
-    real = retry._find
+    real = reader._find_fault
 
     def find(*args):
         reappear(path)
         return real(*args)
 
-    monkeypatch.setattr(retry, "_find", find)
+    monkeypatch.setattr(reader, "_find_fault", find)
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         everything(source)
     assert unreadable(raised.value) == f"{SHARD}: could not be read in 3 attempts"
@@ -147,7 +146,7 @@ def test_other_errors_are_not_taken_for_unreadable_records():
 
 
 def test_once_reading_has_failed_for_good_no_other_window_is_waited_for(source, monkeypatch):
-    monkeypatch.setattr(retry, "PAUSES", (0.5, 0.5))
+    monkeypatch.setattr(reader, "PAUSES", (0.5, 0.5))
     for path in source.folder.glob("train-*"):
         path.unlink()
     start = time.monotonic()
@@ -160,7 +159,7 @@ def test_once_reading_has_failed_for_good_no_other_window_is_waited_for(source, 
 
 
 def test_a_record_that_is_looked_for_is_read_once_and_not_waited_for(source, monkeypatch):
-    monkeypatch.setattr(retry, "PAUSES", (100.0, 100.0))
+    monkeypatch.setattr(reader, "PAUSES", (100.0, 100.0))
     (source.folder / SHARD).unlink()
     fault = find_damage(source, lambda place: (3, place), [7])
     assert fault == f"{SHARD}, record 7: cannot be read (No such file or directory)"
@@ -181,10 +180,7 @@ def test_segments_longer_than_a_window_are_read_in_pieces(source):
 @pytest.fixture(scope="session")
 def slow_reads(tmp_path_factory):
     """The library under which reads of shards are slow, or fail."""
-    library = tmp_path_factory.mktemp("library") / "slow_reads.so"
-    code = Path(__file__).with_name("slow_reads.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, code, "-ldl"], check=True)
-    return library
+    return compile_library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.mark.slow
