@@ -39,7 +39,7 @@ python -m benchmarks WHAT --help lists the options.
 _SCRIPTS = {
     "digits": "benchmarks.training.digits",
     "photos": "benchmarks.data.photos",
-    "photographs": "benchmarks.data.photographs",
+    "photographs": "benchmarks.data.input",
     "prepare": "benchmarks.data.prepare",
     "memory": "benchmarks.data.memory",
     "slow-storage": "benchmarks.data.slow_storage",

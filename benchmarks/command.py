@@ -50,7 +50,7 @@ def loop(options: LoopBenchmark, args: Sequence[str]) -> None:
 
 
 def _measure_loop(options: LoopBenchmark) -> None:
-    from benchmarks.training.loop import contenders
+    from benchmarks.training.loop_contenders import contenders
 
     world = _join()
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def exchange(options: ExchangeBenchmark, args: Sequence[str]) -> None:
 
 
 def _measure_exchange(options: ExchangeBenchmark) -> None:
-    from benchmarks.training.exchange import Contenders
+    from benchmarks.training.exchange_contenders import Contenders
 
     world = _join()
     assert isinstance(world, Horovod)
@@ -85,7 +85,7 @@ def train(options: TrainBenchmark) -> None:
     """Measure whole trainings of synthetic images."""
     if len(options.steps) != len(options.image_sizes):
         raise UserError("--steps: give one number for each of --image-sizes")
-    from benchmarks.training.scaling import Contenders
+    from benchmarks.training.train import Contenders
 
     started_on = environment()
     sizes: dict[int, list[dict[str, float]]] = {}
@@ -104,7 +104,7 @@ def train(options: TrainBenchmark) -> None:
 
 def checkpoint(options: CheckpointBenchmark) -> None:
     """Measure what saving costs a training."""
-    from benchmarks.training.checkpoint import Contenders
+    from benchmarks.training.checkpoint_contenders import Contenders
 
     started_on = environment()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -146,7 +146,7 @@ def input_(options: InputBenchmark) -> None:
 
 
 def _input(options: InputBenchmark, folder: str) -> None:
-    from benchmarks.data.pipeline import Contenders, PeakMemory
+    from benchmarks.data.input_contenders import Contenders, PeakMemory
     from trainer.distributed.horovod import Alone
 
     started_on = environment()

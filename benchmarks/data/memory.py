@@ -29,7 +29,7 @@ DIFFERENT = 64
 
 def be_measured(examples: int) -> dict[str, float]:
     """Write a data set, read an epoch of it, and say what that held."""
-    from benchmarks.data.pipeline import PeakMemory  # noqa: PLC0415 TensorFlow, where it is measured
+    from benchmarks.data.input_contenders import PeakMemory  # noqa: PLC0415 TensorFlow, where it is measured
     from trainer.data.builtin.synthetic import noise_records  # noqa: PLC0415
     from trainer.data.pipeline import training_batches  # noqa: PLC0415
     from trainer.data.source import Source, input_memory  # noqa: PLC0415

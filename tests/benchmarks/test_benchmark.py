@@ -164,7 +164,7 @@ def test_the_checkpoint_benchmark_saves_resnet50_while_it_trains(tmp_path):
 @pytest.mark.long
 def test_scaling_compares_two_ranks_with_two_trainings_at_once(tmp_path):
     from benchmarks.tables import ALONE, APART, together
-    from benchmarks.training.scaling import Contenders
+    from benchmarks.training.train import Contenders
 
     small = ["--model.depth", "18", "--model.width", "4", "--model.image-size", "32"]
     rates = Contenders(tmp_path, [*small, "--max-steps", "6"]).rates()
