@@ -7,19 +7,27 @@ shards with a shuffle buffer, decodes the whole image, resizes its short side, c
 normalises to float32 on the host.
 """
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.data.input import FLOOR, PIPELINE, REENCODED, TEXTBOOK
+from benchmarks.data.reading import PeakMemory
+from benchmarks.measure import take_turns
 from trainer.config import DataConfig
 from trainer.data import images
+from trainer.data.builtin.synthetic import prepare_noise
 from trainer.data.images import normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
 from trainer.data.reader import READ_BUFFER, parse
 from trainer.data.source import Source
+from trainer.distributed.horovod import Alone
+from trainer.presets import PRESETS
 
 _IN_MEMORY = 2560
 """Images of the floor's turn."""
@@ -27,6 +35,67 @@ _SHUFFLED = 1024
 """Records in the textbook pipeline's buffer."""
 _RESIZED = 256
 """Pixels of the textbook pipeline's short side, of which it crops 224."""
+
+
+_NOISE = 1000
+"""Images of the data set that is made where none is named."""
+
+
+def measure(data: str | None, **settings: Any) -> dict[str, Any]:
+    """Let the contenders take turns.
+
+    Args:
+        data: folder of a data set; none makes one of noise for the time of the measurement.
+        settings: as of `measure_set`.
+    """
+    if data is not None:
+        return measure_set(data, **settings)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_noise(f"{folder}/noise", _NOISE)
+        return measure_set(f"{folder}/noise", **settings)
+
+
+def measure_set(
+    folder: str,
+    *,
+    reencoded: str | None,
+    image_size: int,
+    batch_size: int,
+    batches: int,
+    threads: int,
+    rounds: int,
+) -> dict[str, Any]:
+    """Let the contenders take turns with a data set.
+
+    Args:
+        folder: of the data set.
+        reencoded: folder of the same images re-encoded, if they are to be compared.
+        image_size: height and width of the input.
+        batch_size: images of a batch.
+        batches: in a turn.
+        threads: images decoded at once.
+        rounds: how often each contender has its turn.
+    """
+    config = PRESETS["imagenet-1gpu"].data
+    contenders = Contenders(folder, config, image_size, batch_size, threads)
+    memory = PeakMemory()
+    pipeline = contenders.pipeline(batches)
+    pipeline()
+    peak = memory.added()
+    turns: Mapping[str, Callable[[], int]] = {
+        PIPELINE: pipeline,
+        FLOOR: contenders.floor(batches * batch_size),
+        TEXTBOOK: contenders.textbook(batches, image_size),
+    }
+    if reencoded:
+        other = Contenders(reencoded, config, image_size, batch_size, threads)
+        turns = {**turns, REENCODED: other.pipeline(batches)}
+    return {
+        "samples": take_turns(turns, rounds, Alone(), settle=True),
+        "bytes_per_image": contenders.bytes_per_image,
+        "peak_mib": peak,
+        "threads": threads,
+    }
 
 
 class Contenders:
@@ -128,22 +197,3 @@ class Contenders:
             return batches * self._batch_size
 
         return work
-
-
-class PeakMemory:
-    """The most memory that this process held since this object was made."""
-
-    def __init__(self) -> None:
-        self.before = _status("VmRSS")
-        # 5 resets the peak: proc_pid_clear_refs(5).
-        Path("/proc/self/clear_refs").write_text("5")
-
-    def added(self) -> float:
-        """MiB above what was held at the start."""
-        return _status("VmHWM") - self.before
-
-
-def _status(field: str) -> float:
-    """MiB of a field of this process's status."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024

@@ -8,14 +8,16 @@ The synchronous one copies, writes and syncs, as training did before it had a th
 
 import ctypes
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
-from benchmarks.tables import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
+from benchmarks.training.checkpoint import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy
@@ -49,6 +51,27 @@ class Turn:
     """Writing in the background."""
     slow_down: float | None
     """A step while it was written, as a multiple of an undisturbed one; none if none was taken."""
+
+
+def measure(folder: str | None, steps: int, rounds: int) -> dict[str, Any]:
+    """Let the contenders take turns, after a first round that is not counted.
+
+    Args:
+        folder: to write into; none is the system's for temporary files.
+        steps: undisturbed ones before each save.
+        rounds: how often each has its turn.
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as target:
+        contenders = Contenders(Path(target), steps)
+        turns: dict[str, list[dict[str, float | None]]] = {name: [] for name in contenders.all}
+        for number in range(rounds + 1):
+            for name, save in contenders.all.items():
+                turn = asdict(save())
+                if number:
+                    turns[name].append(turn)
+            print(f"round {number} of {rounds}" if number else "warmed up", flush=True)
+        contenders.close()
+    return {"rounds": turns, "bytes": contenders.bytes}
 
 
 class Contenders:

@@ -10,11 +10,14 @@ the shapes, and their values do not matter.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.tables import BARE, TAPE, UNSCALE
+from benchmarks.measure import take_turns
+from benchmarks.processes import join_world
+from benchmarks.training.exchange import BARE, TAPE, UNSCALE, ours
 from common.errors import UserError
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
@@ -28,9 +31,20 @@ TOLERANCE = 0.01
 """Part by which the bytes sent may differ from the formula: frames and negotiation."""
 
 
-def ours(groups: int) -> str:
-    """Name of our exchange in so many groups."""
-    return "ours, 1 group" if groups == 1 else f"ours, {groups} groups"
+def measure(rounds: int, exchanges: int) -> dict[str, Any]:
+    """Let the contenders take turns in the world of this rank.
+
+    Args:
+        rounds: how often each has its turn.
+        exchanges: in a turn.
+    """
+    world = join_world()
+    assert isinstance(world, Horovod)
+    contenders = Contenders(world, exchanges)
+    samples = take_turns(contenders.all, rounds, world)
+    sent = contenders.bytes_sent()
+    world.shutdown()
+    return {"samples": samples, "sent": sent}
 
 
 class Contenders:
@@ -64,7 +78,7 @@ class Contenders:
         """
         sizes = dict.fromkeys(self._contenders, self.our_bytes)
         sizes |= dict.fromkeys((BARE, TAPE), self.gradient_bytes)
-        found = {}
+        sent = {}
         for name, work in self._contenders.items():
             if name == UNSCALE:
                 continue
@@ -77,8 +91,8 @@ class Contenders:
                 raise UserError(
                     f"{name}: sends {seen:,.0f} bytes an exchange, not the {formula:,.0f} of a ring"
                 )
-            found[name] = (seen, formula)
-        return found
+            sent[name] = (seen, formula)
+        return sent
 
     @property
     def all(self) -> dict[str, Callable[[], int]]:

@@ -7,6 +7,7 @@ what most people would write.
 """
 
 import os
+import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
+from benchmarks.measure import take_turns
+from benchmarks.processes import join_world
+from benchmarks.training.loop import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
@@ -32,6 +35,20 @@ LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8
 RATE = 1e-3
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
+
+
+def measure(rounds: int, steps: int) -> dict[str, Any]:
+    """Let the contenders take turns in the world of this rank.
+
+    Args:
+        rounds: how often each has its turn.
+        steps: to take in a turn.
+    """
+    world = join_world()
+    with tempfile.TemporaryDirectory() as folder:
+        samples = take_turns(contenders(world, Path(folder), steps), rounds, world)
+    world.shutdown()
+    return {"samples": samples}
 
 
 def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Callable[[], int]]:
@@ -157,9 +174,9 @@ class Bare:
         def body(number: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return number + 1, self._step(rates[number])
 
-        wanted = tf.shape(rates)[0]
+        count = tf.shape(rates)[0]
         start = (tf.constant(0), tf.constant(0.0))
-        return tf.while_loop(lambda n, _: n < wanted, body, start, parallel_iterations=1)[1]
+        return tf.while_loop(lambda n, _: n < count, body, start, parallel_iterations=1)[1]
 
 
 def keras_fit(

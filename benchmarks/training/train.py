@@ -10,15 +10,75 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from benchmarks.tables import ALONE, APART, SHIPPED_CYCLE_MS, together
+from benchmarks.measure import BenchmarkOptions, columns, publish, spread
 from common.errors import UserError
-from trainer.config import ExchangeConfig
+from trainer.config import ExchangeConfig, Positive
+from trainer.diagnostics.environment import environment
+from trainer.presets import PRESETS
 
+ALONE, APART = "1 rank alone", "2 apart"
+SHIPPED_CYCLE_MS = PRESETS["synthetic"].exchange.cycle_time_ms
 DEFAULT_CYCLE_MS = ExchangeConfig().cycle_time_ms
+
+
+def together(cycle_ms: float) -> str:
+    """Name of two ranks with a cycle time."""
+    return f"2 ranks, {cycle_ms:g} ms cycle"
+
+
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """Images a second of the synthetic preset: one rank, two independent trainings at once, and two
+    ranks, with the preset's cycle time and with Horovod's. Takes about half an hour on two cores.
+    """
+
+    image_sizes: Annotated[tuple[int, ...], Positive] = (224, 64)
+    """Heights and widths of images to train on."""
+
+    steps: Annotated[tuple[int, ...], Positive] = (6, 20)
+    """Timed steps of a training, for each image size."""
+
+    rounds: Annotated[int, Positive] = 5
+    """How often each contender has its turn."""
+
+
+def run(options: Options) -> None:
+    """Measure whole trainings of synthetic images."""
+    if len(options.steps) != len(options.image_sizes):
+        raise UserError("--steps: give one number for each of --image-sizes")
+    started_on = environment()
+    sizes: dict[int, list[dict[str, float]]] = {}
+    for size, steps in zip(options.image_sizes, options.steps, strict=True):
+        # One more, as the first is compilation and not timed.
+        trainer = ["--model.image-size", str(size), "--max-steps", str(steps + 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            contenders = Contenders(Path(folder), trainer)
+            sizes[size] = []
+            for number in range(options.rounds):
+                rates = contenders.rates()
+                sizes[size].append(rates)
+                print(f"{size} pixels, round {number + 1} of {options.rounds}: {rates}", flush=True)
+    publish("train", options, started_on, show, rounds=sizes)
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """A table of each image size."""
+    parts = []
+    for size, rounds in data["rounds"].items():
+        rows = [["", "images/s", "part of 2 apart"]]
+        for name in rounds[0]:
+            part = spread([rates[name] / rates[APART] for rates in rounds])
+            shown = "" if name in (ALONE, APART) else part.text(".1%")
+            rows.append([name, spread([rates[name] for rates in rounds]).text(), shown])
+        parts += [f"{size} pixels:", columns(rows)]
+    return "\n\n".join(parts)
 
 
 class Contenders:

@@ -11,6 +11,7 @@ from pathlib import Path
 from signal import Signals
 from typing import IO, Any
 
+from common.errors import UserError
 from trainer.checkpoints.checkpoint import DONE
 from trainer.distributed.heartbeat import Heartbeats
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RANKS = 2
 
 
-class Victim:
+class WatchedRun:
     """A run that is started, watched, and started again as often as it ends."""
 
     def __init__(self, folder: Path, name: str, options: Sequence[str], log: IO[bytes]) -> None:
@@ -40,7 +41,7 @@ class Victim:
 
     def ranks(self) -> dict[str, int]:
         """Process numbers of the ranks that live."""
-        found = {}
+        processes = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 variables = (folder / "environ").read_bytes()
@@ -49,8 +50,8 @@ class Victim:
             if b"TRAINER_LAUNCHER_PID=%d\0" % self.process.pid in variables:
                 rank = re.search(rb"HOROVOD_RANK=(\d+)", variables)
                 if rank:
-                    found[f"rank {int(rank[1])}"] = int(folder.name)
-        return found
+                    processes[f"rank {int(rank[1])}"] = int(folder.name)
+        return processes
 
     def target(self, name: str) -> int | None:
         """The process number of the launcher or a rank."""
@@ -97,12 +98,12 @@ def wait_until(true: Callable[[], bool], seconds: float, what: str) -> None:
     """Ask again and again, quickly, as some phases are short.
 
     Raises:
-        SystemExit: it took too long.
+        UserError: it took too long.
     """
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
-            raise SystemExit(f"waited {seconds:.0f} s in vain until {what}")
+            raise UserError(f"waited {seconds:.0f} s in vain until {what}")
         time.sleep(0.001)
 
 

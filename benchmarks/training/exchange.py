@@ -1,0 +1,58 @@
+"""What an exchange of ResNet50's gradients costs, and the bytes that it sends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from benchmarks.measure import BenchmarkOptions, columns, publish, ratio, read_samples, table
+from benchmarks.processes import in_world
+from common.fields import Bounds
+from trainer.config import Positive
+from trainer.diagnostics.environment import environment
+
+BARE, TAPE = "bare grouped all-reduce", "DistributedGradientTape"
+UNSCALE = "loss scale: check and divide"
+
+
+def ours(groups: int) -> str:
+    """Name of our exchange in so many groups."""
+    return "ours, 1 group" if groups == 1 else f"ours, {groups} groups"
+
+
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """CPU-milliseconds of an exchange of ResNet50's gradients: ours in 1, 2 and 4 groups and with a
+    loss scale, one bare grouped all-reduce, and DistributedGradientTape. Bytes sent are held
+    against the ring's formula.
+    """
+
+    ranks: Annotated[int, Bounds(at_least=2)] = 2
+    """Ranks that exchange."""
+
+    rounds: Annotated[int, Positive] = 11
+    """How often each contender has its turn."""
+
+    exchanges: Annotated[int, Positive] = 8
+    """Exchanges in a turn."""
+
+
+def run(options: Options) -> None:
+    """Measure the exchange."""
+    started_on = environment()
+    measured = in_world(
+        "benchmarks.training.exchange_contenders:measure",
+        options.ranks,
+        rounds=options.rounds,
+        exchanges=options.exchanges,
+    )
+    publish("exchange", options, started_on, show, **measured)
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """Times of all contenders, then the bytes that they send."""
+    samples = read_samples(data["samples"])
+    rows = [["", "MB sent by a rank", "ring's formula", f"wall / {BARE}"]]
+    for name, (seen, formula) in data["sent"].items():
+        elapsed = ratio(samples, name, BARE, "wall_ms").text()
+        rows.append([name, f"{seen / 1e6:.2f}", f"{formula / 1e6:.2f}", elapsed])
+    return f"{table(samples, 'exchange', [BARE])}\n\n{columns(rows)}"

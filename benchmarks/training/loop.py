@@ -1,0 +1,62 @@
+"""What our loop costs beyond the arithmetic, beside other loops, in worlds of ranks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from benchmarks.measure import BenchmarkOptions, publish, ratio, read_samples, table
+from benchmarks.processes import in_world
+from common.text import plural
+from trainer.config import Positive
+from trainer.diagnostics.environment import environment
+
+OURS, BARE_LOOP, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"
+GOALS: Final = {BARE_LOOP: 1.10, CALLS: 0.70}
+"""Our CPU time over others' at most."""
+
+
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """CPU-milliseconds of a step on a network of 20 small dense layers: our loop, a bare loop
+    inside the graph, one tf.function call a step, and Keras fit.
+    """
+
+    ranks: Annotated[tuple[int, ...], Positive] = (1, 2)
+    """Worlds to measure in, one after the other, by their number of ranks."""
+
+    rounds: Annotated[int, Positive] = 11
+    """How often each contender has its turn."""
+
+    steps: Annotated[int, Positive] = 1000
+    """Steps in a turn."""
+
+
+def run(options: Options) -> None:
+    """Measure the loop."""
+    started_on = environment()
+    worlds = {
+        ranks: in_world(
+            "benchmarks.training.loop_contenders:measure",
+            ranks,
+            rounds=options.rounds,
+            steps=options.steps,
+        )["samples"]
+        for ranks in options.ranks
+    }
+    data = publish("loop", options, started_on, show, worlds=worlds)
+    for ranks, rounds in data["worlds"].items():
+        for other, goal in GOALS.items():
+            part = ratio(read_samples(rounds), OURS, other)
+            print(
+                f"{plural(int(ranks), 'rank')}: our loop / {other} {part.text()}; the goal is at"
+                f" most {goal:.2f}"
+            )
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """A table of each world."""
+    parts = []
+    for ranks, rounds in data["worlds"].items():
+        samples = read_samples(rounds)
+        parts += [f"{plural(int(ranks), 'rank')}:", table(samples, "step", [BARE_LOOP, CALLS])]
+    return "\n\n".join(parts)
