@@ -45,6 +45,9 @@ POSITIONAL: Final[Mapping[str, str]] = {
 }
 """Options that are given without their names: before all others, or after `--`."""
 
+FORMER: Final[Mapping[str, str]] = {"photos": "write-photos", "photographs": "input --photos"}
+"""What is given today in place of names that benchmarks had before."""
+
 USAGE: Final = "\n".join(
     [
         "usage: python -m benchmarks WHAT [options]",
@@ -66,6 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
         return 0
+    if args and args[0] in FORMER:
+        print(f"error: {args[0]}: is now called {FORMER[args[0]]}", file=sys.stderr)
+        return ConfigError.exit_code
     if not args or args[0] not in BENCHMARKS:
         wrong = f"error: unknown benchmark {args[0]!r}\n\n" if args else ""
         print(f"{wrong}{USAGE}", end="", file=sys.stderr)

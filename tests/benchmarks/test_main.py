@@ -46,6 +46,11 @@ def test_mistaken_options_are_named(capsys):
     assert "--photos: makes data sets of its own" in capsys.readouterr().err
 
 
+def test_a_benchmark_that_was_renamed_is_refused_with_its_name_of_today(capsys):
+    assert main(["photographs"]) == 2
+    assert "photographs: is now called input --photos" in capsys.readouterr().err
+
+
 def test_an_unknown_benchmark_shows_which_there_are(capsys):
     assert main(["everything"]) == 2
     error = capsys.readouterr().err
