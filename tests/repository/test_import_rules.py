@@ -117,6 +117,35 @@ def test_a_world_imports_only_what_its_contracts_allow(world):
     assert not strange
 
 
+def circles(arrows):
+    """Groups of modules that import each other, directly or through others."""
+    reached = {}
+    for module in arrows:
+        seen, todo = set(), [module]
+        while todo:
+            new = arrows.get(todo.pop(), set()) - seen
+            seen |= new
+            todo += new
+        reached[module] = seen
+    return {
+        tuple(sorted(other for other in seen if module in reached.get(other, ())))
+        for module, seen in reached.items()
+        if module in seen
+    }
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_modules_of_a_world_import_each_other_in_a_circle(world):
+    """Imports inside functions, and for types alone, count as well."""
+    arrows = {name_of(path): modules_imported(path) - {name_of(path)} for path in files(world)}
+    assert circles(arrows) == set()
+
+
+def test_a_circle_is_found_whatever_leads_to_it():
+    arrows = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e"}}
+    assert circles(arrows) == {("b", "c"), ("e", "f")}
+
+
 def test_what_jobs_take_from_the_trainer_is_short_pure_and_used():
     used = {module for path in files("jobs") for module in modules_imported(path)}
     assert used >= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
