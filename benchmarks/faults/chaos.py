@@ -22,7 +22,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Annotated, Any, Literal, get_args
 
-from benchmarks.faults.watched_run import RANKS, WatchedRun, wait_until
+from benchmarks.faults.watched_run import RANKS, WatchedRun, require
 from benchmarks.measure import BenchmarkOptions, columns, publish
 from common.errors import UserError
 from trainer.checkpoints.checkpoint import STATE
@@ -115,17 +115,13 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
         one.
     """
     if fault.phase == "start-up":
-        wait_until(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
+        require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
         # Up to where TensorFlow is loaded and the ranks look for each other.
         time.sleep(chance.uniform(0.0, 8.0))
     else:
-        wait_until(
-            lambda: len(watched.starts()) > 0 and watched.phase() is not None, 120, "it trains"
-        )
+        require(lambda: len(watched.starts()) > 0 and watched.phase() is not None, 120, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
-        wait_until(
-            lambda: _reached(watched, fault.phase), 120, f"it reaches the phase {fault.phase}"
-        )
+        require(lambda: _reached(watched, fault.phase), 120, f"it reaches the phase {fault.phase}")
     pid = watched.target(fault.target)
     if pid is None:
         return None

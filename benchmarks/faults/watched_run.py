@@ -5,13 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import IO, Any
 
 from common.errors import UserError
+from common.waiting import wait_until
 from trainer.checkpoints.checkpoint import DONE
 from trainer.distributed.heartbeat import Heartbeats
 
@@ -36,7 +36,7 @@ class WatchedRun:
         """The exit status of the launcher, which has to end by itself; no rank is left then."""
         status = self.process.wait(seconds)
         # Ranks whose launcher was killed save and end.
-        wait_until(lambda: not self.ranks(), 60, "the ranks have ended")
+        require(lambda: not self.ranks(), 60, "the ranks have ended")
         return status
 
     def ranks(self) -> dict[str, int]:
@@ -94,17 +94,14 @@ class WatchedRun:
         )
 
 
-def wait_until(true: Callable[[], bool], seconds: float, what: str) -> None:
-    """Ask again and again, quickly, as some phases are short.
+def require(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait until a condition holds; it is checked often, as some phases are short.
 
     Raises:
         UserError: it took too long.
     """
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            raise UserError(f"waited {seconds:.0f} s in vain until {what}")
-        time.sleep(0.001)
+    if not wait_until(condition, seconds, poll_seconds=0.001):
+        raise UserError(f"waited {seconds:.0f} s in vain until {what}")
 
 
 def _modified(path: Path) -> float:

@@ -60,7 +60,7 @@ def started(environment):
             yield analyzer_pb2_grpc.AnalyzerStub(channel)
     finally:
         process.kill()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
         process.stdout.close()
 
 
