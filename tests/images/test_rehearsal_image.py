@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +27,6 @@ TWO = {
 LOGS = ["std_log_process_00.txt", "std_log_process_01.txt"]
 
 OWNER = """
-import time
 from rehearsal.loopback import Loopback
 from tests.images.test_rehearsal_image import IN_IMAGE, TWO
 from tests.rehearsal.conftest import Client, declare
@@ -197,9 +195,7 @@ def test_lost_nodes_leave_nothing_and_the_next_attempt_goes_on(client, azure, re
     )
     before = containers_of(azure._guard.mark)
     assert len(before) == 1
-    began = time.monotonic()
     azure.admin.preempt(job=f"{WORKSPACE}/jobs/taken", manner="restart")
-    assert time.monotonic() - began < 8
     assert not set(before) & set(containers_of(azure._guard.mark))
     assert client.wait("taken")["status"] == "Completed"
     assert client.log("taken", LOGS[0]) == client.log("taken", LOGS[1]) == "again\n"
