@@ -27,6 +27,7 @@ TWO = {
 LOGS = ["std_log_process_00.txt", "std_log_process_01.txt"]
 
 OWNER = """
+import time
 from rehearsal.loopback import Loopback
 from tests.images.test_rehearsal_image import IN_IMAGE, TWO
 from tests.rehearsal.conftest import Client, declare
