@@ -77,7 +77,7 @@ class Monitor(mocks.MockMonitor):
 def engine_options(request: Any) -> dict[str, Any]:
     """What a registration asks of the engine; only what was set."""
     hooks = {descriptor.name: list(names) for descriptor, names in request.hooks.ListFields()}
-    given = {
+    set_options = {
         "parent": _key(request.parent),
         "protect": request.protect,
         "dependsOn": sorted({_key(urn) for urn in request.dependencies}),
@@ -89,7 +89,7 @@ def engine_options(request: Any) -> dict[str, Any]:
         "import": request.importId,
         "hooks": hooks,
     }
-    return {name: option for name, option in given.items() if option}
+    return {name: option for name, option in set_options.items() if option}
 
 
 def plain(value: Any) -> Any:

@@ -169,7 +169,8 @@ def _cluster(compute: Resource) -> Card:
     priority = {"LowPriority": "low priority", "Dedicated": "dedicated"}
     least, most = (_text(compute, f"{nodes}scaleSettings.{key}NodeCount") for key in ("min", "max"))
     identities = [
-        resource_ids.name(one) for one in entries_at(compute, "identity.userAssignedIdentities")
+        resource_ids.name(identity)
+        for identity in entries_at(compute, "identity.userAssignedIdentities")
     ]
     return Card(
         COMPUTE,
@@ -277,8 +278,8 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
         )
         cards.append(Card(LOGS, "Log Analytics", facts))
     cards += [
-        Card(INSIGHTS, "Application Insights", (_text(one, "resourceName"),))
-        for one in of_kind(resources, INSIGHTS)
+        Card(INSIGHTS, "Application Insights", (_text(resource, "resourceName"),))
+        for resource in of_kind(resources, INSIGHTS)
     ]
     settings = of_kind(resources, "monitor:DiagnosticSetting")
     if settings:
@@ -286,13 +287,13 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
         cards.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
     alerts = of_kind(resources, "monitor:ScheduledQueryRule")
     if alerts:
-        names = ", ".join(sorted(one.name.removeprefix("alert-") for one in alerts))
+        names = ", ".join(sorted(resource.name.removeprefix("alert-") for resource in alerts))
         cards.append(Card(alerts[0].kind, "Alerts", (names,)))
     for budget in of_kind(resources, "consumption:Budget"):
         amount = f"{_whole(_text(budget, 'amount'))} a month"
         kinds = {
-            str(one.get("thresholdType")).lower()
-            for one in (input_at(budget, "notifications") or {}).values()
+            str(resource.get("thresholdType")).lower()
+            for resource in (input_at(budget, "notifications") or {}).values()
         }
         cards.append(Card(budget.kind, "Budget", (amount, "tells: " + ", ".join(sorted(kinds)))))
     return tuple(cards)
