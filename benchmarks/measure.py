@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common.files import write_atomically
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.loggers.console import Console
 
 

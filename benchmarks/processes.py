@@ -18,7 +18,8 @@ from typing import Any, Final
 from benchmarks.measure import to_json
 from common.errors import UserError
 from trainer.config import ExchangeConfig
-from trainer.distributed.horovod import Communicator, connect
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import connect
 from trainer.distributed.launcher import launch
 from trainer.presets import PRESETS
 

@@ -26,7 +26,7 @@ from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
 from trainer.data.reader import READ_BUFFER, parse
 from trainer.data.source import Source
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.presets import PRESETS
 
 _IN_MEMORY = 2560

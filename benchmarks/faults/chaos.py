@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, get_args
 from benchmarks.faults.watched_run import RANKS, WatchedRun, require
 from benchmarks.measure import BenchmarkOptions, columns, publish
 from common.errors import UserError
-from trainer.checkpoints.checkpoint import STATE
+from trainer.checkpoints.format import STATE
 from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 from trainer.errors import STOP_STATUSES

@@ -12,8 +12,8 @@ from typing import IO, Any
 
 from common.errors import UserError
 from common.waiting import wait_until
-from trainer.checkpoints.checkpoint import DONE
-from trainer.distributed.heartbeat import Heartbeats
+from trainer.checkpoints.format import DONE
+from trainer.distributed.watchdog import HeartbeatFiles
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = 2
@@ -72,8 +72,8 @@ class WatchedRun:
 
     def phase(self) -> str | None:
         """What rank 0 says that it does."""
-        pulse = Heartbeats(self.run, 0, RANKS).read().get(0)
-        return pulse[0].phase if pulse else None
+        heartbeat = HeartbeatFiles(self.run, 0, RANKS).read().get(0)
+        return heartbeat[0].phase if heartbeat else None
 
     def saving(self) -> bool:
         """Whether a checkpoint is being written."""

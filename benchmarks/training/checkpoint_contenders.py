@@ -20,11 +20,11 @@ import tensorflow as tf
 from benchmarks.training.checkpoint import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
-from trainer.checkpoints.writer import CheckpointWriter, Policy
-from trainer.config import DataConfig, ModelConfig, TrainConfig
+from trainer.checkpoints.writer import CheckpointWriter
+from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.model.resnet import build_resnet
 from trainer.training.loop import Loop
 from trainer.training.optimizer import Momentum
@@ -93,7 +93,7 @@ class Contenders:
         model = build_resnet(config.model, CLASSES)
         optimizer = Momentum(model.trainable_variables, config.optimizer)
         batch = synthetic_batch(BATCH, PIXELS, CLASSES, seed=0)
-        self._loop = Loop(model, optimizer, Alone(), NORMALIZATION, config, lambda: batch)
+        self._loop = Loop(model, optimizer, Alone(), NORMALIZATION, config, BATCH, lambda: batch)
         slots = {f"momentum/{number}": slot for number, slot in enumerate(optimizer.slots)}
         self._variables: dict[str, tf.Variable] = {
             **{variable.name: variable for variable in model.variables},
@@ -122,7 +122,9 @@ class Contenders:
         self._loop.close()
 
     def _new_writer(self) -> CheckpointWriter:
-        return CheckpointWriter(self._folder, self._attempt, Policy(keep=1, keep_best=False))
+        return CheckpointWriter(
+            self._folder, self._attempt, CheckpointConfig(keep=1, keep_best=False)
+        )
 
     def _first_save(self, *, reserve: bool) -> Turn:
         # Else the memory of the last round's would be at hand, which a real first save has not.

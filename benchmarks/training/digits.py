@@ -78,11 +78,11 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
 
 def write_tuning_data(folder: Path) -> Path:
     """Split the training part of the digits once more, and never touch the held-out part."""
-    from trainer.data.builtin import dataset, digits  # noqa: PLC0415 TensorFlow is slow to import
+    from trainer.data.builtin import digits, writer  # noqa: PLC0415 TensorFlow is slow to import
 
     known, _ = digits.split(digits.load_records(), digits.VALIDATION_PER_CLASS, "digits")
     train_part, tune_part = digits.split(known, digits.VALIDATION_PER_CLASS, "tune")
     normalization = digits.normalization(train_part)
     command = "benchmarks/training/digits.py --tune"
-    dataset.write_dataset(folder, train_part, tune_part, digits.CLASSES, normalization, command)
+    writer.write_data_set(folder, train_part, tune_part, digits.CLASSES, normalization, command)
     return folder

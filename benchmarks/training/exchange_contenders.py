@@ -22,7 +22,7 @@ from common.errors import UserError
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
 from trainer.model.resnet import build_resnet
-from trainer.training.allreduce import SUMS, Exchange
+from trainer.training.allreduce import SUMS, AllReduce
 from trainer.training.gradients import unscale
 
 GROUPS = (1, 2, 4)
@@ -133,15 +133,17 @@ class Contenders:
 
     def _ours(self, groups: int) -> Callable[[], list[tf.Tensor]]:
         config = replace(ExchangeConfig(), groups=groups)
-        exchange = Exchange(Horovod(self._world.module, config), self._moving, late=False)
+        allreduce = AllReduce(
+            Horovod(self._world.module, config), self._moving, unscale_after=False
+        )
 
         def graph() -> list[tf.Tensor]:
             # Neither overflow nor stop, which would have it look at all gradients.
             sums = [tf.constant(0.0) for _ in SUMS]
             scale = tf.constant(1.0)
             check_all = tf.constant(value=False)
-            reduced = exchange.reduce(self._gradients(), sums, scale, check_all)
-            exchange.keep(reduced.moving)
+            reduced = allreduce.reduce(self._gradients(), sums, scale, check_all)
+            allreduce.assign_moving(reduced.moving)
             return [*reduced.gradients, reduced.norm, reduced.finite]
 
         return graph

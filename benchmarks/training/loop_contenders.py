@@ -22,14 +22,14 @@ from benchmarks.training.loop import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
-from trainer.distributed.horovod import Communicator, Horovod
-from trainer.loggers.reporter import Reporter
-from trainer.run_folder import RunFolder
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import Horovod
 from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
 from trainer.training.optimizer import Momentum
-from trainer.training.plan import make_plan
+from trainer.training.reporter import Reporter
+from trainer.training.setup import set_up
 
 LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8
@@ -92,7 +92,7 @@ def dense_network() -> keras.Model:
 
 
 class Ours:
-    """The shipped loop, and what `Training` does around it: metrics to a file and TensorBoard."""
+    """The shipped loop, and what a run does around it: metrics to a file and TensorBoard."""
 
     def __init__(
         self,
@@ -102,12 +102,19 @@ class Ours:
         config: TrainConfig,
         iterator: Any,
     ) -> None:
-        self._config, self._chief = config, world.rank == 0
-        self._loop = Loop(model, optimizer, world, NORMALIZATION, config, lambda: next(iterator))
-        self._plan = make_plan(config, world.size, config.data.synthetic_examples)
-        run = RunFolder(Path(config.runs_dir) / str(config.name))
-        self._reporter = Reporter(config, self._plan, run, chief=self._chief)
-        self._reporter.open(0, "synthetic")
+        setup = set_up(config, world.size)
+        self._config, self._global_batch = config, setup.plan.global_batch
+        self._loop = Loop(
+            model,
+            optimizer,
+            world,
+            NORMALIZATION,
+            config,
+            self._global_batch,
+            lambda: next(iterator),
+        )
+        self._reporter = Reporter(setup, chief=world.rank == 0)
+        self._reporter.open(0, {})
         self._interval = Interval(world.size)
 
     def take(self, steps: int) -> int:
@@ -121,7 +128,7 @@ class Ours:
             count = min(left, self._config.compute.steps_per_loop)
             report = self._loop.run([RATE] * count, self._reporter.console.progress)
             assert report.steps == count, report
-            self._interval.add(report, 1.0, count * self._plan.global_batch)
+            self._interval.add(report, 1.0, count * self._global_batch)
             values = self._interval.summary(1.0, None)
             self._interval.reset()
             self._reporter.training(int(self._loop.step.numpy()), values)

@@ -4,7 +4,7 @@ import json
 
 from benchmarks import measure
 from benchmarks.measure import BenchmarkOptions, Sample
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 
 WHAT = {
     "ours": [Sample(2.0, 4.0), Sample(3.0, 6.0), Sample(9.0, 9.0)],

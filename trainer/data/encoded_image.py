@@ -14,7 +14,7 @@ from trainer.data.example import Record
 FORMATS = ("JPEG", "PNG")
 """What the reader decodes."""
 
-LARGEST = 1 << 29
+MAX_PIXELS = 1 << 29
 """Pixels of an image that TensorFlow refuses to decode."""
 
 _BEGINS = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
@@ -57,7 +57,7 @@ def open_image(encoded: bytes) -> Image.Image:
     except DECODE_ERRORS as error:
         raise BrokenImageError(f"has a damaged header ({_reason(error)})") from error
     width, height = image.size
-    if width * height >= LARGEST:
+    if width * height >= MAX_PIXELS:
         raise BrokenImageError(f"has {width} x {height} pixels, more than can be decoded")
     return image
 

@@ -19,7 +19,7 @@ _FOOTER = struct.Struct("<I")
 FRAME = _HEADER.size + _FOOTER.size
 """Bytes that TFRecord adds to a record: its length, and a checksum each of length and data."""
 
-_LARGEST = 1 << 31
+_MAX_RECORD_BYTES = 1 << 31
 """Bytes of a record that cannot be meant: the largest protocol buffer."""
 
 UNFIT = "its data do not fit their checksum"
@@ -134,7 +134,7 @@ def read_frames(
             if len(header) < _HEADER.size:
                 raise BrokenRecordError("the file ends within it")
             length, check = _HEADER.unpack(header)
-            if check != _masked_crc(header[:8]) or length > _LARGEST:
+            if check != _masked_crc(header[:8]) or length > _MAX_RECORD_BYTES:
                 raise BrokenRecordError("its length does not fit its checksum")
             data, footer = read(length), read(_FOOTER.size)
             if len(data) < length or len(footer) < _FOOTER.size:

@@ -20,7 +20,7 @@ from trainer.errors import DataError
 from trainer.report.data_set_counts import split_title
 from trainer.report.page import embedded
 
-LARGEST, TINY = 96, 48
+THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
 """Longest side of a thumbnail, and that up to which an image is enlarged, in pixels."""
 QUALITY = 80
 RUN = 8
@@ -137,11 +137,11 @@ def _sample(shard: Shard, number: int, record: Record) -> Sample:
 
 def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
     """Width and height of an image, in pixels, and a JPEG that is fit for a page."""
-    size, image = shrink(encoded, LARGEST)
+    size, image = shrink(encoded, THUMBNAIL_SIDE)
     longest = max(size)
-    if longest <= TINY:
+    if longest <= ENLARGED_SIDE:
         # By a whole number, so that every pixel becomes a square and stays the same.
-        factor = LARGEST // longest
+        factor = THUMBNAIL_SIDE // longest
         enlarged = (image.width * factor, image.height * factor)
         image = image.resize(enlarged, Image.Resampling.NEAREST)
     buffer = io.BytesIO()

@@ -10,7 +10,7 @@ from trainer.data.manifest import SIDES, Manifest, empty_classes
 from trainer.report.page import table
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 
-MOST_BARS = 20
+MAX_BARS = 20
 """Classes up to which each has a bar; the counts of more are a curve."""
 EXTREMES = 10
 """Largest and smallest classes that are named."""
@@ -48,7 +48,7 @@ def remarks(manifest: Manifest) -> list[str]:
 
 def balance_plot(manifest: Manifest) -> Plot:
     """Images of each class: a bar each, or the sorted counts of many classes."""
-    many = len(manifest.classes) > MOST_BARS
+    many = len(manifest.classes) > MAX_BARS
     figure = _curves(manifest) if many else _bars(manifest)
     words = []
     for name, split in manifest.splits.items():
@@ -73,7 +73,7 @@ def balance_plot(manifest: Manifest) -> Plot:
 
 def balance_tables(manifest: Manifest) -> str:
     """The largest and smallest classes, where there are too many for a bar each."""
-    if len(manifest.classes) <= MOST_BARS:
+    if len(manifest.classes) <= MAX_BARS:
         return ""
     rows = [[text(name), f"{count:,}"] for count, name in _ordered(manifest, "train")]
     heads = ["class", "training images"]

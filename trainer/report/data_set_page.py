@@ -11,7 +11,7 @@ from common.files import write_atomically
 from common.page.markup import moment, text
 from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.rejected import FILE_NAME as REJECTED
+from trainer.data.prepare.rejected import REJECTED
 from trainer.errors import DataError
 from trainer.options import InspectOptions
 from trainer.report.contact_sheet import (

@@ -15,7 +15,7 @@ from trainer.report.run_data import Run, mapping
 
 MISTAKES = 24
 """Most mistakes that are shown."""
-LARGEST_IMAGE = 1 << 20
+MAX_IMAGE_BYTES = 1 << 20
 """Bytes of an image beyond which it is no thumbnail of ours."""
 
 _TYPES = {"png": "image/png", "jpg": "image/jpeg"}
@@ -136,7 +136,7 @@ def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
     for suffix, media_type in _TYPES.items():
         path = folder / "mistakes" / f"{index}.{suffix}"
         try:
-            if path.stat().st_size <= LARGEST_IMAGE:
+            if path.stat().st_size <= MAX_IMAGE_BYTES:
                 return path.read_bytes(), media_type
         except OSError:
             continue

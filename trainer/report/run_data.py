@@ -17,7 +17,7 @@ from common import fields
 from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
-from trainer.training.metrics import MetricsFile
+from trainer.loggers.metrics_file import MetricsFile
 
 POINTS = 1000
 """Most points of a curve; a longer one is averaged."""

@@ -15,8 +15,8 @@ from PIL import Image
 
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
-from tests.trainer.support.image_files import saved
-from tests.trainer.support.records import noise_record, write_records
+from tests.trainer.support.data_sets.image_files import saved
+from tests.trainer.support.data_sets.records import noise_record, write_records
 from trainer.data.example import from_example, to_example
 from trainer.data.manifest import Sides, read_manifest
 from trainer.data.tfrecord import ShardWriter, read_shard, write_split
@@ -325,7 +325,7 @@ def small(tmp_path_factory):
 
 
 @given(st.data(), st.integers(1, 255))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_any_changed_byte_is_found(small, data, change):
     folder, content = small
     place = data.draw(st.integers(0, len(content) - 1))
@@ -339,7 +339,7 @@ def test_any_changed_byte_is_found(small, data, change):
         (folder / TRAIN).write_bytes(content)
 
 
-def test_the_command_prints_faults_and_says_by_its_status_that_there_are_some(data):
+def test_the_command_prints_faults_and_its_status_says_that_there_are(data):
     done = run_trainer("verify", str(data), "--deep", "--processes", "2", cwd=data.parent)
     assert done.returncode == 0, done.stderr
     flip(data / TRAIN, 30)

@@ -26,11 +26,11 @@ def test_a_span_is_read_as_steps_done():
 
 def test_calls_end_where_the_span_begins_and_take_one_step_inside_it(tmp_path):
     profiler = Profiler((10, 13), tmp_path, chief=False)
-    assert profiler.steps_ahead(1, 100) == 9
-    assert profiler.steps_ahead(1, 5) == 5
-    assert [profiler.steps_ahead(step, 100) for step in (10, 11, 12)] == [1, 1, 1]
-    assert profiler.steps_ahead(13, 100) == 100
-    assert Profiler(None, tmp_path, chief=True).steps_ahead(1, 100) == 100
+    assert profiler.limit_steps(1, 100) == 9
+    assert profiler.limit_steps(1, 5) == 5
+    assert [profiler.limit_steps(step, 100) for step in (10, 11, 12)] == [1, 1, 1]
+    assert profiler.limit_steps(13, 100) == 100
+    assert Profiler(None, tmp_path, chief=True).limit_steps(1, 100) == 100
 
 
 def test_only_rank_0_records(tmp_path):

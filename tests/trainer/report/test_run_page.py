@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -18,11 +19,11 @@ from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.cli import main
 from trainer.errors import CheckpointError
+from trainer.loggers.metrics_file import MetricsFile
 from trainer.presets import PRESETS
 from trainer.report.predictions import read_predictions
 from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
-from trainer.training.metrics import MetricsFile
 
 STYLES = STYLE.read_text() + (ROOT / "trainer" / "report" / "style.css").read_text()
 """The shared look, and that of these pages alone."""
@@ -57,7 +58,7 @@ def test_attempts_and_checkpoints_are_where_they_happened(run):
     assert read.checkpoints == (20, 40, 60, 80, 100)
 
 
-def test_a_checkpoint_that_was_not_noted_is_known_by_the_attempt_that_continued_from_it(run):
+def test_a_checkpoint_is_known_also_by_the_attempt_that_continued_from_it(run):
     lines = (run / "metrics.jsonl").read_text().splitlines()
     kept = [line for line in lines if '"checkpoint", "step": 60' not in line]
     assert len(kept) == len(lines) - 1
@@ -412,20 +413,19 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
     assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
 
 
-def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
-    run, monkeypatch, capsys
-):
-    from trainer.loggers.reporter import Reporter
+def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monkeypatch, capsys):
     from trainer.report import write
     from trainer.run_folder import RunFolder
-    from trainer.training.plan import make_plan
+    from trainer.training.reporter import Reporter
+    from trainer.training.setup import set_up
 
     def fail(_):
         raise RuntimeError("out of ink")
 
     monkeypatch.setattr(write, "write_report", fail)
-    config = PRESETS["digits"]
-    reporter = Reporter(config, make_plan(config, 2, 1437), RunFolder(run), chief=True)
+    other = replace(PRESETS["synthetic"], name="other", runs_dir=str(run.parent))
+    setup = replace(set_up(other, 2), folder=RunFolder(run))
+    reporter = Reporter(setup, chief=True)
     result = json.loads((run / "result.json").read_text())
     reporter.finished(100, result)
     said = capsys.readouterr()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from trainer.data.builtin.dataset import write_dataset
+from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
 
@@ -64,4 +64,4 @@ def prepare_digits(output: str) -> Manifest:
     """
     train, validation = split(load_records(), VALIDATION_PER_CLASS, "digits")
     command = f"python -m trainer prepare digits --output {output}"
-    return write_dataset(Path(output), train, validation, CLASSES, normalization(train), command)
+    return write_data_set(Path(output), train, validation, CLASSES, normalization(train), command)

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 from rich.progress import track
 
-from trainer.data.builtin.dataset import write_dataset
+from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
 
@@ -37,7 +37,7 @@ def prepare_noise(output: str, count: int) -> Manifest:
     classes = tuple(f"class {number}" for number in range(CLASSES))
     normalization = Normalization((127.5,) * 3, (CONTRAST,) * 3)
     command = f"python -m trainer prepare synthetic --output {output} --images {count}"
-    return write_dataset(Path(output), train, validation, classes, normalization, command)
+    return write_data_set(Path(output), train, validation, classes, normalization, command)
 
 
 def noise_records(count: int, seed: int) -> Iterator[Record]:

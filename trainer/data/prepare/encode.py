@@ -61,7 +61,9 @@ _turn = multiprocessing.get_context("fork").Lock()
 
 @dataclass(frozen=True)
 class Rules:
-    """What becomes of images; the same on every process."""
+    """What becomes of images; the same on every process. Its repr is part of the hash of a data
+    set's inputs.
+    """
 
     max_pixels: int
     short_side: int | None = None

@@ -1,4 +1,4 @@
-"""A folder of images, with a folder for each class. Standard library only."""
+"""A folder of images, with a folder for each class."""
 
 import os
 from collections.abc import Iterator

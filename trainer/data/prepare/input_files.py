@@ -31,7 +31,7 @@ _COMPRESSED = {
 
 _AGAIN = "download it again, or let the download continue"
 
-LARGEST = 200_000_000
+MAX_FILE_BYTES = 200_000_000
 """Bytes of a file that is read at all; it is held in memory."""
 
 _PAUSES = (1.0, 5.0)
@@ -278,7 +278,7 @@ class FileReader:
             RejectedError: it cannot be used: too large, or not readable for this user.
             DataError: it is not what was listed any more, or its storage fails.
         """
-        if file.size > LARGEST:
+        if file.size > MAX_FILE_BYTES:
             raise RejectedError(f"has {file.size:,} bytes, more than an image can have")
         for pause in (*_PAUSES, None):
             try:

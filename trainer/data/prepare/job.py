@@ -28,10 +28,8 @@ from trainer.data.prepare.input_files import Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
-from trainer.data.prepare.rejected import FILE_NAME as REJECTED
-from trainer.data.prepare.rejected import Rejections
-from trainer.data.prepare.statistics import IMAGES, Survey
-from trainer.data.prepare.write import (
+from trainer.data.prepare.rejected import REJECTED, Rejections
+from trainer.data.prepare.shards import (
     PARTS,
     FileRange,
     Preparation,
@@ -40,6 +38,7 @@ from trainer.data.prepare.write import (
     survey_files,
     write_shard,
 )
+from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
@@ -84,7 +83,7 @@ def prepare(
         _check_splits(inputs, sizes, rejections)
         for note in inputs.notes:
             print(note, flush=True)
-        identity = _identity(listing, inputs, options, rules, held_out)
+        identity = hash_inputs(listing, inputs, options, rules, held_out)
         complete = finished(output, identity)
         if complete:
             shutil.rmtree(output / PARTS, ignore_errors=True)
@@ -115,7 +114,7 @@ def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejec
             )
 
 
-def _identity(
+def hash_inputs(
     listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
 ) -> str:
     """A hash of everything that shapes the shards; Pillow's version, as it encodes."""

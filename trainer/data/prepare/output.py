@@ -10,7 +10,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.write import PARTS
+from trainer.data.prepare.shards import PARTS
 from trainer.errors import DataError
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
-FILE_NAME = "rejected.csv"
+REJECTED = "rejected.csv"
 
 HIDDEN = "is a hidden file"
 """A reason that says nothing about the data set's quality."""
@@ -74,7 +74,7 @@ class Rejections:
         shown = "".join(f"\n  - {_name(file)} {file.reason}" for file in first)
         raise DataError(
             f"{len(self._counted):,} of {self.total:,} files are no usable images, more than"
-            f" --max-rejected {self._text}; {output / FILE_NAME} lists those found so far:{shown}\n"
+            f" --max-rejected {self._text}; {output / REJECTED} lists those found so far:{shown}\n"
             "Allow more, and the same command continues; or mend or remove them, and start again"
             " with an empty --output"
         )
@@ -90,7 +90,7 @@ class Rejections:
         """Write rejected.csv, in the order of names; none is written, and none stays, if there is
         nothing to list.
         """
-        path = output / FILE_NAME
+        path = output / REJECTED
         if not self._all:
             path.unlink(missing_ok=True)
             return
@@ -102,7 +102,7 @@ class Rejections:
     def tell(self, output: Path) -> None:
         """Say that files are left out, if any are."""
         if self._all:
-            print(f"{self.count:,} files are left out: {output / FILE_NAME} says why")
+            print(f"{self.count:,} files are left out: {output / REJECTED} says why")
 
 
 def _key(file: RejectedFile) -> tuple[str, str, str]:

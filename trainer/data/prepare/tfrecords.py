@@ -1,4 +1,8 @@
-"""The shards that another tool wrote: which files they are, and what one of them holds."""
+"""`python -m trainer prepare tfrecords`: a manifest for shards that another tool wrote.
+
+find the shards  ->  look through each, in parallel  ->  what labels mean  ->  statistics
+                 ->  manifest.json beside them; the shards stay as they are
+"""
 
 import os
 import re
@@ -49,7 +53,7 @@ UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
 """Images that the reader cannot decode, that seem damaged, that it does not take as they are meant,
 and that their records describe wrongly."""
 
-_MOST_CLASSES = 100_000
+_MAX_CLASSES = 100_000
 """Classes beyond which a label is taken for a mistake; ImageNet's largest edition has 21,841."""
 
 
@@ -200,7 +204,7 @@ def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) 
     largest = max(max(counts) for counts in labels.values())
     run = f"labels run from {smallest:,} to {largest:,}"
     choose = "say with --first-label 0 or --first-label 1 what the first class is called"
-    if smallest < 0 or largest - smallest >= _MOST_CLASSES:
+    if smallest < 0 or largest - smallest >= _MAX_CLASSES:
         raise DataError(f"{folder}: {run}, which no classes are numbered by; write them anew")
     if option != "auto":
         if smallest < int(option):

@@ -3,8 +3,8 @@
 import numpy as np
 from PIL import Image
 
-from tests.trainer.support.image_files import saved
-from tests.trainer.support.records import noise_record
+from tests.trainer.support.data_sets.image_files import saved
+from tests.trainer.support.data_sets.records import noise_record
 from trainer.data.encoded_image import open_image
 from trainer.data.manifest import Normalization
 from trainer.data.prepare.statistics import PixelSums
