@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C has ended: 128 + SIGINT, as shells have it."""
+
 
 class UserError(Exception):
     """Something that a user can correct; the message names the thing, what is wrong and what to

@@ -266,6 +266,21 @@ def from_dict(cls: type[T], data: Mapping[str, object]) -> T:
     return value
 
 
+def with_current_keys(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested plain data that an earlier version wrote, with former keys replaced by those that
+    their fields have now: for files, which nobody can be asked to change.
+    """
+    current = dict(data)
+    for field, hint in _hints(cls):
+        former, group = _former_name(hint), _bare(hint)
+        if former in current and field.name not in current:
+            current[field.name] = current.pop(former)
+        value = current.get(field.name)
+        if dataclasses.is_dataclass(group) and isinstance(value, Mapping):
+            current[field.name] = with_current_keys(typing.cast("type", group), value)
+    return current
+
+
 class _Reader:
     def __init__(self) -> None:
         self.problems: list[str] = []

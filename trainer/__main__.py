@@ -7,7 +7,7 @@ import signal
 import sys
 
 status: int | None = None
-"""What the command has ended with."""
+"""Exit status of the command, once it has ended."""
 
 
 def leave() -> None:
@@ -40,10 +40,10 @@ if "TRAINER_LAUNCHER_PID" in os.environ:
     # A rank that is asked to stop while it still imports has nothing to save and nothing to say.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from trainer.distributed import mpirun_signals
+from trainer.distributed import signals
 
-if mpirun_signals.expects(os.environ):
-    mpirun_signals.keep()
+if signals.started_by_mpirun(os.environ):
+    signals.hold_sigcont()
 
 from trainer.cli import main
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.arguments import parse, split_positional, without_options
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 from trainer.options import (
     EvaluateOptions,
     ExportOptions,
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return UserError.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
 
 
 def _run(args: list[str]) -> int:
@@ -73,20 +73,22 @@ def _run(args: list[str]) -> int:
             return _train(rest)
         case ["evaluate", *rest]:
             options = parse(EvaluateOptions(), "evaluate", rest)
-            from trainer.training.evaluate_run import evaluate_run
+            from trainer.training.evaluator import evaluate_run
 
             evaluate_run(options.run, options.checkpoint, options.data_dir)
         case ["export", *rest]:
-            wanted = parse(ExportOptions(), "export", rest)
-            from trainer.export.export_run import export_run
+            export = parse(ExportOptions(), "export", rest)
+            from trainer.export.exporter import export_run
 
-            export_run(wanted.run, wanted.checkpoint, wanted.output, wanted.top, onnx=wanted.onnx)
+            export_run(export.run, export.checkpoint, export.output, export.top, onnx=export.onnx)
         case ["predict", *rest]:
             images, others = split_positional(rest)
-            asked = parse(PredictOptions(), "predict", others)
+            prediction = parse(PredictOptions(), "predict", others)
             from trainer.export.predict import predict
 
-            predict(images, asked.run, asked.model, asked.top, as_json=asked.json)
+            predict(
+                images, prediction.run, prediction.model, prediction.top, as_json=prediction.json
+            )
         case ["report", *rest]:
             runs, others = split_positional(rest)
             page = parse(ReportOptions(), "report", others)
@@ -135,7 +137,7 @@ def _prepare(what: str, args: list[str]) -> None:
             prepare_digits(parse(PrepareDigitsOptions(), command, args).output)
         case "synthetic":
             noise = parse(PrepareSyntheticOptions(), command, args)
-            from trainer.data.builtin.noise import prepare_noise
+            from trainer.data.builtin.synthetic import prepare_noise
 
             prepare_noise(noise.output, noise.images)
 
@@ -164,22 +166,21 @@ def _train(args: list[str]) -> int:
     dry_run = "--dry-run" in args
     config = parse_train([arg for arg in args if arg != "--dry-run"])
     if dry_run:
-        from trainer.training.dry_run import print_dry_run
+        from trainer.training.setup import print_dry_run
 
         print_dry_run(config)
         return 0
-    from trainer.distributed.launcher import is_rank
+    from trainer.distributed.launcher import is_rank, launch_with_restarts
 
     # A job of Azure ML is started again by its service.
     restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts
     if (config.ranks > 1 or restarts) and not is_rank(os.environ):
-        from trainer.distributed.restarts import supervise
-        from trainer.run_folder import RunFolder
-        from trainer.training.setup import check
+        from trainer.training.setup import set_up_for_launch
 
-        name = check(config)
-        run = RunFolder(Path(config.runs_dir) / name)
-        return supervise(["train", *args, "--name", name], config.ranks, run, restarts)
-    from trainer.training.train import train
+        setup = set_up_for_launch(config)
+        named = ["train", *args, "--name", str(setup.config.name)]
+        newest_step = setup.folder.checkpoints.newest_step
+        return launch_with_restarts(named, config.ranks, newest_step, restarts)
+    from trainer.training.run import train
 
     return train(config)

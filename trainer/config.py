@@ -5,16 +5,18 @@ Standard library only, so that the side that submits jobs builds the very same o
 and every problem is reported at once.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
-from trainer.contradictions import contradictions
+from common.fields import Bounds, Formerly
 
 Positive = Bounds(at_least=1)
 NotNegative = Bounds(at_least=0)
+_SPAN = re.compile(r"[0-9]{1,9}:[0-9]{1,9}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -157,11 +159,11 @@ class ExchangeConfig:
 
     compression: Literal["none", "fp16"] = "none"
     """fp16 halves the bytes, for mixed_float16 only: its loss scale keeps small gradients from
-    vanishing. Slower where the processor adds them (Gloo), so for GPUs."""
+    vanishing. Slower where the CPU adds them (Gloo), so for GPUs."""
 
     cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
     """Pause between two rounds of Horovod's background thread, in milliseconds. A step waits for up
-    to two of them; each takes processor time, which matters where the processor computes too."""
+    to two of them; each takes CPU time, which matters where the CPU computes too."""
 
     fusion_threshold_mb: Annotated[int, NotNegative] = 128
     """Largest buffer that tensors are fused into, in MiB; holds all of ResNet50's gradients."""
@@ -239,7 +241,7 @@ class CheckpointConfig:
     """When a loss or gradient is not finite: stop with status 5, or go back to the newest
     checkpoint and leave out the images of all steps since."""
 
-    roll_backs: Annotated[int, Positive] = 3
+    rollbacks: Annotated[int, Positive, Formerly("roll_backs")] = 3
     """How often `roll-back` may happen in a run; then it stops all the same."""
 
 
@@ -314,7 +316,7 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self) or contradictions(self)
+        problems = fields.problems(self) or _contradictions(self)
         if problems:
             raise ConfigError(problems)
 
@@ -325,3 +327,62 @@ class TrainConfig:
             return None
         begin, end = self.profile_steps.split(":")
         return int(begin), int(end)
+
+
+def _contradictions(config: TrainConfig) -> list[str]:
+    """Fields that are each fine on their own and contradict another, with the options to change."""
+    found = _bad_texts(config)
+    data, optimizer = config.data, config.optimizer
+    if data.source == "tfrecords" and data.dir is None:
+        found.append("--data.dir: name the folder with the shards and their manifest.json")
+    if data.source == "synthetic" and data.dir is not None:
+        found.append("--data.dir: synthetic data is read from no folder; leave it out")
+    if data.source == "synthetic" and data.cache_dir is not None:
+        found.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
+    if data.source == "digits" and data.flip:
+        found.append("--data.flip: a mirrored digit is another sign; say False")
+    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
+        found.append(f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view")
+    if config.batch_size % optimizer.accumulation:
+        found.append(
+            f"--batch-size: {config.batch_size} does not divide into"
+            f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
+        )
+    if config.exchange.compression == "fp16" and config.compute.precision == "float32":
+        found.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
+    if optimizer.warmup_epochs >= config.epochs:
+        found.append(
+            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} leaves nothing of"
+            f" --epochs {config.epochs}"
+        )
+    if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
+        found.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must rise")
+    return found
+
+
+def _bad_texts(config: TrainConfig) -> list[str]:
+    found = []
+    if config.name is not None and (not _NAME.fullmatch(config.name) or config.name == "latest"):
+        found.append(
+            f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
+            " first a letter or digit), and not 'latest'"
+        )
+    span = config.profile_steps
+    if span is not None and (not _SPAN.fullmatch(span) or not _rises(config.profile_span)):
+        found.append(
+            f"--profile-steps: {span!r} must be A:B with 1 <= A < B, such as 10:15; the first step"
+            " is compilation"
+        )
+    for leaf in fields.leaves(type(config)):
+        value = fields.get(config, leaf.key)
+        if value == "None":
+            found.append(f"{leaf.flag}: a text 'None' would be read as no text")
+        elif (
+            leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-"))
+        ):
+            found.append(f"{leaf.flag}: {value!r} is not a folder's name")
+    return found
+
+
+def _rises(span: tuple[int, int] | None) -> bool:
+    return span is not None and 1 <= span[0] < span[1]

@@ -38,7 +38,7 @@ WATCHDOG_EXIT_CODE = 7
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 """What asks a run to stop after its step; it then ends with 128 + the signal. SIGUSR1 because
-mpirun passes it on at once and ends nothing by itself; see `trainer.distributed.mpirun_signals` for
+mpirun passes it on at once and ends nothing by itself; see `trainer.distributed.signals` for
 what it makes of SIGTERM."""
 
 STOP_STATUSES = frozenset(128 + number for number in STOP_SIGNALS)

@@ -119,7 +119,7 @@ EXPECTATIONS: dict[str, Expectation] = {
         "measured by tests/repository/test_readme_example.py, the README's example",
     ),
     "synthetic": Expectation(
-        "images a second of ResNet50 at 224 pixels, without reading data",
+        "images/s of ResNet50 at 224 pixels, without reading data",
         "depends on the machine: it is the measurement",
     ),
     "imagenet-1gpu": Expectation(

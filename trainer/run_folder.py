@@ -5,19 +5,22 @@ result.json.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common import fields
 from common.errors import ConfigError
+from common.files import write_atomically
 from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import Checkpoint
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
-from trainer.training.metrics import MetricsFile
+from trainer.loggers.metrics_file import MetricsFile
 
 _MAY_CHANGE = (
     "preset",
@@ -43,7 +46,6 @@ _MAY_CHANGE = (
     "log",
 )
 """Keys and groups that may differ when a run is continued; the global batch must stay."""
-
 _RESHAPES_THE_REST = (
     "epochs",
     "optimizer.learning_rate",
@@ -57,9 +59,59 @@ _RESHAPES_THE_REST = (
     "optimizer.label_smoothing",
 )
 """Those that make sense for the rest of a run, whose result is another one then."""
-
 _SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "profile_steps")
 """Those whose change is not worth a word."""
+Which = Literal["last", "best"]
+"""last: the newest valid checkpoint; best: the one with the best top-1 among those kept."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What config.json says of a run: what it is trained with and on."""
+
+    config: TrainConfig
+    ranks: int
+    global_batch: int
+    """Images a step, over all ranks."""
+    data_version: str
+    class_names: tuple[str, ...] | None = None
+    """In the order of the model's outputs; None in a run of a version that did not keep them."""
+    normalization: Normalization | None = None
+    """Of the model's inputs; None as above."""
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "RunRecord":
+        """Read what `to_json` gave.
+
+        Raises:
+            ConfigError: the configuration is of a version that knew other options.
+        """
+        current = fields.with_current_keys(TrainConfig, data["config"])
+        config = fields.from_dict(TrainConfig, current)
+        record = RunRecord(
+            config, data.get("ranks", config.ranks), data["global_batch"], data["data_version"]
+        )
+        model = data.get("meaning")
+        if model is None:
+            return record
+        normalization = Normalization(tuple(model["mean"]), tuple(model["deviation"]))
+        return replace(record, class_names=tuple(model["classes"]), normalization=normalization)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for config.json, and for every checkpoint."""
+        data = {
+            "config": fields.to_dict(self.config),
+            "config_hash": config_hash(self.config),
+            "code_version": __version__,
+            "ranks": self.ranks,
+            "global_batch": self.global_batch,
+            "data_version": self.data_version,
+        }
+        if self.class_names is not None and self.normalization is not None:
+            mean, std = self.normalization.mean, self.normalization.std
+            # The key is of an earlier name of these facts.
+            data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
+        return data
 
 
 class RunFolder:
@@ -81,11 +133,11 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
-    def stored(self) -> dict[str, Any]:
-        """What config.json says.
+    def read(self) -> RunRecord:
+        """Read config.json.
 
         Raises:
-            CheckpointError: the folder is not a run's.
+            CheckpointError: the folder is not a run's, or of a version that knew other options.
         """
         try:
             data = json.loads((self.path / "config.json").read_text())
@@ -95,44 +147,28 @@ class RunFolder:
             data
         ):
             raise CheckpointError(f"{self.path}: its config.json is not that of a run")
-        return data
-
-    def class_names_and_normalization(self) -> tuple[tuple[str, ...], Normalization] | None:
-        """What config.json says of the model's outputs and inputs; None in a run of a version that
-        did not keep it.
-
-        Raises:
-            CheckpointError: the folder is not a run's.
-        """
-        facts = self.stored().get("meaning")
-        if facts is None:
-            return None
-        normalization = Normalization(tuple(facts["mean"]), tuple(facts["deviation"]))
-        return tuple(facts["classes"]), normalization
-
-    def config(self) -> TrainConfig:
-        """The configuration that the run was started with.
-
-        Raises:
-            CheckpointError: the folder is not a run's, or of a version that knew other options.
-        """
         try:
-            return fields.from_dict(TrainConfig, self.stored()["config"])
+            return RunRecord.from_json(data)
         except ConfigError as error:
             raise CheckpointError(
                 f"{self.path}: its config.json cannot be used: {error}"
             ) from error
 
-    def create(self, config: TrainConfig, facts: dict[str, Any]) -> None:
+    def find_checkpoint(self, which: Which) -> Checkpoint:
+        """The checkpoint that is asked for.
+
+        Raises:
+            CheckpointError: there is no valid one, or for `best` none that was evaluated.
+        """
+        checkpoint = self.checkpoints.best() if which == "best" else self.checkpoints.newest()
+        if checkpoint is None:
+            kind = "valid checkpoint that was evaluated" if which == "best" else "valid checkpoint"
+            raise CheckpointError(f"{self.path}: has no {kind}; train on, or choose another run")
+        return checkpoint
+
+    def create(self, record: RunRecord) -> None:
         """Make the folder, and let `latest` beside it point to it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        data = {
-            "config": fields.to_dict(config),
-            "config_hash": config_hash(config),
-            "code_version": __version__,
-            **facts,
-        }
-        self._write("config.json", data)
+        self._write("config.json", record.to_json())
         self.point_latest()
 
     def point_latest(self) -> None:
@@ -149,17 +185,7 @@ class RunFolder:
         self._write("result.json", result)
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
-        scratch = self.path / f".{name}.partial"
-        scratch.write_text(json.dumps(data, indent=1) + "\n")
-        scratch.replace(self.path / name)
-
-
-def model_facts(class_names: tuple[str, ...], normalization: Normalization) -> dict[str, Any]:
-    """What config.json says of the model's outputs and inputs, so that the model can be used
-    without the data set.
-    """
-    mean, std = normalization.mean, normalization.std
-    return {"meaning": {"classes": class_names, "mean": mean, "deviation": std}}
+        write_atomically(self.path / name, json.dumps(data, indent=1) + "\n")
 
 
 def without(config: TrainConfig, *groups: str) -> dict[str, object]:
@@ -187,13 +213,11 @@ def config_hash(config: TrainConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_continues(
-    run: RunFolder, config: TrainConfig, global_batch: int, data_version: str
-) -> list[str]:
-    """Make sure that a run that exists may be continued with this configuration.
+def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
+    """Make sure that a run that exists may be continued as this record says.
 
     Returns:
-        What of it is changed, in words; not what says where things are.
+        What of the configuration is changed, in words; not what says where things are.
 
     Raises:
         CheckpointError: `--resume never`, or it belongs to another configuration; every difference
@@ -203,12 +227,12 @@ def check_continues(
         if run.path.exists() and not (run.path.is_dir() and not any(run.path.iterdir())):
             raise CheckpointError(f"{run.path}: exists and is not a run; choose another --name")
         return []
-    if config.resume == "never":
+    if record.config.resume == "never":
         raise CheckpointError(
             f"{run.path}: exists; choose another --name, or --resume auto to continue it"
         )
-    stored = run.stored()
-    before, now = without(run.config(), *_SAYS_WHERE), without(config, *_SAYS_WHERE)
+    stored = run.read()
+    before, now = (without(each.config, *_SAYS_WHERE) for each in (stored, record))
     changed = {
         key: f"--{key.replace('_', '-')}: {before[key]} then, {value} now"
         for key, value in now.items()
@@ -217,13 +241,13 @@ def check_continues(
     differences = [
         text for key, text in changed.items() if not _in(key, _MAY_CHANGE + _RESHAPES_THE_REST)
     ]
-    if stored["global_batch"] != global_batch:
+    if stored.global_batch != record.global_batch:
         differences.append(
-            f"global batch (--batch-size x ranks): {stored['global_batch']} then, {global_batch}"
-            " now; change --batch-size so that the product stays"
+            f"global batch (--batch-size x ranks): {stored.global_batch} then,"
+            f" {record.global_batch} now; change --batch-size so that the product stays"
         )
-    if stored["data_version"] != data_version:
-        differences.append(f"data version: {stored['data_version']} then, {data_version} now")
+    if stored.data_version != record.data_version:
+        differences.append(f"data version: {stored.data_version} then, {record.data_version} now")
     if differences:
         listed = "\n".join(f"  - {difference}" for difference in differences)
         raise CheckpointError(

@@ -1,7 +1,6 @@
 """The data set that a run is to read, as its manifest in blob storage tells it."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from common.errors import UserError
 from infra.outputs import Datastore
@@ -12,10 +11,7 @@ from jobs.options import DataOptions
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, parse_manifest
 from trainer.errors import DataError
-from trainer.training.plan import Plan, make_plan
-
-DIGITS_IMAGES: Final = 1437
-"""To train on, of scikit-learn's digits, which a job writes by itself."""
+from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def plan(config: TrainConfig, ranks: int, found: Manifest | None) -> Plan:
         UserError: it does not fit the configuration.
     """
     if found is None:
-        own = DIGITS_IMAGES if config.data.source == "digits" else config.data.synthetic_examples
+        own = DIGITS_EXAMPLES if config.data.source == "digits" else config.data.synthetic_examples
         return make_plan(config, ranks, own)
     empty = [
         split

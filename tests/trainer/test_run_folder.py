@@ -6,25 +6,26 @@ from datetime import UTC, datetime
 
 import pytest
 
+from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
-from trainer.run_folder import RunFolder, check_continues, config_hash, new_name, without
+from trainer.run_folder import RunFolder, RunRecord, check_continues, config_hash, new_name, without
 
 DIGITS = PRESETS["digits"]
-FACTS = {"ranks": 2, "global_batch": 64, "data_version": "abc"}
+RECORD = RunRecord(DIGITS, ranks=2, global_batch=64, data_version="abc")
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run of digits on two ranks that exists."""
     folder = RunFolder(tmp_path / "runs" / "first")
-    folder.create(DIGITS, FACTS)
+    folder.create(RECORD)
     return folder
 
 
 def continues(run, config=DIGITS, global_batch=64, data_version="abc"):
     """Whether it may; refusals are errors."""
-    return check_continues(run, config, global_batch, data_version) is not None
+    return check_continues(run, RunRecord(config, 2, global_batch, data_version)) is not None
 
 
 def refusal(run, **changes):
@@ -129,7 +130,7 @@ def test_what_does_not_decide_the_result_may_change(run, changed):
 
 def test_what_is_changed_is_said_but_not_where_things_are(run):
     changed = replace(with_group("log", every_steps=7), runs_dir="elsewhere", max_steps=3, ranks=4)
-    assert check_continues(run, changed, 64, "abc") == [
+    assert check_continues(run, replace(RECORD, config=changed)) == [
         f"--ranks: {DIGITS.ranks} then, 4 now",
         f"--log.every-steps: {DIGITS.log.every_steps} then, 7 now",
     ]
@@ -137,7 +138,7 @@ def test_what_is_changed_is_said_but_not_where_things_are(run):
 
 def test_what_reshapes_the_rest_of_a_run_is_said_to_make_another_result(run):
     longer = replace(with_group("optimizer", learning_rate=0.05), epochs=40)
-    assert check_continues(run, longer, 64, "abc") == [
+    assert check_continues(run, replace(RECORD, config=longer)) == [
         "--epochs: 20 then, 40 now (another result than without the change)",
         "--optimizer.learning-rate: 0.4 then, 0.05 now (another result than without the change)",
     ]
@@ -184,49 +185,68 @@ def test_a_folder_whose_config_is_not_a_runs_is_refused(run, text):
 
 def test_a_missing_folder_has_no_configuration(tmp_path):
     with pytest.raises(CheckpointError, match=f"{tmp_path}/none: is not the folder of a run"):
-        RunFolder(tmp_path / "none").config()
+        RunFolder(tmp_path / "none").read()
 
 
 # 2. What the folder holds.
 
 
-def test_the_configuration_of_a_run_comes_back(run):
-    assert run.config() == DIGITS
+@pytest.mark.parametrize(
+    "record",
+    [
+        RECORD,
+        replace(
+            RECORD,
+            class_names=("a", "b"),
+            normalization=Normalization((1.0, 2.0, 3.0), (4.0, 5.0, 6.0)),
+        ),
+    ],
+    ids=["of a version that kept no class names", "whole"],
+)
+def test_the_record_of_a_run_comes_back(tmp_path, record):
+    run = RunFolder(tmp_path / "run")
+    run.create(record)
+    assert run.read() == record
 
 
-def test_the_facts_of_a_run_come_back(run):
-    assert run.stored().items() >= FACTS.items()
+def test_options_by_the_names_of_an_earlier_version_are_read(run):
+    path = run.path / "config.json"
+    stored = json.loads(path.read_text())
+    checkpoint = stored["config"]["checkpoint"]
+    checkpoint["roll_backs"] = checkpoint.pop("rollbacks") + 2
+    path.write_text(json.dumps(stored))
+    assert run.read().config.checkpoint.rollbacks == DIGITS.checkpoint.rollbacks + 2
 
 
 def test_a_run_exists_once_it_is_created(tmp_path):
     run = RunFolder(tmp_path / "runs" / "first")
     assert not run.exists
-    run.create(DIGITS, FACTS)
+    run.create(RECORD)
     assert run.exists
 
 
 def test_latest_points_to_the_newest_run(run):
     latest = run.path.parent / "latest"
     assert latest.resolve() == run.path.resolve()
-    RunFolder(run.path.parent / "second").create(DIGITS, FACTS)
+    RunFolder(run.path.parent / "second").create(RECORD)
     assert latest.resolve() == (run.path.parent / "second").resolve()
 
 
 def test_latest_follows_a_run_that_is_continued(run):
-    RunFolder(run.path.parent / "second").create(DIGITS, FACTS)
+    RunFolder(run.path.parent / "second").create(RECORD)
     run.point_latest()
     assert (run.path.parent / "latest").resolve() == run.path.resolve()
 
 
 def test_latest_still_points_to_the_run_when_all_runs_move(run):
     moved = run.path.parent.rename(run.path.parent.with_name("moved"))
-    assert RunFolder(moved / "latest").config() == DIGITS
+    assert RunFolder(moved / "latest").read() == RECORD
 
 
 def test_a_folder_called_latest_stays(tmp_path):
     (tmp_path / "latest").mkdir()
     (tmp_path / "latest" / "thesis.txt").write_text("years of work")
-    RunFolder(tmp_path / "first").create(DIGITS, FACTS)
+    RunFolder(tmp_path / "first").create(RECORD)
     assert (tmp_path / "latest" / "thesis.txt").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"first", "latest"}
 

@@ -79,7 +79,7 @@ def test_a_run_of_before_goes_on_to_the_weights_that_it_would_have_had(folder):
 
 
 def test_the_configuration_of_before_is_read_whole():
-    config = RunFolder(BEFORE / "run").config()
+    config = RunFolder(BEFORE / "run").read().config
     assert (config.name, config.data.dir, config.model.depth, config.epochs) == (
         "run",
         "data",

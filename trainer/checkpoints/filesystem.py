@@ -11,7 +11,7 @@ from typing import Protocol
 import xxhash
 
 CHUNK = 1 << 22
-"""Most bytes that are read, hashed or written at once: few enough to stay in a processor's cache,
+"""Most bytes that are read, hashed or written at once: few enough to stay in a CPU's cache,
 enough that a thread in the background hardly needs Python's lock."""
 
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)

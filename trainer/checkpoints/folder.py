@@ -1,18 +1,18 @@
 """All checkpoints of a run, which several attempts may have written, or be writing."""
 
 import errno
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from trainer.checkpoints import checkpoint as content
-from trainer.checkpoints import index
-from trainer.checkpoints.checkpoint import Checkpoint
+from trainer.checkpoints import format as content
 from trainer.checkpoints.filesystem import Files, LocalFiles, warn
+from trainer.checkpoints.format import Array, Checkpoint, nbytes
 from trainer.checkpoints.names import (
     Key,
     checkpoint_name,
@@ -20,9 +20,12 @@ from trainer.checkpoints.names import (
     key_of,
     marker_name,
 )
-from trainer.checkpoints.retention import Entry, best, to_delete
-from trainer.checkpoints.tensors import Array, nbytes
+from trainer.checkpoints.retention_policy import Entry, best, to_delete
 from trainer.errors import CheckpointError, SupersededError
+
+_INDEX_SCHEMA = 1
+INDEX = "index.json"
+_SCRATCH = ".index.json.partial"
 
 
 class CheckpointFolder:
@@ -104,6 +107,12 @@ class CheckpointFolder:
         """Folders of checkpoints, newest first; they may be damaged."""
         return self._sorted(self._names())
 
+    def newest_step(self) -> int | None:
+        """Steps of the newest complete checkpoint, which is not read: that would take a while."""
+        complete = (path for path in self.steps() if (path / content.DONE).exists())
+        keys = (key_of(path.name) for path in complete)
+        return next((key.step for key in keys if key), None)
+
     def newest(self) -> Checkpoint | None:
         """The newest valid checkpoint, which is the last of the latest attempt that saved one;
         damaged ones are named on the console and passed over.
@@ -151,7 +160,7 @@ class CheckpointFolder:
             self._verified.pop(path, None)
         left = [entry for entry in entries if entry.state == "valid" and entry not in doomed]
         self._names_of(attempt)
-        index.write(self._files, self.folder, left)
+        _write_index(self._files, self.folder, left)
 
     def free_bytes(self) -> int | None:
         """Space that is left for checkpoints; none if the file system does not say."""
@@ -223,3 +232,37 @@ class CheckpointFolder:
     def _entry(self, path: Path) -> Entry:
         found = self._look(path)
         return found.entry if isinstance(found, Checkpoint) else found
+
+
+def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:
+    """Write `index.json`, whole or not at all, for people and other tools.
+
+    The trainer itself never reads it: everything follows from the folders, so an index that is
+    missing, torn or out of date does no harm.
+
+    Args:
+        files: where.
+        folder: of the checkpoints.
+        valid: all that are complete, newest first.
+    """
+    found = best(valid)
+    data = {
+        "schema": _INDEX_SCHEMA,
+        "newest": checkpoint_name(valid[0].key) if valid else None,
+        "best": checkpoint_name(found.key) if found else None,
+        "checkpoints": [
+            {
+                "name": checkpoint_name(entry.key),
+                "step": entry.key.step,
+                "attempt": entry.key.attempt,
+                "bytes": entry.bytes,
+                "top1": entry.top1,
+            }
+            for entry in valid
+        ],
+    }
+    # Nothing depends on it, so neither does a save.
+    with suppress(OSError):
+        files.remove(folder / _SCRATCH)
+        files.write(folder / _SCRATCH, [json.dumps(data, indent=1).encode() + b"\n"])
+        files.rename(folder / _SCRATCH, folder / INDEX)

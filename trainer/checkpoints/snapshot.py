@@ -6,8 +6,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from trainer.checkpoints.tensors import Array, Tensors
+from trainer.checkpoints.format import Array, Tensors
 from trainer.errors import CheckpointError
+
+
+def stored_name(variable: tf.Variable) -> str:
+    """The name of a variable in checkpoints, after the name of the group that it belongs to."""
+    return str(variable.name).removesuffix(":0")
 
 
 def snapshot(variables: Mapping[str, tf.Variable]) -> Tensors:

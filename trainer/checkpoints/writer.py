@@ -7,35 +7,18 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tensorflow as tf
 
 from trainer.checkpoints.filesystem import warn
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import Tensors, nbytes
 from trainer.checkpoints.snapshot import refill, snapshot
-from trainer.checkpoints.tensors import Tensors, nbytes
+from trainer.config import CheckpointConfig
 from trainer.errors import CheckpointError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What stays, and what happens to a save that comes while another is being written."""
-
-    keep: int = 3
-    """Newest checkpoints that stay."""
-
-    keep_best: bool = True
-    """Keep the one with the best top-1 as well."""
-
-    keep_every_steps: int = 0
-    """Keep the first one in each stretch of so many steps as well; 0 keeps none."""
-
-    when_busy: Literal["wait", "skip"] = "wait"
-    """wait: until the other is on disk; skip: not at all, and of several that wait to be written
-    keep the newest only, which takes the memory of a second copy."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +49,11 @@ class CheckpointWriter:
     Args:
         folder: of the run.
         attempt: what `CheckpointFolder.claim` gave.
-        policy: what stays, and what happens while it writes.
+        config: what stays, and what happens while it writes.
     """
 
-    def __init__(self, folder: CheckpointFolder, attempt: int, policy: Policy) -> None:
-        self._folder, self._attempt, self._policy = folder, attempt, policy
+    def __init__(self, folder: CheckpointFolder, attempt: int, config: CheckpointConfig) -> None:
+        self._folder, self._attempt, self._config = folder, attempt, config
         self._asked: int | None = None
         self._changed = threading.Condition()
         # All that follows is shared with the thread.
@@ -83,7 +66,7 @@ class CheckpointWriter:
 
     def reserve(self, variables: Mapping[str, tf.Variable]) -> None:
         """Take the memory now that the first save would take, which makes it slower."""
-        copies = 1 if self._policy.when_busy == "wait" else 2
+        copies = 1 if self._config.when_busy == "wait" else 2
         self._free = [snapshot(variables) for _ in range(copies)]
 
     def save(
@@ -158,7 +141,7 @@ class CheckpointWriter:
     def _room(self) -> Tensors:
         """Memory for a copy; it is empty if there is none to be used again."""
         with self._changed:
-            if self._policy.when_busy == "wait":
+            if self._config.when_busy == "wait":
                 self._changed.wait_for(lambda: not self._writing)
                 self._raise()
             elif self._pending:
@@ -203,12 +186,12 @@ class CheckpointWriter:
         with self._changed:
             self._saved.append(Saved(saved.step, saved.path, saved.bytes, seconds))
             self._newest = saved.step
-        policy = self._policy
+        config = self._config
         try:
             self._folder.retain(
-                policy.keep,
-                keep_best=policy.keep_best,
-                keep_every_steps=policy.keep_every_steps,
+                config.keep,
+                keep_best=config.keep_best,
+                keep_every_steps=config.keep_every_steps,
                 attempt=self._attempt,
             )
         except OSError as error:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -230,3 +231,53 @@ def empty_classes(manifest: Manifest, split: str) -> list[str]:
     """Names of the classes that have no image in a split."""
     counts = manifest.splits[split].class_counts
     return [name for name, count in zip(manifest.classes, counts, strict=True) if not count]
+
+
+@dataclass
+class SplitCounts:
+    """Counts over some records of a split; those of parts add up to those of the whole."""
+
+    class_counts: list[int]
+    encodings: set[str]
+    short: list[int]
+    """Images by short side, see `SIDES`."""
+    long: list[int]
+
+    @staticmethod
+    def empty(classes: int) -> "SplitCounts":
+        return SplitCounts([0] * classes, set(), [0] * len(SIDES), [0] * len(SIDES))
+
+    def add(self, label: int, encoding: str, height: int, width: int) -> None:
+        """Count one image; its label from 0, its size in pixels."""
+        self.class_counts[label] += 1
+        self.encodings.add(encoding)
+        self.short[bisect_right(SIDES, max(min(height, width), 1)) - 1] += 1
+        self.long[bisect_right(SIDES, max(height, width, 1)) - 1] += 1
+
+    def merge(self, other: "SplitCounts") -> None:
+        """Add the counts of other records."""
+        for own, more in (
+            (self.class_counts, other.class_counts),
+            (self.short, other.short),
+            (self.long, other.long),
+        ):
+            own[:] = [a + b for a, b in zip(own, more, strict=True)]
+        self.encodings |= other.encodings
+
+    def split(self, shards: tuple[Shard, ...]) -> Split:
+        """The split that these are all records of."""
+        return Split(
+            shards,
+            tuple(self.class_counts),
+            tuple(sorted(self.encodings)),
+            Sides(tuple(self.short), tuple(self.long)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `from_dict` reads it and JSON can hold it."""
+        return {**vars(self), "encodings": sorted(self.encodings)}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> "SplitCounts":
+        """Read what `to_dict` gave."""
+        return SplitCounts(**{**data, "encodings": set(data["encodings"])})

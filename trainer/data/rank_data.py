@@ -5,25 +5,31 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.config import TrainConfig
-from trainer.data.builtin.synthetic import synthetic_batch
 from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import find_damage, read_image
-from trainer.data.manifest import Manifest
+from trainer.data.data_set import DataSet
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
-from trainer.data.retry import unreadable
+from trainer.data.reader import unreadable
 from trainer.data.source import Source
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.errors import DataError
-from trainer.training.setup import Prepared
+
+DATA_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.OutOfRangeError,
+)
+"""How TensorFlow fails when data cannot be read."""
 
 
-class Feed:
+class RankData:
     """The training and validation data of one rank."""
 
     def __init__(
-        self, config: TrainConfig, prepared: Prepared, communicator: Communicator, threads: int
+        self, config: TrainConfig, data_set: DataSet, communicator: Communicator, threads: int
     ) -> None:
-        self._config, self._prepared, self._world = config, prepared, communicator
+        self._config, self._data_set, self._world = config, data_set, communicator
         self._threads = threads
         self._iterator: Any = None
         self._synthetic: Batch = {}
@@ -31,16 +37,15 @@ class Feed:
 
     @property
     def has_validation(self) -> bool:
-        return self._prepared.manifest is not None
+        return self._data_set.manifest is not None
 
-    def open(self, batches: int) -> None:
-        """Start reading after so many global batches."""
+    def open(self, position: int) -> None:
+        """Start reading after so many images of all ranks together."""
         config, world = self._config, self._world
-        if self._prepared.manifest is None:
-            size, classes = config.model.image_size, self._prepared.classes
+        if self._data_set.manifest is None:
+            size, classes = config.model.image_size, self._data_set.classes
             self._synthetic = synthetic_batch(config.batch_size, size, classes, config.seed)
             return
-        position = batches * self._prepared.plan.global_batch
         dataset = training_batches(
             self._source("train"),
             world.rank,
@@ -78,27 +83,26 @@ class Feed:
         """
         return read_image(self._source("validation"), example)
 
-    def explain_training(self, error: Exception, batches: int) -> None:
+    def explain_training(self, error: Exception, position: int) -> None:
         """Name the record that made a step fail, if one did.
 
         Args:
             error: the failure.
-            batches: global batches used before it.
+            position: images that all ranks have used before it.
 
         Raises:
             DataError: with the shard, the index and the fault.
         """
         if self._iterator is None:
             return
-        source, world, config = self._source("train"), self._world, self._config.data
+        source, world, config = self._source("train"), self._world, self._config
         self._raise_unreadable(source, error)
-        order, batch = make_order(source, world.size), self._prepared.plan.global_batch
-        position = batches * batch
+        order = make_order(source, world.size)
         # What the failed batch and those decoded ahead of it have asked for.
-        ahead = batch * (config.prefetch_batches + 3) + self._threads * world.size
+        ahead = config.batch_size * (config.data.prefetch_batches + 3) + self._threads
         first = position + (world.rank - position) % world.size
-        places = range(first, position + ahead, world.size)
-        damage = find_damage(source, order.locate, places)
+        positions = range(first, first + ahead * world.size, world.size)
+        damage = find_damage(source, order.locate, positions)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def explain_validation(self, error: Exception) -> None:
@@ -125,7 +129,7 @@ class Feed:
             ) from error
 
     def _open_cache(self) -> ShardCache | None:
-        manifest, folder = self._prepared.manifest, self._prepared.folder
+        manifest, folder = self._data_set.manifest, self._data_set.folder
         cache_dir = self._config.data.cache_dir
         if manifest is None or folder is None or cache_dir is None:
             return None
@@ -133,7 +137,7 @@ class Feed:
 
     def _fill_cache(self, position: int) -> None:
         """Have one rank of each node copy what its ranks read next, then everything else."""
-        world, manifest = self._world, self._prepared.manifest
+        world, manifest = self._world, self._data_set.manifest
         if self._cache is None or manifest is None or world.local_rank:
             return
         source = self._source("train")
@@ -149,17 +153,28 @@ class Feed:
         )
 
     def _source(self, split: str) -> Source:
-        manifest: Manifest | None = self._prepared.manifest
+        config, folder, manifest = self._config, self._data_set.folder, self._data_set.manifest
         assert manifest is not None
-        assert self._prepared.folder is not None
-        config = self._config
+        assert folder is not None
         return Source(
-            self._prepared.folder,
+            folder,
             manifest.splits[split],
-            self._prepared.classes,
+            self._data_set.classes,
             config.model.image_size,
             config.data,
             config.seed,
             manifest.first_label,
             self._cache,
         )
+
+
+def synthetic_batch(batch_size: int, image_size: int, classes: int, seed: int) -> Batch:
+    """One random batch, made on the device and staying there."""
+    numbers = tf.random.Generator.from_seed(seed)
+    shape = [batch_size, image_size, image_size, 3]
+    return {
+        "image": tf.cast(numbers.uniform(shape, 0, 256, tf.int32), tf.uint8),
+        "label": numbers.uniform([batch_size], 0, classes, tf.int32),
+        "weight": tf.ones([batch_size]),
+        "flip": tf.zeros([batch_size], tf.bool),
+    }

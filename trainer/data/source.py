@@ -1,4 +1,4 @@
-"""A split of a data set together with how its images become inputs."""
+"""A split of a data set together with how its images become inputs, and the memory that takes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +10,17 @@ from trainer.data.cache import ShardCache
 from trainer.data.manifest import INDEX_EVERY, Split
 from trainer.data.order import Segment, consecutive
 from trainer.data.tfrecord import read_shard
+
+WINDOWS_HELD = 3
+"""Windows of encoded images that a stream holds at most: the one that is dealt, the next one, and
+the next one's records in the order of the shard until they are shuffled."""
+
+OVERHEAD_BYTES = 256 << 20
+"""Bytes for read buffers, threads and what the allocator does not give back; measured by
+benchmarks/data/memory.py."""
+
+BATCHES_IN_FLIGHT = 2
+"""Batches beside those kept ready: the one that is being filled and the one that is used."""
 
 
 @dataclass(frozen=True)
@@ -72,3 +83,24 @@ class Source:
     def offset(self, segment: Segment) -> int:
         """The byte of a segment's shard where the indexed record at or before it begins."""
         return self.split.shards[segment.shard].index[segment.first // INDEX_EVERY]
+
+
+def input_memory(
+    split: Split, config: DataConfig, ranks: int, batch_size: int, image_size: int
+) -> int:
+    """Bytes that a rank's training input holds at most, whatever the length of the data set.
+
+    Args:
+        split: what is read; its records count with their mean size.
+        config: streams, window and batches kept ready.
+        ranks: ranks that share the streams.
+        batch_size: images of a rank's batch.
+        image_size: height and width of an input, in pixels.
+    """
+    record = split.bytes / max(split.examples, 1)
+    streams = -(-config.streams // ranks)
+    window = min(config.shuffle_window, -(-split.examples // (streams * ranks)))
+    batches = (
+        (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size * image_size * image_size * 3
+    )
+    return round(WINDOWS_HELD * streams * window * record + batches) + OVERHEAD_BYTES

@@ -1,9 +1,4 @@
-"""ImageNet's usual TFRecord schema: one `tf.train.Example` an image, and shards of them.
-
-Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
-image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset where
-there is one. Nothing here needs TensorFlow, so a process that writes shards stays small.
-"""
+"""Shards: TFRecord files of images, written and read without TensorFlow."""
 
 import os
 import struct
@@ -11,125 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import google_crc32c
 import xxhash
-from google.protobuf.message import DecodeError
 
-from trainer.data.example import Example
-from trainer.data.manifest import INDEX_EVERY, Shard, Split
-from trainer.data.split_counts import Tally
-from trainer.data.wire import bytes_feature, bytes_header, example_header, int_feature, known_text
+from trainer.data.example import BrokenRecordError, Record, example_parts
+from trainer.data.manifest import INDEX_EVERY, Shard, Split, SplitCounts
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 FRAME = _HEADER.size + _FOOTER.size
 """Bytes that TFRecord adds to a record: its length, and a checksum each of length and data."""
 
-_LARGEST = 1 << 31
+_MAX_RECORD_BYTES = 1 << 31
 """Bytes of a record that cannot be meant: the largest protocol buffer."""
 
 UNFIT = "its data do not fit their checksum"
 """What is wrong with a record whose bytes were changed."""
-
-_READ_KEYS = (
-    *("image/encoded", "image/format", "image/height", "image/width", "image/filename"),
-    *("image/class/label", "image/class/text", "image/class/synset"),
-)
-
-
-@dataclass(frozen=True)
-class Record:
-    """One image as it is stored."""
-
-    encoded: bytes
-    format: str
-    """JPEG or PNG."""
-    height: int
-    width: int
-    label: int
-    """Index of the class, as stored: from 0, or from 1 in shards of others."""
-    text: str
-    """Name of the class."""
-    filename: str
-    synset: str = ""
-    """WordNet's identifier of the class, in ImageNet."""
-
-
-class BrokenRecordError(ValueError):
-    """A record that cannot be read; the message says how."""
-
-
-def to_example(record: Record) -> bytes:
-    """Serialise a record."""
-    return b"".join(example_parts(record))
-
-
-def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
-    """Serialise a record: what stands before its image, the image, and what stands behind it.
-
-    The features are in the order of their names, as protobuf has them if it is asked for the same
-    bytes each time.
-    """
-    encoded = record.encoded
-    before = (
-        int_feature("image/channels", 3)
-        + int_feature("image/class/label", record.label)
-        + (known_text("image/class/synset", record.synset) if record.synset else b"")
-        + known_text("image/class/text", record.text)
-        + known_text("image/colorspace", "RGB")
-        + bytes_header("image/encoded", len(encoded))
-    )
-    behind = (
-        # A name that is not UTF-8 is kept as the bytes that the file system gave.
-        bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
-        + known_text("image/format", record.format)
-        + int_feature("image/height", record.height)
-        + int_feature("image/width", record.width)
-    )
-    head = example_header(len(before) + len(encoded) + len(behind))
-    return head + before, encoded, behind
-
-
-def from_example(serialized: bytes) -> Record:
-    """Read a record of ours or of another writer.
-
-    What another writer left out is empty or 0, except the image and its label.
-
-    Raises:
-        BrokenRecordError: not an Example, or one without an image or a label.
-    """
-    try:
-        feature = Example.FromString(serialized).features.feature
-    except DecodeError as error:
-        raise BrokenRecordError(f"is not a tf.train.Example ({error})") from error
-    values: dict[str, Any] = {}
-    for key in _READ_KEYS:
-        kind = feature[key].WhichOneof("kind") if key in feature else None
-        found = getattr(feature[key], kind).value if kind else ()
-        if found:
-            values[key] = found[0]
-    encoded, label = values.get("image/encoded"), values.get("image/class/label")
-    if not isinstance(encoded, bytes) or not encoded:
-        raise BrokenRecordError("has no image (image/encoded)")
-    if not isinstance(label, int):
-        raise BrokenRecordError("has no label (image/class/label)")
-
-    def text(key: str) -> str:
-        value = values.get(key, b"")
-        return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)
-
-    return Record(
-        encoded=encoded,
-        format=text("image/format").upper(),
-        height=int(values.get("image/height", 0)),
-        width=int(values.get("image/width", 0)),
-        label=label,
-        text=text("image/class/text"),
-        filename=text("image/filename"),
-        synset=text("image/class/synset"),
-    )
 
 
 class ShardWriter:
@@ -240,7 +134,7 @@ def read_frames(
             if len(header) < _HEADER.size:
                 raise BrokenRecordError("the file ends within it")
             length, check = _HEADER.unpack(header)
-            if check != _masked_crc(header[:8]) or length > _LARGEST:
+            if check != _masked_crc(header[:8]) or length > _MAX_RECORD_BYTES:
                 raise BrokenRecordError("its length does not fit its checksum")
             data, footer = read(length), read(_FOOTER.size)
             if len(data) < length or len(footer) < _FOOTER.size:
@@ -264,12 +158,12 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
         yield frame.checked()
 
 
-def write_shard(path: Path, records: Iterable[Record], tally: Tally) -> Shard:
-    """Write one TFRecord file, count its records in `tally`, and describe it."""
+def write_shard(path: Path, records: Iterable[Record], counts: SplitCounts) -> Shard:
+    """Write one TFRecord file, count its records in `counts`, and describe it."""
     with ShardWriter(path) as writer:
         for record in records:
             writer.write(*example_parts(record))
-            tally.add(record.label, record.format, record.height, record.width)
+            counts.add(record.label, record.format, record.height, record.width)
     return writer.shard()
 
 
@@ -278,16 +172,16 @@ def write_split(
 ) -> Split:
     """Write the records of a split, in their order, as `shards` files of equal length."""
     bounds = [len(records) * number // shards for number in range(shards + 1)]
-    tally = Tally.empty(classes)
+    split_counts = SplitCounts.empty(classes)
     written = tuple(
         write_shard(
             folder / shard_name(name, number, shards),
             records[bounds[number] : bounds[number + 1]],
-            tally,
+            split_counts,
         )
         for number in range(shards)
     )
-    return tally.split(written)
+    return split_counts.split(written)
 
 
 def shard_name(split: str, number: int, shards: int) -> str:

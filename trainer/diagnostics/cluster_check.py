@@ -25,7 +25,8 @@ from trainer.config import ExchangeConfig, Positive
 from trainer.diagnostics import infiniband
 from trainer.diagnostics.device import device_name, set_up_device
 from trainer.diagnostics.environment import environment
-from trainer.distributed.horovod import Communicator, connect
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import connect
 from trainer.errors import DataError
 from trainer.presets import PRESETS
 
@@ -139,16 +140,16 @@ def _sum(communicator: Communicator, size: int, rounds: int) -> dict[str, Any]:
     buffer, extra = tf.ones([size // 4]), tf.zeros([1])
 
     def graph() -> Any:
-        (summed,), _ = communicator.exchange([buffer], extra)
+        (summed,), _ = communicator.allreduce([buffer], extra)
         # One number, so that the end is the end of the sum and not of a copy to the host.
         return summed[0]
 
-    exchange = tf.function(graph, autograph=False)
+    allreduce = tf.function(graph, autograph=False)
     times = []
     for number in range(rounds + 2):
         communicator.barrier()
         begin = time.perf_counter()
-        value = float(exchange())
+        value = float(allreduce())
         if number >= 2:
             times.append(time.perf_counter() - begin)
         if value != communicator.size:

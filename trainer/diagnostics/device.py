@@ -8,7 +8,7 @@ import tensorflow as tf
 from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.diagnostics.environment import cores
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "V100": {"mixed_float16": 125e12, "float32": 15.7e12},
@@ -67,7 +67,7 @@ def device_name() -> str:
 
 
 def cuda_build() -> dict[str, str] | None:
-    """CUDA and cuDNN that TensorFlow was built with; none if it was built for processors."""
+    """CUDA and cuDNN that TensorFlow was built with; None if it was built for CPUs."""
     info = tf.sysconfig.get_build_info()
     if not info.get("is_cuda_build"):
         return None

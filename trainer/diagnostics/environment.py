@@ -14,7 +14,7 @@ PACKAGES = ("tensorflow-cpu", "tensorflow", "tf-keras", "horovod", "numpy")
 
 
 def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
-    """Versions, processor, cores and load of this machine; nothing that tells whose it is.
+    """Versions, CPU, cores and load of this machine; nothing that tells whose it is.
 
     Args:
         gpus: name of each rank's GPU; empty for a rank that has none.
@@ -24,7 +24,7 @@ def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: found for name in PACKAGES if (found := _version(name))},
         "system": _system(),
-        "processor": _processor(),
+        "processor": _cpu(),
         "cores": cores(),
         "load_average": os.getloadavg(),
     }
@@ -53,7 +53,7 @@ def _system() -> str:
     return f"{name}, kernel {platform.release()}, {platform.machine()}"
 
 
-def _processor() -> str:
+def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

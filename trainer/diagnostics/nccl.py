@@ -16,16 +16,17 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import MutableMapping
-from contextlib import suppress
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainer.distributed.rank import Rank
+
 RELAY_SECONDS = 2.0
+"""Between two looks for new warnings."""
 END_LINES = 30
 """Of its log that a failed run shows."""
-"""Between two looks for new warnings."""
-
 _LIBRARY = re.compile(r"/\S*/libnccl\.so[.\d]*$", re.MULTILINE)
 _VERSION = re.compile(r"NCCL version (\d+(?:\.\d+)+)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+)")
@@ -234,3 +235,23 @@ class NcclLog:
     def _watch(self) -> None:
         while not self._ended.wait(RELAY_SECONDS):
             self.relay()
+
+
+@contextmanager
+def nccl_log(launched: Rank | None) -> Iterator[NcclLog | None]:
+    """Where rank 0's NCCL writes, if it may have something to say."""
+    chief_of_many = launched is not None and launched.rank == 0 and launched.size > 1
+    log = NcclLog.begin(os.environ) if chief_of_many and has_gpus() else None
+    try:
+        yield log
+    except BaseException:
+        if log is not None:
+            log.end(failed=True)
+        raise
+    if log is not None:
+        log.end()
+
+
+def has_gpus() -> bool:
+    """Whether this machine has a GPU that NCCL may use; known before anything is loaded."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))

@@ -14,14 +14,14 @@ class Profiler:
         self.folder = folder
         """Where the trace is written: `xprof --logdir` shows it."""
 
-    def steps_ahead(self, step: int, wanted: int) -> int:
-        """How many of the wanted steps to take in a call, the same on all ranks."""
+    def limit_steps(self, step: int, count: int) -> int:
+        """How many of so many steps to take in a call, the same on all ranks."""
         if self._span is None:
-            return wanted
+            return count
         begin, end = self._span
         if begin <= step < end:
             return 1
-        return min(wanted, begin - step) if step < begin else wanted
+        return min(count, begin - step) if step < begin else count
 
     def reached(self, step: int) -> bool:
         """Begin or end to record, if it is time to.

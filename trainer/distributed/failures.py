@@ -43,10 +43,10 @@ def tell_failure(error: Exception, step: int) -> None:
     pipe = os.environ.get(PIPE)
     if pipe is None or isinstance(error, PeerError):
         return
-    place = launched_as(os.environ)
+    launched = launched_as(os.environ)
     explained = isinstance(error, UserError)
     status = error.exit_code if isinstance(error, UserError) else UserError.exit_code
-    failure = Failure(place.rank if place else 0, step, status, explained, _identify(error))
+    failure = Failure(launched.rank if launched else 0, step, status, explained, _identify(error))
     # One write of so few bytes never mixes with another rank's. The launcher may be gone.
     with suppress(OSError):
         os.write(int(pipe), json.dumps(asdict(failure)).encode() + b"\n")
@@ -63,7 +63,7 @@ def read_failures(pipe: int) -> tuple[Failure, ...]:
 
 
 def _identify(error: Exception) -> str:
-    """Type and place; a message may hold numbers that differ each time."""
+    """Type, file and line; a message may hold numbers that differ each time."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     if not frames:

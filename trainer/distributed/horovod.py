@@ -1,6 +1,6 @@
-"""The ranks of a training and what they exchange. The only file that imports Horovod.
+"""A world of several ranks, and how it is joined. The only file that imports Horovod.
 
-A world of one needs no Horovod at all: `connect` gives `Alone`, whose exchanges are identities. In
+A world of one needs no Horovod at all: `connect` gives `Alone`, whose sums are identities. In
 a larger world it gives `Horovod`, after it has made sure that this is the world that the launcher
 meant.
 """
@@ -13,17 +13,19 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from common.errors import UserError
 from trainer.config import ExchangeConfig
-from trainer.distributed.host_name import check_own_name
-from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
+from trainer.distributed.communicator import Alone, Backend, Communicator
+from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
 from trainer.errors import PeerError
+
+NAME_SECONDS = 60.0
+"""A resolver whose servers do not answer gives up after 10 to 30 s by itself."""
 
 
 @contextmanager
@@ -48,80 +50,6 @@ def _serve(address: str, port: int) -> Any:
     return server
 
 
-@dataclass(frozen=True)
-class Means:
-    """By what a world exchanges."""
-
-    built: tuple[str, ...]
-    """What Horovod was built with, of MPI, Gloo and NCCL."""
-    controller: str
-    """By what ranks agree on what to sum: MPI or Gloo."""
-    operations: str
-    """By what gradients are summed."""
-
-
-class Communicator(Protocol):
-    """What a training needs of its world."""
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-
-    @property
-    def means(self) -> Means | None:
-        """By what it exchanges; none for a world of one."""
-
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
-        """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
-
-    def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        """Give every rank the values of rank 0."""
-
-    def broadcast(self, value: Any) -> Any:
-        """Give every rank the plain data of rank 0."""
-
-    def gather(self, value: Any) -> list[Any]:
-        """The plain data of every rank, in the order of ranks."""
-
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """The float64 array summed over ranks."""
-
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
-
-    def shutdown(self) -> None:
-        """Leave the world."""
-
-
-class Alone:
-    """A world of one process."""
-
-    rank, size, local_rank, local_size = 0, 1, 0, 1
-    means = None
-
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
-        return list(gradients), extras
-
-    def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        """Nobody to tell."""
-
-    def broadcast(self, value: Any) -> Any:
-        return value
-
-    def gather(self, value: Any) -> list[Any]:
-        return [value]
-
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        return values
-
-    def barrier(self) -> None:
-        """Nobody to wait for."""
-
-    def shutdown(self) -> None:
-        """Nothing to leave."""
-
-
 class Horovod:
     """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
 
@@ -133,7 +61,7 @@ class Horovod:
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
 
     @property
-    def means(self) -> Means:
+    def backend(self) -> Backend:
         import tensorflow as tf
 
         names = {"MPI": "mpi_built", "Gloo": "gloo_built", "NCCL": "nccl_built"}
@@ -142,12 +70,12 @@ class Horovod:
         if "NCCL" in built and tf.config.get_visible_devices("GPU"):
             operations = "NCCL"
         else:
-            # Without a word of anyone's the processor's sums go the way of the controller.
+            # Unless told otherwise the CPU's sums go the way of the controller.
             asked = os.environ.get("HOROVOD_CPU_OPERATIONS", controller).lower()
             operations = {"mpi": "MPI", "gloo": "Gloo"}.get(asked, asked)
-        return Means(built, controller, operations)
+        return Backend(built, controller, operations)
 
-    def exchange(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
+    def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
 
         fp16 sends and adds the gradients in float16; the extras hold counts and are never
@@ -225,8 +153,8 @@ def connect(config: ExchangeConfig) -> Communicator:
         UserError: Horovod's world is not the launcher's: several trainings must never pass for
             one.
     """
-    place = launched_as(os.environ)
-    if place is None or place.size == 1:
+    launched = launched_as(os.environ)
+    if launched is None or launched.size == 1:
         if config.timeline is not None:
             print(
                 "warning: --exchange.timeline: a single rank exchanges nothing; no file is written",
@@ -247,16 +175,16 @@ def connect(config: ExchangeConfig) -> Communicator:
 
     import horovod.tensorflow as hvd
 
-    if place.launcher != "Horovod" and not hvd.mpi_built():
-        os.environ.update(gloo_under_mpi(os.environ, place))
-        _meet(place, config.timeout_seconds)
+    if launched.launcher != "Horovod" and not hvd.mpi_built():
+        os.environ.update(gloo_under_mpi(os.environ, launched))
+        _meet(launched, config.timeout_seconds)
     if uses_gloo(hvd, os.environ):
         check_own_name()
     hvd.init()
-    if hvd.size() != place.size:
+    if hvd.size() != launched.size:
         raise UserError(
-            f"{place.launcher} started {place.size} processes, but Horovod sees {hvd.size()}: they"
-            " would train apart. Use a Horovod built for this launcher, or horovodrun"
+            f"{launched.launcher} started {launched.size} processes, but Horovod sees {hvd.size()}:"
+            " they would train apart. Use a Horovod built for this launcher, or horovodrun"
         )
     return Horovod(hvd, config)
 
@@ -267,11 +195,11 @@ def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:
     return not hvd.mpi_built() or "gloo" in asked
 
 
-def _meet(place: Place, timeout: float) -> None:
+def _meet(launched: Rank, timeout: float) -> None:
     """Let rank 0 serve the rendezvous and the others wait for it."""
     address = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
     port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
-    if place.rank == 0:
+    if launched.rank == 0:
         try:
             # Open until the process ends: a slower rank may still be reading from it.
             _serve("", port)
@@ -301,3 +229,53 @@ def split_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
         parts[min(done * groups // max(total, 1), groups - 1)].append(index)
         done += size
     return [part for part in parts if part]
+
+
+def check_own_name(seconds: float = NAME_SECONDS) -> None:
+    """Make sure that this machine's name has an address that is its own.
+
+    Gloo (in Horovod 0.28.1) asks for the address of the machine's own name, whatever interface it
+    was told to use. A name that does not resolve ends in a segmentation fault, an address that is
+    not the machine's own in an abort; neither says what to do. The usual case is a container whose
+    name is in no /etc/hosts.
+
+    Args:
+        seconds: how long to wait for an answer.
+
+    Raises:
+        UserError: it has none, or there was no answer.
+    """
+    name = socket.gethostname()
+    answers: list[str] = []
+    asking = threading.Thread(target=lambda: answers.append(_name_fault(name)), daemon=True)
+    asking.start()
+    asking.join(seconds)
+    fault = answers[0] if answers else f"is not resolved within {seconds:g} s"
+    if fault:
+        raise UserError(
+            f"this machine's own name, {name!r}, {fault}; Horovod's Gloo would crash. Add the line"
+            f" '127.0.0.1 {name}' to /etc/hosts (the machine's address instead of 127.0.0.1 where"
+            " ranks are on several machines), or start the container with --uts host or, on one"
+            " machine, --hostname localhost"
+        )
+
+
+def _name_fault(name: str) -> str:
+    """What is wrong with a name, as the end of a sentence; empty if nothing is."""
+    try:
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return f"does not resolve ({error.strerror})"
+    if any(_is_ours(family, address) for family, _, _, _, address in answers):
+        return ""
+    shown = ", ".join(dict.fromkeys(str(address[0]) for *_, address in answers))
+    return f"resolves to {shown}, which is no address of this machine"
+
+
+def _is_ours(family: int, address: Any) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind(address)
+    except OSError:
+        return False
+    return True

@@ -1,4 +1,5 @@
-"""Start the ranks of a training on this machine, and see them through to their end.
+"""Start the ranks of a run on this machine, see them through to their end, and start them again
+when they have crashed.
 
 Each rank is the same command in a session of its own, so that only this process gets the terminal's
 Ctrl-C. The first one asks the ranks to finish their step and save; the second ends them at once.
@@ -13,62 +14,74 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
-from trainer.distributed.failures import PIPE, Failure, read_failures
+from common.text import plural
+from trainer.distributed.failures import PIPE, read_failures
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.rank import launched_as
-from trainer.distributed.restart_policy import describe
-from trainer.errors import STOP_SIGNALS, PeerError
+from trainer.distributed.restart_policy import AttemptResult, decide_restart, describe_exit
+from trainer.errors import STOP_SIGNALS
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0
 """Time that the other ranks get to end by themselves once one has failed."""
 
 
-def is_rank(env: Mapping[str, str]) -> bool:
-    """Whether a launcher, ours or another, has started this process."""
-    return launched_as(env) is not None
+def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
+    """Run `python -m MODULE ARGS` as several ranks, once.
 
-
-def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
-    """The environment in which Horovod's Gloo forms a world on this machine."""
-    return {
-        **env,
-        PARENT: str(os.getpid()),
-        "HOROVOD_RANK": str(rank),
-        "HOROVOD_SIZE": str(ranks),
-        "HOROVOD_LOCAL_RANK": str(rank),
-        "HOROVOD_LOCAL_SIZE": str(ranks),
-        "HOROVOD_CROSS_RANK": "0",
-        "HOROVOD_CROSS_SIZE": "1",
-        "HOROVOD_HOSTNAME": "localhost",
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_IFACE": "lo",
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-    }
-
-
-def end_with_launcher() -> None:
-    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
-    dies.
+    Returns:
+        0 if all succeeded; else the status of the rank that failed first.
     """
-    parent = os.environ.get(PARENT)
-    if parent is None:
-        return
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-    if os.getppid() != int(parent):
-        os.kill(os.getpid(), signal.SIGTERM)
+    with SignalForwarder() as signals:
+        result = run_ranks(args, ranks, signals, module)
+        return signals.status_at_once or result.status
 
 
-class Signals:
+def launch_with_restarts(
+    args: Sequence[str], ranks: int, newest_step: Callable[[], int | None], restarts: int
+) -> int:
+    """Run `python -m trainer ARGS` as several ranks until it has ended well, was asked to stop, or
+    is broken.
+
+    Args:
+        args: a training's, which name its run.
+        ranks: processes to start.
+        newest_step: gives the step of the run's newest complete checkpoint, or None.
+        restarts: how often to start it again without a newer checkpoint; see
+            `trainer.distributed.restart_policy`.
+
+    Returns:
+        0 if the last attempt succeeded; else the status of its rank that failed first.
+    """
+    history: list[AttemptResult] = []
+    with SignalForwarder() as signals:
+        while True:
+            before = newest_step()
+            result = run_ranks(args, ranks, signals)
+            if signals.received:
+                return signals.status_at_once or result.status
+            history.append(replace(result, saved_before=before, saved=newest_step()))
+            decision = decide_restart(history, restarts)
+            if decision.reason:
+                say(decision.reason)
+            if not decision.restart:
+                return result.status
+            deadline = time.monotonic() + decision.delay
+            while time.monotonic() < deadline:
+                time.sleep(0.05)
+                if signals.received:
+                    return 128 + signals.received[0]
+            # What the last attempt has saved is there to be continued, whatever was asked at first.
+            args = [*args, "--resume", "auto"]
+
+
+class SignalForwarder:
     """Passes what a person sends to the launcher on to its ranks, as long as it is entered."""
 
     def __init__(self) -> None:
@@ -78,9 +91,10 @@ class Signals:
         self._previous: dict[int, Any] = {}
 
     @property
-    def at_once(self) -> bool:
-        """Whether Ctrl-C came twice."""
-        return self.received.count(signal.SIGINT) > 1
+    def status_at_once(self) -> int | None:
+        """The exit status if Ctrl-C came twice, whatever the ranks ended with; else None."""
+        twice = self.received.count(signal.SIGINT) > 1
+        return 128 + signal.SIGINT if twice else None
 
     def __enter__(self) -> Self:
         for number in (*STOP_SIGNALS, signal.SIGUSR2):
@@ -103,6 +117,7 @@ class Signals:
             process.send_signal(self.received[-1])
 
     def send(self, number: int) -> None:
+        """Send a signal to all ranks that still run."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(number)
@@ -110,34 +125,14 @@ class Signals:
     def _forward(self, number: int, _: FrameType | None) -> None:
         if number != signal.SIGUSR2:
             self.received.append(number)
-        self.send(signal.SIGKILL if self.at_once else number)
+        self.send(signal.SIGKILL if self.status_at_once else number)
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How the ranks of an attempt ended."""
-
-    status: int
-    """0 if all succeeded; else the exit status of the rank that failed first."""
-    statuses: tuple[int, ...]
-    """As `subprocess` has them, in the order of ending; without ranks that the launcher killed."""
-    failures: tuple[Failure, ...]
-    """What ranks have told."""
-
-
-def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
-    """Run `python -m MODULE ARGS` as several ranks, once.
-
-    Returns:
-        0 if all succeeded; else the status of the rank that failed first.
-    """
-    with Signals() as signals:
-        return attempt(args, ranks, signals, module).status
-
-
-def attempt(args: Sequence[str], ranks: int, signals: Signals, module: str = "trainer") -> Ended:
+def run_ranks(
+    args: Sequence[str], ranks: int, signals: SignalForwarder, module: str = "trainer"
+) -> AttemptResult:
     """Start the ranks and wait for all of them; when it returns or raises, none is left."""
-    world = "1 rank" if ranks == 1 else f"{ranks} ranks"
+    world = plural(ranks, "rank")
     say(f"starting {world}; loading TensorFlow takes some seconds", sys.stdout)
     signals.processes = []
     pipe, pipe_of_ranks = os.pipe()
@@ -158,10 +153,9 @@ def attempt(args: Sequence[str], ranks: int, signals: Signals, module: str = "tr
             process.wait()
         os.close(pipe)
         os.close(pipe_of_ranks)
-    if signals.at_once:
+    if signals.status_at_once:
         say("stopped at once; steps since the last checkpoint are lost")
-        return Ended(128 + signal.SIGINT, tuple(statuses), failures)
-    return Ended(_status(statuses), tuple(statuses), failures)
+    return AttemptResult(tuple(statuses), failures)
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -213,7 +207,7 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int])
             asked = -status in received or status - 128 in STOP_SIGNALS
             # The error of a single rank stands right above.
             if not asked and (status < 0 or (status and len(processes) > 1)):
-                say(describe(rank, status))
+                say(describe_exit(rank, status))
             if status and deadline is None:
                 deadline = time.monotonic() + GRACE_SECONDS
         if deadline and time.monotonic() > deadline:
@@ -225,8 +219,39 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int])
     return list(ended.values())
 
 
-def _status(statuses: Sequence[int]) -> int:
-    """The cause among the statuses: not that of ranks that only lost their peer."""
-    failed = [128 - status if status < 0 else status for status in statuses if status]
-    causes = [status for status in failed if status != PeerError.exit_code]
-    return (causes or failed or [0])[0]
+def is_rank(env: Mapping[str, str]) -> bool:
+    """Whether a launcher, ours or another, has started this process."""
+    return launched_as(env) is not None
+
+
+def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
+    """The environment in which Horovod's Gloo forms a world on this machine."""
+    return {
+        **env,
+        PARENT: str(os.getpid()),
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(ranks),
+        "HOROVOD_LOCAL_RANK": str(rank),
+        "HOROVOD_LOCAL_SIZE": str(ranks),
+        "HOROVOD_CROSS_RANK": "0",
+        "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_HOSTNAME": "localhost",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_IFACE": "lo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+    }
+
+
+def end_with_launcher() -> None:
+    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
+    dies.
+    """
+    parent = os.environ.get(PARENT)
+    if parent is None:
+        return
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,6 @@
-"""Where a launcher put this process, read from the environment. Pure, standard library only."""
+"""The rank that a launcher gave this process, read from the environment. Pure, standard library
+only.
+"""
 
 import zlib
 from collections.abc import Mapping
@@ -8,8 +10,8 @@ from common.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a launcher put this process."""
+class Rank:
+    """A process among those that a launcher started."""
 
     rank: int
     size: int
@@ -18,10 +20,8 @@ class Place:
     launcher: str
 
 
-def launched_as(env: Mapping[str, str]) -> Place | None:
-    """The place that a launcher's environment gives this process; none if no launcher started
-    it.
-    """
+def launched_as(env: Mapping[str, str]) -> Rank | None:
+    """The rank that a launcher's environment gives this process; None if no launcher started it."""
     for launcher, names in {
         "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
         "Open MPI": (
@@ -34,11 +34,11 @@ def launched_as(env: Mapping[str, str]) -> Place | None:
     }.items():
         if names[0] in env and names[1] in env:
             rank, size = int(env[names[0]]), int(env[names[1]])
-            return Place(rank, size, int(env.get(names[2], 0)), int(env.get(names[3], 1)), launcher)
+            return Rank(rank, size, int(env.get(names[2], 0)), int(env.get(names[3], 1)), launcher)
     return None
 
 
-def gloo_under_mpi(env: Mapping[str, str], place: Place) -> dict[str, str]:
+def gloo_under_mpi(env: Mapping[str, str], launched: Rank) -> dict[str, str]:
     """The variables that let a Horovod without MPI form the world that mpirun started.
 
     Such a Horovod ignores mpirun, so that each process would train on its own. Azure ML starts
@@ -47,16 +47,16 @@ def gloo_under_mpi(env: Mapping[str, str], place: Place) -> dict[str, str]:
     Raises:
         ConfigError: nothing says where rank 0 runs, or nodes have unequal numbers of processes.
     """
-    if place.size % place.local_size:
+    if launched.size % launched.local_size:
         raise ConfigError(
             [
-                f"mpirun started {place.size} processes, {place.local_size} on this node: Gloo"
-                " needs the same number on every node"
+                f"mpirun started {launched.size} processes, {launched.local_size} on this node:"
+                " Gloo needs the same number on every node"
             ]
         )
     master = env.get("AZ_BATCH_MASTER_NODE") or env.get("AZ_BATCHAI_MPI_MASTER_NODE")
     address = env.get("HOROVOD_GLOO_RENDEZVOUS_ADDR") or env.get("MASTER_ADDR")
-    if address is None and place.local_size == place.size:
+    if address is None and launched.local_size == launched.size:
         address = "127.0.0.1"
     elif address is None and master:
         address = master.split(":")[0]
@@ -71,14 +71,14 @@ def gloo_under_mpi(env: Mapping[str, str], place: Place) -> dict[str, str]:
     port = env.get("HOROVOD_GLOO_RENDEZVOUS_PORT") or str(
         20_000 + zlib.crc32(job.encode()) % 10_000
     )
-    node = place.rank // place.local_size
+    node = launched.rank // launched.local_size
     return {
-        "HOROVOD_RANK": str(place.rank),
-        "HOROVOD_SIZE": str(place.size),
-        "HOROVOD_LOCAL_RANK": str(place.local_rank),
-        "HOROVOD_LOCAL_SIZE": str(place.local_size),
+        "HOROVOD_RANK": str(launched.rank),
+        "HOROVOD_SIZE": str(launched.size),
+        "HOROVOD_LOCAL_RANK": str(launched.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(launched.local_size),
         "HOROVOD_CROSS_RANK": str(node),
-        "HOROVOD_CROSS_SIZE": str(place.size // place.local_size),
+        "HOROVOD_CROSS_SIZE": str(launched.size // launched.local_size),
         "HOROVOD_HOSTNAME": f"node{node}",
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",

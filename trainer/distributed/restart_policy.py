@@ -11,7 +11,14 @@ from signal import Signals
 
 from common.errors import ConfigError, UserError
 from trainer.distributed.failures import Failure
-from trainer.errors import STOP_SIGNALS, STOP_STATUSES, CheckpointError, DataError, NonFiniteError
+from trainer.errors import (
+    STOP_SIGNALS,
+    STOP_STATUSES,
+    CheckpointError,
+    DataError,
+    NonFiniteError,
+    PeerError,
+)
 
 LONGEST_DELAY = 60.0
 """Seconds."""
@@ -23,26 +30,37 @@ _STOPPED = STOP_STATUSES | {-number for number in STOP_SIGNALS}
 
 
 @dataclass(frozen=True)
-class Ending:
+class AttemptResult:
     """How one attempt of a run ended."""
 
     statuses: tuple[int, ...]
-    """Of the ranks that ended by themselves, in that order; negative: the signal that killed it."""
+    """Of the ranks that ended by themselves, in that order, as `subprocess` has them: if negative,
+    the signal that killed the rank."""
     failures: tuple[Failure, ...] = ()
     """What ranks have told of it."""
     saved_before: int | None = None
-    """Step of the newest checkpoint when the attempt began; none if there was none."""
+    """Step of the newest checkpoint when the attempt began; None if there was none."""
     saved: int | None = None
     """The same when it ended."""
 
     @property
+    def status(self) -> int:
+        """0 if all ranks succeeded; else the exit status of the rank that failed first, not of one
+        that only lost its peer.
+        """
+        failed = [128 - status if status < 0 else status for status in self.statuses if status]
+        causes = [status for status in failed if status != PeerError.exit_code]
+        return (causes or failed or [0])[0]
+
+    @property
     def progressed(self) -> bool:
+        """Whether it has saved a newer checkpoint."""
         return self.saved is not None and self.saved != self.saved_before
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What follows from an ending."""
+class RestartDecision:
+    """Whether to start a run again."""
 
     restart: bool
     delay: float
@@ -51,7 +69,7 @@ class Decision:
     """In words; empty where all has been said."""
 
 
-def decide(history: Sequence[Ending], restarts: int) -> Decision:
+def decide_restart(history: Sequence[AttemptResult], restarts: int) -> RestartDecision:
     """What to do after the last of the attempts.
 
     Args:
@@ -60,27 +78,29 @@ def decide(history: Sequence[Ending], restarts: int) -> Decision:
     """
     last = history[-1]
     if not any(last.statuses) or _STOPPED & set(last.statuses):
-        return _stay("")
+        return _no_restart("")
     if _EXPLAINED & set(last.statuses) or any(failure.explained for failure in last.failures):
-        return _stay("")
+        return _no_restart("")
     repeated = _errors(last) & _errors(history[-2]) if len(history) > 1 else set()
     if repeated:
         what, step = min(repeated)
-        return _stay(
+        return _no_restart(
             f"not started again: {what}, after step {step}, came twice in a row, so it is no chance"
         )
     number = _in_vain(history)
     if number > restarts:
         if not restarts:
-            return _stay("")
-        return _stay(f"not started again: {restarts} times in a row brought no newer checkpoint")
+            return _no_restart("")
+        return _no_restart(
+            f"not started again: {restarts} times in a row brought no newer checkpoint"
+        )
     start = "from its start" if last.saved is None else f"from the checkpoint of step {last.saved}"
     delay = min(2.0 ** (number - 1), LONGEST_DELAY)
     reason = f"starting again {start} in {delay:g} s ({number} of {restarts} in a row)"
-    return Decision(True, delay, reason)
+    return RestartDecision(True, delay, reason)
 
 
-def describe(rank: int, status: int) -> str:
+def describe_exit(rank: int, status: int) -> str:
     """How a rank ended, in words, given its status as `subprocess` has it."""
     if status >= 0:
         return f"rank {rank} ended with status {status}"
@@ -90,26 +110,26 @@ def describe(rank: int, status: int) -> str:
     return f"rank {rank} was killed by {name}{hint}"
 
 
-def _stay(reason: str) -> Decision:
-    return Decision(False, 0.0, reason)
+def _no_restart(reason: str) -> RestartDecision:
+    return RestartDecision(False, 0.0, reason)
 
 
-def _errors(ending: Ending) -> set[tuple[str, int]]:
+def _errors(result: AttemptResult) -> set[tuple[str, int]]:
     """What is broken, and at which step, if anything is."""
-    if ending.statuses[0] < 0:
+    if result.statuses[0] < 0:
         # What follows when a rank is killed is not what is broken.
         return set()
-    told = {(failure.what, failure.step) for failure in ending.failures}
-    if told or UserError.exit_code not in ending.statuses:
+    told = {(failure.what, failure.step) for failure in result.failures}
+    if told or UserError.exit_code not in result.statuses:
         return told
-    return {(f"an end with status {UserError.exit_code}", ending.saved or 0)}
+    return {(f"an end with status {UserError.exit_code}", result.saved or 0)}
 
 
-def _in_vain(history: Sequence[Ending]) -> int:
+def _in_vain(history: Sequence[AttemptResult]) -> int:
     """Which restart in a row it would be since one has brought a newer checkpoint."""
     number = 0
-    for ending in reversed(history):
+    for result in reversed(history):
         number += 1
-        if ending.progressed:
+        if result.progressed:
             break
     return number

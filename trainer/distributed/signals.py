@@ -1,13 +1,27 @@
-"""How a person or a machine asks a run to stop."""
+"""How a person or a machine asks a run to stop: by a signal.
+
+Open MPI 4.1 ends its ranks by SIGCONT at once, SIGTERM after `odls_base_sigkill_timeout` seconds
+and SIGKILL after as many again, so a rank that waits for SIGTERM has half of the time, and by
+default one second. Here its SIGCONT counts as the SIGTERM that it announces.
+"""
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 from trainer.errors import STOP_SIGNALS
+
+MPIRUN_PROGRAMS = frozenset(
+    {"mpirun", "mpirun.openmpi", "mpiexec", "mpiexec.openmpi", "orterun", "orted"}
+)
+"""Programs of Open MPI that end ranks, by the names that Linux keeps, of 15 characters at most."""
+_TICK_SECONDS = 0.2
 
 
 class StopRequest:
@@ -46,3 +60,65 @@ class StopRequest:
         # The terminal may be what has gone, and a handler may interrupt a print.
         with suppress(OSError, RuntimeError):
             print("stopping after this step; Ctrl-C again to leave at once", file=sys.stderr)
+
+
+def started_by_mpirun(env: Mapping[str, str]) -> bool:
+    """Whether Open MPI has started this process."""
+    return "OMPI_COMM_WORLD_RANK" in env
+
+
+def hold_sigcont() -> None:
+    """Hold SIGCONT back for `listen_for_mpirun`; to be called before any other thread is started.
+
+    A signal that is ignored unless it is held back would be lost to any other thread.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
+
+
+def listen_for_mpirun() -> None:
+    """From now on turn mpirun's SIGCONT into SIGTERM, in a thread of its own."""
+    threading.Thread(target=_listen_for_mpirun, name="mpirun-stop", daemon=True).start()
+
+
+def _listen_for_mpirun() -> None:
+    launcher = _launcher()
+    before = time.monotonic()
+    awake_since = before - 2 * _TICK_SECONDS
+    while True:
+        came = signal.sigtimedwait({signal.SIGCONT}, _TICK_SECONDS)
+        now = time.monotonic()
+        # Somebody's Ctrl-Z and `fg`, or SIGSTOP and SIGCONT, of this rank or of mpirun, which
+        # passes SIGCONT on: that is no end. Who stood still for another reason has SIGTERM to come.
+        if (came is None and _stopped(launcher)) or now - before > 2 * _TICK_SECONDS:
+            awake_since = now
+        before = now
+        woken = now - awake_since < 2 * _TICK_SECONDS
+        if came is not None and not woken and _process_status(came.si_pid)[0] in MPIRUN_PROGRAMS:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+def _launcher() -> int:
+    """The nearest process above this one that may end it; 0 if none is seen."""
+    pid = os.getppid()
+    while pid:
+        name, _, parent = _process_status(pid)
+        if name in MPIRUN_PROGRAMS:
+            return pid
+        pid = parent
+    return 0
+
+
+def _stopped(pid: int) -> bool:
+    return _process_status(pid)[1] == "T"
+
+
+def _process_status(pid: int) -> tuple[str, str, int]:
+    """Name, state and parent of a process; nothing if it is gone, or of another container."""
+    with suppress(OSError):
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The name is in parentheses, and may have some itself.
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        state, parent = rest.split()[:2]
+        return name, state, int(parent)
+    return "", "", 0

@@ -86,5 +86,5 @@ class Console:
 def _watched() -> bool:
     """Whether somebody looks at a terminal."""
     # Open MPI gives every rank a terminal of its own, and writes what comes there to a log.
-    place = launched_as(os.environ)
-    return sys.stdout.isatty() and not (place and place.launcher == "Open MPI")
+    launched = launched_as(os.environ)
+    return sys.stdout.isatty() and not (launched and launched.launcher == "Open MPI")

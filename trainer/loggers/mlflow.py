@@ -24,7 +24,7 @@ LARGEST_BATCH: Final = 1000
 """Points that MLflow takes at once."""
 
 FLUSH_SECONDS: Final = 10.0
-"""Longest wait for the last points at the end: a node that is taken back has 30 seconds in all."""
+"""Longest wait for the last points at the end: a node that is pre-empted has 30 seconds in all."""
 
 _SENT: Final = {
     *("loss", "train_top1", "learning_rate", "images_per_second", "data_wait_percent"),
@@ -57,7 +57,7 @@ class Client(Protocol):
         """Mark the run as ended, unless someone else does."""
 
 
-class Tracking:
+class MlflowLogger:
     """What one attempt tells MLflow; a context whose end sends what is left."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Tracking:
         if self._connect is not None:
             arguments = (self._connect, parameters, tags)
             self._thread = threading.Thread(
-                target=self._work, args=arguments, name="tracking", daemon=True
+                target=self._work, args=arguments, name="mlflow", daemon=True
             )
             self._thread.start()
 
@@ -199,16 +199,18 @@ class MlflowClient:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
         if name is None:
             return os.environ.get("MLFLOW_EXPERIMENT_ID", "0")
-        found = self._client.get_experiment_by_name(name)
-        return str(found.experiment_id if found else self._client.create_experiment(name))
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is None:
+            return str(self._client.create_experiment(name))
+        return str(experiment.experiment_id)
 
 
-def tracking(name: str, *, chief: bool) -> Tracking:
+def mlflow_logger(name: str, *, chief: bool) -> MlflowLogger:
     """For the run of this name; sends something only where a server is named and MLflow is there.
 
     Args:
         name: of the run.
         chief: whether this is rank 0; the others send nothing.
     """
-    wanted = chief and "MLFLOW_TRACKING_URI" in os.environ and find_spec("mlflow") is not None
-    return Tracking((lambda: MlflowClient(name)) if wanted else None)
+    enabled = chief and "MLFLOW_TRACKING_URI" in os.environ and find_spec("mlflow") is not None
+    return MlflowLogger((lambda: MlflowClient(name)) if enabled else None)

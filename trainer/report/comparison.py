@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.page.markup import ABSENT, section, text
-from trainer.report.data import Run
-from trainer.report.markup import duration, figures, page, percent, table
-from trainer.report.plots import plot_comparison, run_colour
-from trainer.report.run_page import OWN, options, show
+from trainer.report.curves import plot_comparison, run_colour
+from trainer.report.page import duration, figures, page, percent, table
+from trainer.report.run_data import IDENTIFYING, Run, options, show_option
 
 
 @dataclass(frozen=True)
-class Figure:
+class ResultColumn:
     """One column of the results."""
 
     title: str
@@ -21,15 +20,17 @@ class Figure:
     """Which of some values is the best; none if neither large nor small is good."""
 
 
-_FIGURES = (
-    Figure("held-out top-1", lambda run: run.summary.top1, percent, max),
-    Figure("held-out top-5", lambda run: run.summary.top5, percent, max),
-    Figure("held-out loss", lambda run: run.summary.loss, "{:.4f}".format, min),
-    Figure("images/s", lambda run: run.summary.images_per_second, "{:,.1f}".format, max),
-    Figure("time", lambda run: run.summary.seconds, duration, min),
-    Figure("steps", lambda run: run.summary.step, "{:,.0f}".format),
-    Figure("ranks", lambda run: run.attempts[-1].ranks if run.attempts else None, "{:.0f}".format),
-    Figure("attempts", lambda run: len(run.attempts), "{:,.0f}".format),
+_COLUMNS = (
+    ResultColumn("held-out top-1", lambda run: run.summary.top1, percent, max),
+    ResultColumn("held-out top-5", lambda run: run.summary.top5, percent, max),
+    ResultColumn("held-out loss", lambda run: run.summary.loss, "{:.4f}".format, min),
+    ResultColumn("images/s", lambda run: run.summary.images_per_second, "{:,.1f}".format, max),
+    ResultColumn("time", lambda run: run.summary.seconds, duration, min),
+    ResultColumn("steps", lambda run: run.summary.step, "{:,.0f}".format),
+    ResultColumn(
+        "ranks", lambda run: run.attempts[-1].ranks if run.attempts else None, "{:.0f}".format
+    ),
+    ResultColumn("attempts", lambda run: len(run.attempts), "{:,.0f}".format),
 )
 
 
@@ -67,7 +68,7 @@ def _results(runs: Sequence[Run], labels: Sequence[str]) -> str:
     # A run that is not finished has neither a result nor its whole time.
     best = {
         figure.title: figure.better(values)
-        for figure in _FIGURES
+        for figure in _COLUMNS
         if figure.better
         and len(
             values := [
@@ -78,7 +79,7 @@ def _results(runs: Sequence[Run], labels: Sequence[str]) -> str:
     }
     rows: list[list[str]] = []
     for run, label in zip(runs, labels, strict=True):
-        cells = [_cell(figure, run, best) for figure in _FIGURES]
+        cells = [_cell(figure, run, best) for figure in _COLUMNS]
         state = "" if run.summary.final else f" ({run.state}: so far)"
         key = f'<span class="key" style="--colour: {run_colour(len(rows))}"></span>'
         rows.append([key + text(label + state), *cells])
@@ -86,10 +87,10 @@ def _results(runs: Sequence[Run], labels: Sequence[str]) -> str:
         "Bold is the best of the finished runs: the highest accuracy and images/s, the lowest loss"
         " and time. A single run a setting says little about small differences."
     )
-    return table(caption, ["run", *(figure.title for figure in _FIGURES)], rows, "figures")
+    return table(caption, ["run", *(figure.title for figure in _COLUMNS)], rows, "figures")
 
 
-def _cell(figure: Figure, run: Run, best: Mapping[str, float]) -> str:
+def _cell(figure: ResultColumn, run: Run, best: Mapping[str, float]) -> str:
     value = figure.get(run)
     if value is None:
         return ABSENT
@@ -112,12 +113,13 @@ def _options(runs: Sequence[Run], labels: Sequence[str]) -> str:
     keys = [
         key
         for key in first
-        if key not in OWN and any(values[key] != first[key] for _, values in known)
+        if key not in IDENTIFYING and any(values[key] != first[key] for _, values in known)
     ]
     if not keys:
         return f"{note}<p>None: the runs were started alike.</p>\n"
     rows = [
-        [f"<code>{text(k)}</code>", *(text(show(values[k])) for _, values in known)] for k in keys
+        [f"<code>{text(k)}</code>", *(text(show_option(values[k])) for _, values in known)]
+        for k in keys
     ]
     heads = ["option", *(text(label) for label, _ in known)]
     return note + table("As each run was first started", heads, rows, "facts")

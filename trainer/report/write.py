@@ -5,7 +5,7 @@ from pathlib import Path
 
 from common.files import write_atomically
 from trainer.report.comparison import comparison_page
-from trainer.report.data import read_run
+from trainer.report.run_data import read_run
 from trainer.report.run_page import run_page
 
 

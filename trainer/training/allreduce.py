@@ -1,19 +1,19 @@
-"""The one exchange of a step, and what is known from it: the same on every rank."""
+"""The one all-reduce of a step, and what is known from it: the same on every rank."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 
 SUMS = ("loss", "correct", "weight", "overflow", "stop", "pause")
-"""Scalars that every rank adds to the exchange, after the batch-norm statistics."""
+"""Scalars that every rank adds to the all-reduce, after the batch-norm statistics."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """What all ranks know after an exchange."""
+    """What all ranks know after an all-reduce."""
 
     gradients: list[tf.Tensor]
     """Mean over all images of the global batch."""
@@ -29,7 +29,7 @@ class Reduced:
     """True if any rank asked for a stop or a pause."""
 
 
-class Exchange:
+class AllReduce:
     """Sums gradients, batch-norm statistics, counts and requests to leave over ranks.
 
     Each rank's loss is already divided by the global batch, so the sum of gradients is their mean
@@ -41,13 +41,14 @@ class Exchange:
     which the whole backward pass has gone through, and at all gradients only when asked to. What is
     not finite elsewhere makes the loss of the next step so. Whether a gradient overflowed under a
     loss scale, which decides over each step, comes with the sums; only where float16 is on the wire
-    is it known no sooner than here, and the scale taken off no sooner (`late`).
+    is it known no sooner than here, and the scale taken off no sooner (`unscale_after`).
     """
 
     def __init__(
-        self, communicator: Communicator, moving: Sequence[tf.Variable], *, late: bool
+        self, communicator: Communicator, moving: Sequence[tf.Variable], *, unscale_after: bool
     ) -> None:
-        self._communicator, self._moving, self._late = communicator, list(moving), late
+        self._communicator, self._moving = communicator, list(moving)
+        self._unscale_after = unscale_after
 
     def reduce(
         self,
@@ -56,10 +57,10 @@ class Exchange:
         scale: tf.Tensor,
         check_all: tf.Tensor,
     ) -> Reduced:
-        """Exchange, inside a graph.
+        """Sum over all ranks, inside a graph.
 
         Args:
-            gradients: of this rank's part of the loss; times the scale if `late`.
+            gradients: of this rank's part of the loss; times the scale if `unscale_after`.
             sums: float32 scalars, this rank's part of `SUMS`.
             scale: the loss scale, a float32 scalar.
             check_all: bool scalar, whether to look at all gradients in any case; a request to
@@ -68,7 +69,7 @@ class Exchange:
         moving: list[tf.Tensor] = []
         if self._communicator.size > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
-            gradients, extras = self._communicator.exchange(
+            gradients, extras = self._communicator.allreduce(
                 gradients, tf.concat([*flat, tf.stack(sums)], 0)
             )
             sizes = [int(value.shape[0]) for value in flat] + [len(SUMS)]
@@ -80,7 +81,7 @@ class Exchange:
             ]
         named = dict(zip(SUMS, sums, strict=True))
         leave = named["stop"] + named["pause"] > 0
-        if self._late:
+        if self._unscale_after:
             norm = tf.linalg.global_norm(gradients) / scale
             gradients = [gradient / scale for gradient in gradients]
             return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), leave)
@@ -92,7 +93,7 @@ class Exchange:
         )
         return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, leave)
 
-    def keep(self, moving: Sequence[tf.Tensor]) -> None:
+    def assign_moving(self, moving: Sequence[tf.Tensor]) -> None:
         """Set batch norm's moving statistics, if there is something to set."""
         if moving:
             for variable, value in zip(self._moving, moving, strict=True):

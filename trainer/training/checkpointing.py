@@ -1,16 +1,16 @@
-"""What a run saves of itself while it trains, and what it continues from."""
+"""When a run is saved, what of it, and what it continues from."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import restore
-from trainer.checkpoints.writer import CheckpointWriter, Policy, Saved
+from trainer.checkpoints.writer import CheckpointWriter, Saved
 from trainer.config import CheckpointConfig
-from trainer.distributed.horovod import Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.errors import CheckpointError
 
 
@@ -19,6 +19,14 @@ class Saver:
 
     All ranks hold the same state after the same step, so rank 0 alone writes, and its clock alone
     says when; what is continued from is agreed on by all.
+
+    Args:
+        config: when to save, and what stays.
+        folder: of the run's checkpoints.
+        communicator: the ranks.
+        variables: every one that decides the future, by name.
+        meta: what else is stored, as functions of the step.
+        clock: seconds, for tests.
     """
 
     def __init__(
@@ -26,9 +34,12 @@ class Saver:
         config: CheckpointConfig,
         folder: CheckpointFolder,
         communicator: Communicator,
+        variables: Mapping[str, tf.Variable],
+        meta: Sequence[Callable[[int], Mapping[str, Any]]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config, self._folder, self._world, self._clock = config, folder, communicator, clock
+        self._variables, self._meta = variables, meta
         self._attempt: int | None = None
         self._writer: CheckpointWriter | None = None
         self._since = clock()
@@ -41,7 +52,7 @@ class Saver:
         if self._world.rank == 0 and self._attempt is None:
             self._attempt = self._folder.claim()
 
-    def restore(self, variables: Mapping[str, tf.Variable]) -> dict[str, Any] | None:
+    def restore(self) -> dict[str, Any] | None:
         """Set all ranks' variables to those of the newest valid checkpoint. The order matters:
 
         1. Every rank has built the same variables, from the seed.
@@ -49,29 +60,27 @@ class Saver:
         3. The step and the totals go to all ranks, then the values of all variables.
 
         Returns:
-            What was stored with them; none if there is no checkpoint.
+            What was stored with them; None if there is no checkpoint.
         """
         if self._writer is not None:
             self._writer.wait()
-        found = self._folder.newest() if self._world.rank == 0 else None
-        if found:
-            restore(variables, found.load(), found.path)
-        meta: dict[str, Any] | None = self._world.broadcast(found.meta if found else None)
-        self._world.broadcast_variables(list(variables.values()))
+        checkpoint = self._folder.newest() if self._world.rank == 0 else None
+        if checkpoint:
+            restore(self._variables, checkpoint.load(), checkpoint.path)
+        meta: dict[str, Any] | None = self._world.broadcast(checkpoint.meta if checkpoint else None)
+        self._world.broadcast_variables(list(self._variables.values()))
         self.newest = meta["step"] if meta else None
         self._step = meta["step"] if meta else -1
         return meta
 
-    def begin(self, variables: Mapping[str, tf.Variable]) -> None:
+    def begin(self) -> None:
         """Be ready to save, and count the minutes from now on."""
         self._since = self._clock()
         self.claim()
         if self._attempt is None:
             return
-        config = self._config
-        policy = Policy(config.keep, config.keep_best, config.keep_every_steps, config.when_busy)
-        self._writer = CheckpointWriter(self._folder, self._attempt, policy)
-        self._writer.reserve(variables)
+        self._writer = CheckpointWriter(self._folder, self._attempt, self._config)
+        self._writer.reserve(self._variables)
 
     @property
     def late(self) -> bool:
@@ -98,14 +107,12 @@ class Saver:
             or bool(epoch and every.every_epochs and epoch % every.every_epochs == 0)
         )
 
-    def steps_ahead(self, step: int, wanted: int) -> int:
-        """Steps that may be taken at once, so that none is missed after which to save."""
+    def limit_steps(self, step: int, count: int) -> int:
+        """How many of so many steps to take at once, so that none is missed after which to save."""
         every = self._config.every_steps
-        return min(wanted, every - step % every) if every else wanted
+        return min(count, every - step % every) if every else count
 
-    def save(
-        self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
-    ) -> None:
+    def save(self, step: int) -> None:
         """Save, unless this step is saved; returns when the state is copied.
 
         Raises:
@@ -114,11 +121,9 @@ class Saver:
         if self._writer is None or self._step == step:
             return
         self._step, self._since = step, self._clock()
-        self._writer.save(step, variables, meta)
+        self._writer.save(step, self._variables, self._meta_of(step))
 
-    def save_now(
-        self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
-    ) -> None:
+    def save_now(self, step: int) -> None:
         """Save, unless this step is saved; returns when it is on disk.
 
         Raises:
@@ -126,7 +131,7 @@ class Saver:
         """
         if self._writer is None:
             return
-        if not self._writer.save_now(step, variables, meta):
+        if not self._writer.save_now(step, self._variables, self._meta_of(step)):
             raise CheckpointError(
                 f"{self._folder.folder}: the disk is full, so the state after step {step:,} is"
                 " lost; make room, and run the same command again: it continues from the newest"
@@ -144,3 +149,6 @@ class Saver:
         """Write what is left to be written, and give the memory back."""
         if self._writer is not None:
             self._writer.close()
+
+    def _meta_of(self, step: int) -> dict[str, Any]:
+        return {key: value for part in self._meta for key, value in part(step).items()}

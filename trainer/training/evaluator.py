@@ -1,18 +1,28 @@
 """Top-1 and top-5 over a whole split: all ranks take part and every example counts exactly once."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.data.data_set import load_data_set
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
-from trainer.distributed.horovod import Communicator
+from trainer.data.rank_data import RankData
+from trainer.diagnostics.device import set_up_device
+from trainer.diagnostics.environment import cores
+from trainer.distributed.communicator import Alone, Communicator
+from trainer.errors import DataError
+from trainer.model.weights import load_model
+from trainer.run_folder import RunFolder, Which
 from trainer.training.gradients import cross_entropy
-from trainer.training.predictions import Predictions
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,50 @@ class Evaluation:
     """Mean cross-entropy without label smoothing."""
     examples: int
     """Examples counted."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One entry an example, in the order of the split; arrays of equal length."""
+
+    index: Array
+    """Number of the example in its split, or in a rank's share of it; int64."""
+    label: Array
+    """The true class; int32."""
+    predicted: Array
+    """The most probable class; int32."""
+    probability: Array
+    """Of the predicted class; float32."""
+    probability_of_label: Array
+    """Of the true class; float32."""
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> Self:
+        """Build from columns in the order of the fields."""
+        types = (np.int64, np.int32, np.int32, np.float32, np.float32)
+        return cls(*(np.asarray(c, dtype) for c, dtype in zip(columns, types, strict=True)))
+
+    def columns(self) -> list[Array]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def mistakes(self) -> list[int]:
+        """Rows whose class is wrong, the most confident first."""
+        wrong = np.flatnonzero(self.label != self.predicted)
+        # A probability that is not a number sorts last.
+        return [int(row) for row in wrong[np.argsort(-self.probability[wrong], kind="stable")]]
+
+
+def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
+    """Join the predictions of all ranks; every rank must call it.
+
+    Args:
+        mine: of this rank's share.
+        begin: first example of that share in the split.
+        world: whose ranks hold consecutive shares, in their order.
+    """
+    index, *others = mine.columns()
+    parts = world.gather([column.tolist() for column in (index + begin, *others)])
+    return Predictions.of([list(chain(*columns)) for columns in zip(*parts, strict=True)])
 
 
 class Evaluator:
@@ -69,8 +123,8 @@ class Evaluator:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         label, weight = batch["label"], batch["weight"]
-        places = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
-        hits = tf.cast(places == label[:, None], tf.float32)
+        top = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
+        hits = tf.cast(top == label[:, None], tf.float32)
         per_example = tf.stack(
             [
                 hits[:, 0],
@@ -84,8 +138,40 @@ class Evaluator:
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)
         sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
         probabilities = tf.nn.softmax(logits)
-        predicted = places[:, 0]
+        predicted = top[:, 0]
         of_predicted, of_label = (
             tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, label)
         )
         return sums, weight, label, predicted, of_predicted, of_label
+
+
+def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
+    """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
+
+    Raises:
+        CheckpointError: not a run, or no valid checkpoint in it.
+        DataError: the data set is not there, or is another version than the run was trained on.
+    """
+    run_folder, world = RunFolder(Path(run)), Alone()
+    record = run_folder.read()
+    config = record.config
+    if data_dir is not None:
+        config = replace(config, data=replace(config.data, dir=data_dir))
+    checkpoint = run_folder.find_checkpoint(which)
+    data_set = load_data_set(config)
+    if data_set.manifest is None:
+        raise DataError(
+            f"{run_folder.path}: was trained on synthetic data; there is nothing to evaluate"
+        )
+    data_set.check_version(record.data_version, run_folder.path)
+    set_up_device(config, world)
+    rank_data = RankData(config, data_set, world, config.data.decode_threads or cores())
+    precision, tensors = config.compute.precision, checkpoint.load()
+    model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
+    evaluator = Evaluator(model, world, data_set.normalization, xla=config.compute.xla)
+    result = evaluator.run(rank_data.validation())
+    print(
+        f"{checkpoint.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss"
+        f" {result.loss:.4f} on {result.examples:,} held-out images"
+    )
+    return result

@@ -24,7 +24,7 @@ class LocalGradients:
         self._weights = model.trainable_variables
         self._optimizer, self._global_batch = config.optimizer, global_batch
         self._scaled = config.compute.precision == "mixed_float16"
-        self._late = config.exchange.compression == "fp16"
+        self._unscale_after = config.exchange.compression == "fp16"
 
     def __call__(
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor
@@ -41,12 +41,12 @@ class LocalGradients:
             the weights, and 1 if a gradient overflowed, else 0.
 
             With float16 on the wire the gradients keep the scale, which they need there, and
-            overflow is looked for after the exchange, where it may also come from.
+            overflow is looked for after the all-reduce, where it may also come from.
         """
         gradients, sums = self._scaled_gradients(batch, scale)
         overflow = tf.constant(0.0)
-        if self._scaled and not self._late:
-            # Here XLA can fuse it into the backward pass; after the exchange it could not.
+        if self._scaled and not self._unscale_after:
+            # Here XLA can fuse it into the backward pass; after the all-reduce it could not.
             gradients, overflow = unscale(gradients, scale)
         return gradients, [*sums, overflow]
 

@@ -25,8 +25,8 @@ import tf_keras as keras
 
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
-from trainer.distributed.horovod import Communicator
-from trainer.training.allreduce import SUMS, Exchange
+from trainer.distributed.communicator import Communicator
+from trainer.training.allreduce import SUMS, AllReduce
 from trainer.training.gradients import LocalGradients
 from trainer.training.optimizer import Momentum
 
@@ -74,14 +74,17 @@ class Loop:
         communicator: Communicator,
         normalization: Normalization,
         config: TrainConfig,
+        global_batch: int,
         next_batch: Callable[[], dict[str, Any]],
     ) -> None:
+        """`global_batch` is in images; `next_batch` gives this rank's part, inside a graph."""
         self._optimizer, self._communicator = optimizer, communicator
-        self._config, self._next_batch = config, next_batch
+        self._global_batch, self._next_batch = global_batch, next_batch
         self._moving = model.non_trainable_variables
         self._scaled = config.compute.precision == "mixed_float16"
-        late = config.exchange.compression == "fp16"
-        self._exchange = Exchange(communicator, self._moving, late=late)
+        self._allreduce = AllReduce(
+            communicator, self._moving, unscale_after=config.exchange.compression == "fp16"
+        )
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
             self.loss_scale = tf.Variable(
@@ -91,7 +94,7 @@ class Loop:
             self._stop = tf.Variable(0.0, name="stop")
             self._pause = tf.Variable(0.0, name="pause")
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
-        local = LocalGradients(model, normalization, config, self.global_batch)
+        local = LocalGradients(model, normalization, config, global_batch)
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
@@ -106,10 +109,6 @@ class Loop:
             "loss_scale": self.loss_scale,
             "finite_steps": self.finite_steps,
         }
-
-    @property
-    def global_batch(self) -> int:
-        return self._config.batch_size * self._communicator.size
 
     @property
     def arrived(self) -> bool:
@@ -162,7 +161,7 @@ class Loop:
         self._local_bad = not isfinite(values["local_loss"])
         return LoopReport(
             steps=int(steps.numpy()),
-            loss=values["loss"] * self.global_batch / weight if weight else 0.0,
+            loss=values["loss"] * self._global_batch / weight if weight else 0.0,
             accuracy=values["correct"] / weight if weight else 0.0,
             images=round(weight),
             gradient_norm=float(norm.numpy()),
@@ -189,15 +188,15 @@ class Loop:
 
     def _steps(self, learning_rates: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Steps inside the graph: totals over them, the last one's gradient norm, their number."""
-        wanted = tf.shape(learning_rates)[0]
+        count = tf.shape(learning_rates)[0]
 
         def more(number: tf.Tensor, go: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
-            return (number < wanted) & go
+            return (number < count) & go
 
         def body(
             number: tf.Tensor, _: tf.Tensor, totals: tf.Tensor, __: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
-            last = tf.equal(number + 1, wanted)
+            last = tf.equal(number + 1, count)
             step, norm, go = self._one_step(learning_rates[number], last)
             return number + 1, go, totals + step, norm
 
@@ -221,7 +220,7 @@ class Loop:
         with tf.control_dependencies(gradients):
             self._computed.assign(self.step + 1)
         mine = [*local, self._stop.read_value(), self._pause.read_value()]
-        reduced = self._exchange.reduce(gradients, mine, scale, last)
+        reduced = self._allreduce.reduce(gradients, mine, scale, last)
         bad = ~tf.math.is_finite(reduced.sums["loss"] + reduced.norm)
         skipped = tf.constant(0.0)
         if self._scaled:
@@ -256,7 +255,7 @@ class Loop:
         self, gradients: list[tf.Tensor], moving: list[tf.Tensor], learning_rate: tf.Tensor
     ) -> tf.Tensor:
         self._optimizer.apply(gradients, learning_rate)
-        self._exchange.keep(moving)
+        self._allreduce.assign_moving(moving)
         if self._scaled:
             grown = self.finite_steps + 1 >= SCALE_GROWTH_STEPS
             self.loss_scale.assign(tf.where(grown, self.loss_scale * 2.0, self.loss_scale))
@@ -264,7 +263,7 @@ class Loop:
         return tf.constant(0)
 
     def _skip(self, before: list[tf.Tensor]) -> tf.Tensor:
-        self._exchange.keep(before)
+        self._allreduce.assign_moving(before)
         self.loss_scale.assign(tf.maximum(self.loss_scale / 2.0, 1.0))
         self.finite_steps.assign(0)
         return tf.constant(0)

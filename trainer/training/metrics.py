@@ -1,37 +1,32 @@
-"""What a run reports, and the only clock it is timed by.
+"""What a run reports of its steps, and the only clock it is timed by.
 
-Time is split into phases, and only `train` counts for images a second: the first step (tracing and
+Time is split into phases, and only `train` counts for images/s: the first step (tracing and
 compilation), evaluations and checkpoints have phases of their own. `data_wait_percent` is the part
 of `train` in which rank 0 waited for its next batch; above a few percent the input is the
 bottleneck.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from trainer.training.loop import LoopReport
+from trainer.training.loop import LoopReport
 
 Phase = Literal["compile", "train", "evaluation", "checkpoint"]
 
 
-class Chrono:
+class PhaseTimer:
     """Seconds spent in each phase, carried over restarts."""
 
     def __init__(
         self,
-        clock: Callable[[], float] = time.perf_counter,
-        totals: Mapping[str, float] | None = None,
         watch: Callable[[Phase], AbstractContextManager[None]] = lambda _: nullcontext(),
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`watch` is entered with each phase."""
-        self._clock, self._watch = clock, watch
-        self.totals: dict[str, float] = dict(totals or {})
+        self._watch, self._clock = watch, clock
+        self.by_phase: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
@@ -41,15 +36,63 @@ class Chrono:
             with self._watch(name):
                 yield
         finally:
-            self.totals[name] = self.seconds(name) + self._clock() - start
+            self.by_phase[name] = self.seconds(name) + self._clock() - start
 
     def seconds(self, name: Phase) -> float:
-        return self.totals.get(name, 0.0)
+        """Seconds in one phase."""
+        return self.by_phase.get(name, 0.0)
 
     @property
     def total(self) -> float:
         """Seconds in all phases."""
-        return sum(self.totals.values())
+        return sum(self.by_phase.values())
+
+
+class Totals:
+    """What a run has done over all its attempts, beside its variables; a checkpoint carries it."""
+
+    def __init__(self, timer: PhaseTimer, global_batch: int) -> None:
+        self.timer, self._global_batch = timer, global_batch
+        self.timed_images = 0
+        """Images of the steps that count for images/s."""
+        self.skipped_batches = 0
+        """Global batches that were left out as their loss was not finite."""
+        self.rollbacks = 0
+
+    def restore(self, meta: Mapping[str, Any]) -> None:
+        """Take over what a checkpoint holds."""
+        self.timer.by_phase = dict(meta["seconds"])
+        self.timed_images = meta["timed_images"]
+        self.skipped_batches = meta["skipped_batches"]
+        self.rollbacks = meta["roll_backs"]
+
+    def to_meta(self, step: int) -> dict[str, Any]:
+        """What the checkpoint of a step holds."""
+        return {
+            "seconds": self.timer.by_phase,
+            "timed_images": self.timed_images,
+            "skipped_batches": self.skipped_batches,
+            "roll_backs": self.rollbacks,
+            "position": self.position(step),
+        }
+
+    def roll_back(self, step: int, to: int) -> None:
+        """Count that training goes on from the step `to`, with the images after those of `step`.
+
+        The totals of time stay, as it has been spent.
+        """
+        self.skipped_batches += step - to
+        self.rollbacks += 1
+
+    def position(self, step: int) -> int:
+        """Images of the data set, over all epochs, that are used up after so many steps."""
+        return (step + self.skipped_batches) * self._global_batch
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Of training alone; None if only the first step was taken."""
+        seconds = self.timer.seconds("train")
+        return self.timed_images / seconds if seconds else None
 
 
 class Interval:
@@ -65,12 +108,12 @@ class Interval:
         self._loss = self._hits = self._seconds = self._wait = 0.0
         self._last: LoopReport | None = None
 
-    def add(self, report: "LoopReport", seconds: float | None, expected_images: int) -> None:
+    def add(self, report: LoopReport, seconds: float | None, expected_images: int) -> None:
         """Add the steps of one call.
 
         Args:
             report: what the call did.
-            seconds: what it took; none for the first step, whose time is compilation.
+            seconds: what it took; None for the first step, whose time is compilation.
             expected_images: steps times the global batch.
         """
         self._images += report.images
@@ -104,41 +147,3 @@ class Interval:
         if self._left_out:
             values["images_left_out"] = self._left_out
         return values
-
-
-class MetricsFile:
-    """metrics.jsonl: one JSON object a line, in the order of steps, appended by rank 0."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def attempts(self) -> int:
-        """How often the run was started."""
-        return sum(line["event"] == "start" for line in self.lines())
-
-    def lines(self) -> list[dict[str, Any]]:
-        """All complete lines; a killed writer may leave half a line at the end."""
-        if not self.path.exists():
-            return []
-        found = []
-        for text in self.path.read_text().splitlines():
-            try:
-                found.append(json.loads(text))
-            except ValueError:
-                continue
-        return found
-
-    def rewind(self, step: int) -> None:
-        """Drop what a lost attempt wrote after the step that the run continues from."""
-        kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
-        scratch = self.path.with_suffix(".partial")
-        scratch.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        scratch.replace(self.path)
-
-    def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line; figures that are not finite, which JSON does not know, are left out."""
-        finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
-        with self.path.open("a") as file:
-            file.write(
-                json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"
-            )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from trainer.checkpoints.snapshot import stored_name
 from trainer.config import OptimizerConfig
 
 
@@ -23,6 +24,12 @@ class Momentum:
             for number, variable in enumerate(self._variables)
         ]
         """One velocity a variable, of its shape."""
+
+    @property
+    def state(self) -> dict[str, tf.Variable]:
+        """What a checkpoint keeps of the optimizer, by name."""
+        pairs = zip(self._variables, self.slots, strict=True)
+        return {f"momentum/{stored_name(variable)}": slot for variable, slot in pairs}
 
     def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
         """Update all variables.

@@ -1,11 +1,47 @@
 """The numbers that follow from a configuration, a world size and a data set. Pure."""
 
+import math
 from dataclasses import dataclass
-from math import ceil
+from typing import Literal
 
 from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.training.schedule import Schedule
+
+DIGITS_EXAMPLES = 1437
+"""Training images of the embedded data set, which a run may not have written yet."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate: one continuous function of the step, a linear rise to `peak` and a decay.
+    All lengths are in steps and may be fractions.
+    """
+
+    peak: float
+    warmup_steps: float
+    total_steps: int
+    kind: Literal["cosine", "step"]
+    decay_steps: tuple[float, ...] = ()
+    decay_factor: float = 0.1
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of the update that follows `step` earlier ones.
+
+        Counted from one, so that neither the first nor the last update has a rate of zero: the rise
+        passes through (0, 0) and reaches the peak at `warmup_steps`; the cosine starts there and
+        reaches zero one step after the last.
+        """
+        update = step + 1
+        # 1. Warm-up (Goyal et al. 2017, section 2.2).
+        if update < self.warmup_steps:
+            return self.peak * update / self.warmup_steps
+        # 2. Half a cosine from the peak to zero (Loshchilov and Hutter 2016).
+        if self.kind == "cosine":
+            length = self.total_steps + 1 - self.warmup_steps
+            progress = min((update - self.warmup_steps) / length, 1.0)
+            return self.peak * 0.5 * (1.0 + math.cos(math.pi * progress))
+        # 3. Or a factor at each of the given steps.
+        return self.peak * self.decay_factor ** sum(step >= at for at in self.decay_steps)
 
 
 @dataclass(frozen=True)
@@ -32,7 +68,7 @@ class Plan:
         the data. So every image is seen exactly once an epoch, no batch is partial, and every rank
         takes the same steps.
         """
-        return ceil(epoch * self.examples / self.global_batch)
+        return math.ceil(epoch * self.examples / self.global_batch)
 
     def epoch_of(self, step: int) -> float:
         """Epochs done after `step` steps."""
@@ -59,7 +95,7 @@ def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
             ]
         )
     optimizer = config.optimizer
-    total = ceil(config.epochs * examples / batch)
+    total = math.ceil(config.epochs * examples / batch)
     per_epoch = examples / batch
     schedule = Schedule(
         peak=optimizer.learning_rate * batch / 256,

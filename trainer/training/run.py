@@ -1,40 +1,109 @@
-"""One attempt of a run, from top to bottom."""
+"""A training, from top to bottom.
 
+join the world that the launcher made
+set up: data set, plan, run folder       refuse what cannot work before anything is built
+build network, loop and what watches it
+restore the newest checkpoint            if the run exists
+take the first step                      which traces and compiles
+until the last step, or a request to stop:
+report, evaluate and save            whatever is due
+take steps                           until something is due again
+go back to a checkpoint              if a loss or gradient was not finite
+evaluate, save, write the predictions
+write the result, export the model
+"""
+
+import gc
+import os
+import signal
 import sys
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from trainer.config import TrainConfig
-from trainer.data.rank_data import Feed
-from trainer.diagnostics.device import cuda_build, device_name, peak_flops, share_of_cores
-from trainer.diagnostics.nccl import NcclLog, Transport
+from trainer.data.data_set import write_digits_if_missing
+from trainer.data.rank_data import RankData
+from trainer.diagnostics.device import set_up_device, share_of_cores
+from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log
 from trainer.diagnostics.profiler import Profiler
-from trainer.diagnostics.startup import Startup
-from trainer.distributed.horovod import Communicator
-from trainer.distributed.signals import StopRequest
+from trainer.diagnostics.startup_report import StartupReport
+from trainer.distributed import signals
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.failures import tell_failure
+from trainer.distributed.horovod import connect
+from trainer.distributed.launcher import end_with_launcher
+from trainer.distributed.rank import launched_as
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import NonFiniteError
-from trainer.export.saved_model import export_model, exported_step
-from trainer.loggers.reporter import Reporter
-from trainer.model.resnet import build_resnet, training_flops_per_image
-from trainer.run_folder import RunFolder, check_continues, model_facts, new_name
+from trainer.errors import STOP_SIGNALS, NonFiniteError, PeerError
+from trainer.export.exporter import export_model, exported_step
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
-from trainer.training.loop import Loop, LoopReport
-from trainer.training.metrics import Chrono, Interval, Phase
-from trainer.training.optimizer import Momentum
-from trainer.training.schedule import learning_rate
-from trainer.training.setup import ensure_data, prepare, warn
-from trainer.training.totals import Progress
-from trainer.training.validation import DATA_ERRORS, HeldOut
+from trainer.training.loop import LoopReport
+from trainer.training.metrics import PhaseTimer, Totals
+from trainer.training.reporter import Reporter
+from trainer.training.setup import RunSetup, name_run, set_up, warn
+from trainer.training.stepper import Stepper
+from trainer.training.validation import Validation
 
 
-class Training:
-    """One attempt of a run."""
+def train(config: TrainConfig) -> int:
+    """Train, evaluate and save, as one rank of the world that the launcher made.
+
+    Returns:
+        0, or 128 + the signal that asked the run to stop.
+
+    Raises:
+        UserError: with what went wrong and what to do.
+    """
+    end_with_launcher()
+    launched = launched_as(os.environ)
+    with Watchdog(config.watchdog, launched) as watchdog, nccl_log(launched) as nccl:
+        if nccl is not None:
+            watchdog.last_words = nccl.last_words
+        try:
+            return _train(config, watchdog, nccl)
+        except Exception as error:
+            tell_failure(error, watchdog.step)
+            raise
+
+
+def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int:
+    # Horovod's start waits for the other ranks where no handler of Python's would run.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    communicator = connect(config.exchange)
+    stop = signals.StopRequest()
+    stop.install()
+    if signals.started_by_mpirun(os.environ):
+        signals.listen_for_mpirun()
+    set_up_device(config, communicator)
+    try:
+        status = Attempt(config, communicator, watchdog, nccl).run(stop)
+    except tf.errors.OpError as error:
+        if lost_peer(error):
+            first_line = error.message.splitlines()[0]
+            raise PeerError(
+                f"rank {communicator.rank}: another rank ended: {first_line}"
+            ) from error
+        raise
+    stop.detach()
+    # What generates records calls Python as it ends, so it must end before Python does.
+    gc.collect()
+    communicator.shutdown()
+    return status
+
+
+def lost_peer(error: tf.errors.OpError) -> bool:
+    """Whether a failed step means that another rank is gone; Horovod has no error type for it."""
+    return isinstance(error, tf.errors.UnknownError) and any(
+        sign in error.message for sign in ("Horovod", "Connection", "Timed out", "gloo")
+    )
+
+
+class Attempt:
+    """One attempt of a run, on one rank."""
 
     def __init__(
         self,
@@ -46,94 +115,73 @@ class Training:
         """`nccl` is where this rank's NCCL writes, if it is asked to."""
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
+        self._setup = setup = _set_up(config, communicator)
+        self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
+        watchdog.share(setup.folder.path)
 
-        # What can be refused is refused first, before a network is built or a file written.
-        if communicator.local_rank == 0:
-            ensure_data(config)
-        communicator.barrier()
-        self._prepared = prepare(config, communicator.size)
-        self._plan = self._prepared.plan
-        now = datetime.now().astimezone()
-        name = communicator.broadcast(config.name or new_name(config, now))
-        self._config = config = replace(config, name=name)
-        self._folder = RunFolder(Path(config.runs_dir) / name)
-        watchdog.share(self._folder.path)
-        data_version = self._prepared.data_version
-        changes = check_continues(self._folder, config, self._plan.global_batch, data_version)
-        if self._chief:
-            warn(self._prepared, communicator.local_size)
-        self._saver = Saver(config.checkpoint, self._folder.checkpoints, communicator)
-        if self._folder.exists:
-            self._saver.claim()
-
-        threads = config.data.decode_threads or share_of_cores(communicator)
-        self._feed = Feed(config, self._prepared, communicator, threads)
-        normalization = self._prepared.normalization
-        precision, xla = config.compute.precision, config.compute.xla
-        self._model = build_resnet(config.model, self._prepared.classes, precision, config.seed)
-        self._optimizer = Momentum(self._model.trainable_variables, config.optimizer)
-        self._loop = Loop(
-            self._model, self._optimizer, communicator, normalization, config, self._feed.next_batch
-        )
-        self._flops = training_flops_per_image(self._model)
-        self._peak = peak_flops(device_name(), precision)
-        self._startup = startup = Startup.gather(
-            communicator, device_name(), self._folder.path, cuda_build()
-        )
-        self._reporter = Reporter(
-            config, self._plan, self._folder, chief=self._chief, gpus=startup.gpus, changes=changes
-        )
-        self._held_out = HeldOut(
-            Evaluator(self._model, communicator, normalization, xla=xla),
-            self._feed,
-            self._prepared,
+        timer = PhaseTimer(watchdog.phase)
+        self._totals = Totals(timer, setup.plan.global_batch)
+        threads = setup.config.data.decode_threads or share_of_cores(communicator)
+        self._rank_data = RankData(setup.config, setup.data_set, communicator, threads)
+        self._stepper = Stepper(setup, communicator, self._rank_data, self._totals, watchdog)
+        self._startup = StartupReport.gather(communicator, setup.folder.path)
+        self._reporter = Reporter(setup, chief=self._chief)
+        evaluator = Evaluator(
+            self._stepper.model,
             communicator,
-            self._reporter,
-            watchdog.alive,
+            setup.data_set.normalization,
+            xla=setup.config.compute.xla,
         )
-        self._interval = Interval(communicator.size)
+        self._validation = Validation(
+            evaluator, self._rank_data, setup, communicator, self._reporter, timer, watchdog.alive
+        )
+        record = setup.record.to_json()
+        self._saver = Saver(
+            setup.config.checkpoint,
+            setup.folder.checkpoints,
+            communicator,
+            self._stepper.state,
+            [lambda _: record, self._totals.to_meta, self._validation.to_meta],
+        )
         self._profiler = Profiler(
-            config.profile_span, self._folder.path / "profile", chief=self._chief
+            setup.config.profile_span, setup.folder.path / "profile", chief=self._chief
         )
 
-        self._progress = Progress(Chrono(watch=watchdog.phase))
-
-    def run(self, stop: StopRequest) -> int:
+    def run(self, stop: signals.StopRequest) -> int:
         """Restore, train to the last step, evaluate and save; or stop early and save.
 
         Returns:
             0, or 128 + the signal that asked any rank to stop.
         """
-        step, plan = self._restore(), self._plan
+        step, plan, reporter = self._restore(), self._plan, self._reporter
         if step >= plan.last_step:
             return self._already_done(step)
         # The data go on at the position of that step.
-        self._feed.open(self._progress.batches(step))
-        stop.attach(self._loop.request_stop)
+        self._rank_data.open(self._totals.position(step))
+        stop.attach(self._stepper.loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
-        with self._reporter.console, self._reporter.tracking:
-            self._reporter.headline(step, self._prepared.classes, self._startup.lines())
+        with reporter.console, reporter.mlflow:
+            reporter.headline(step, self._startup.lines())
             self._warn(self._startup.warning())
             # Tracing and compiling happen in the first step, which is taken and timed on its own.
-            report = self._take_steps(step, 1, "compile")
-            transport = self._tell_transport()
-            self._open(step, transport)
-            self._saver.begin(self._state())
+            report = self._compile(step)
+            self._open(step, self._tell_transport())
+            self._saver.begin()
             while True:
                 step += report.steps
                 if report.bad_step is not None:
                     step = self._roll_back(step)
                     epoch = int(plan.epoch_of(step))
-                    report = self._take_steps(step, self._steps_ahead(step, epoch), "train")
+                    report = self._take_steps(step, epoch)
                     continue
                 stopped = report.stopped
                 done = step >= plan.last_step or stopped
                 if stopped:
                     # First of all, as there may be a second left.
-                    self._reporter.stopping(step, self._saver.newest)
-                    self._save(step, at_once=True)
+                    reporter.stopping(step, self._saver.newest)
+                    self._save_now(step)
                 if step % self._config.log.every_steps == 0 or done:
-                    self._log(step)
+                    reporter.training(step, self._stepper.summary(step))
                 if done:
                     break
                 ended = None
@@ -141,23 +189,34 @@ class Training:
                     ended = epoch = epoch + 1
                     self._end_epoch(epoch, step)
                 self._save_if_due(step, ended)
-                self._profile(step)
-                report = self._take_steps(step, self._steps_ahead(step, epoch), "train")
-            self._profile(step, last=True)
+                self._tell_profile(written=self._profiler.reached(step))
+                report = self._take_steps(step, epoch)
+            self._tell_profile(written=self._profiler.close())
             if not stopped:
-                self._held_out.evaluate(step, self._progress.chrono)
-                self._save(step, at_once=True)
-                self._held_out.write_predictions(step)
+                self._validation.evaluate(step)
+                self._save_now(step)
+                self._validation.write_predictions(step)
         self._saver.close()
-        self._loop.close()
-        self._feed.close()
-        self._reporter.close()
+        self._stepper.loop.close()
+        self._rank_data.close()
+        reporter.close()
         if stopped:
-            self._reporter.stopped(step)
+            reporter.stopped(step)
             return 128 + max(number or 0 for number in self._world.gather(stop.signal))
-        self._reporter.finished(step, self._result(step))
+        reporter.finished(step, self._result(step))
         self._export(step)
         return 0
+
+    def _restore(self) -> int:
+        """Continue from the newest valid checkpoint, if there is one; returns its step."""
+        if self._folder.exists:
+            self._saver.claim()
+        meta = self._saver.restore()
+        if meta is None:
+            return 0
+        self._totals.restore(meta)
+        self._validation.restore(meta)
+        return int(meta["step"])
 
     def _already_done(self, step: int) -> int:
         """Nothing is left to train; the result may be, if the run was killed just before it."""
@@ -167,20 +226,17 @@ class Training:
                 # Killed before it was exported, or not wanted then.
                 self._export(step)
             return 0
-        with self._reporter.tracking:
+        with self._reporter.mlflow:
             self._open(step)
-            self._held_out.evaluate(step, self._progress.chrono)
-            self._held_out.write_predictions(step)
+            self._validation.evaluate(step)
+            self._validation.write_predictions(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
         self._export(step)
         return 0
 
     def _open(self, step: int, transport: Transport | None = None) -> None:
-        prepared = self._prepared
-        facts = model_facts(prepared.class_names, prepared.normalization)
-        record = self._startup.record(transport)
-        self._reporter.open(step, prepared.data_version, facts, record)
+        self._reporter.open(step, self._startup.record(transport))
 
     def _tell_transport(self) -> Transport | None:
         """Say how NCCL sends, which it has chosen by the end of the first step."""
@@ -195,171 +251,137 @@ class Training:
         if text and self._chief and self._config.exchange.infiniband:
             print(text, file=sys.stderr, flush=True)
 
-    def _restore(self) -> int:
-        """Continue from the newest valid checkpoint, if there is one; returns its step."""
-        meta = self._saver.restore(self._state())
-        if meta is None:
-            return 0
-        self._progress = Progress.restored(meta, self._watchdog.phase)
-        self._held_out.restore(meta, self._progress.chrono.total)
-        return int(meta["step"])
+    def _compile(self, step: int) -> LoopReport:
+        report, seconds = self._stepper.take(step, 1, "compile", self._tick)
+        self._reporter.console.say(f"compiled, and took the first step, in {seconds:.1f} s")
+        return report
+
+    def _take_steps(self, step: int, epoch: int) -> LoopReport:
+        """Take steps until Python has something to do."""
+        config, plan = self._config, self._plan
+        to_log = config.log.every_steps - step % config.log.every_steps
+        end = min(plan.epoch_end(epoch + 1), plan.last_step)
+        count = min(config.compute.steps_per_loop, to_log, end - step)
+        count = self._profiler.limit_steps(step, self._saver.limit_steps(step, count))
+        report, _ = self._stepper.take(step, count, "train", self._tick)
+        return report
+
+    def _tick(self, step: int) -> None:
+        loop = self._stepper.loop
+        self._watchdog.beat(step, arrived=loop.arrived)
+        if self._saver.urgent:
+            loop.request_pause()
+        self._reporter.console.progress(step)
 
     def _roll_back(self, step: int) -> int:
         """Go back to the newest checkpoint, and on with the images after those of the bad step.
 
-        The totals of time stay, as it has been spent.
-
         Returns:
             The step of that checkpoint.
         """
-        policy = self._config.checkpoint
-        # Of the images up to here, wherever in the data they are.
-        used = self._progress.batches(step)
+        policy, totals = self._config.checkpoint, self._totals
         meta = None
-        if policy.on_non_finite == "roll-back" and self._progress.roll_backs < policy.roll_backs:
-            meta = self._saver.restore(self._state())
+        if policy.on_non_finite == "roll-back" and totals.rollbacks < policy.rollbacks:
+            meta = self._saver.restore()
         if meta is None:
             self._give_up(step - 1)
         back = int(meta["step"])
-        self._progress.skipped_batches = used - back
-        self._progress.roll_backs += 1
-        self._loop.rewind(back)
-        self._interval.reset()
-        self._held_out.restore(meta, self._progress.chrono.total)
+        totals.roll_back(step, back)
+        self._stepper.rewind(back)
+        self._validation.restore(meta)
         left_out = (step - back) * self._plan.global_batch
-        self._reporter.rolled_back(step, back, left_out, self._progress.roll_backs)
+        self._reporter.rolled_back(step, back, left_out, totals.rollbacks)
         return back
 
-    def _steps_ahead(self, step: int, epoch: int) -> int:
-        """Steps until Python has something to do."""
-        config, plan = self._config, self._plan
-        to_log = config.log.every_steps - step % config.log.every_steps
-        end = min(plan.epoch_end(epoch + 1), plan.last_step)
-        wanted = min(config.compute.steps_per_loop, to_log, end - step)
-        return self._profiler.steps_ahead(step, self._saver.steps_ahead(step, wanted))
-
-    def _profile(self, step: int, *, last: bool = False) -> None:
-        """Begin or end the trace that `--profile-steps` asks for, if it is time to."""
-        if self._profiler.close() if last else self._profiler.reached(step):
-            self._reporter.console.say(
-                f"the profile is in {self._profiler.folder}; to look at it: make profile"
-                f" RUN={self._folder.path}"
-            )
-
-    def _take_steps(self, step: int, count: int, phase: Phase) -> LoopReport:
-        rates = [learning_rate(step + ahead, self._plan.schedule) for ahead in range(count)]
-        before = self._progress.chrono.seconds(phase)
-        try:
-            with self._progress.chrono.phase(phase):
-                report = self._loop.run(rates, self._tick, step)
-        except DATA_ERRORS as error:
-            batches = self._progress.batches(int(self._loop.step.numpy()))
-            self._feed.explain_training(error, batches)
-            raise
-        finally:
-            self._watchdog.beat(int(self._loop.step.numpy()), arrived=False)
-        seconds = self._progress.chrono.seconds(phase) - before
-        images = report.steps * self._plan.global_batch
-        if phase == "train":
-            self._progress.timed_images += images
-            self._interval.add(report, seconds, images)
-        else:
-            self._reporter.console.say(f"compiled, and took the first step, in {seconds:.1f} s")
-            self._interval.add(report, None, images)
-        return report
-
-    def _tick(self, step: int) -> None:
-        self._watchdog.beat(step, arrived=self._loop.arrived)
-        if self._saver.urgent:
-            self._loop.request_pause()
-        self._reporter.console.progress(step)
-
     def _give_up(self, bad_step: int) -> NoReturn:
-        ranks = self._loop.bad_ranks()
+        ranks = self._stepper.loop.bad_ranks()
         where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
         if len(ranks) == self._world.size > 1:
             # What breaks only its own weight shows in everyone's next loss.
             where = "every rank, of this step or the one before,"
-        found = self._folder.checkpoints.newest() if self._chief else None
-        path = self._world.broadcast(str(found.path) if found else None)
+        checkpoint = self._folder.checkpoints.newest() if self._chief else None
+        path = self._world.broadcast(str(checkpoint.path) if checkpoint else None)
         good = f"the last good checkpoint is {path}" if path else "nothing is saved yet"
-        if self._progress.roll_backs:
-            good += f"; rolled back {self._progress.roll_backs} times already"
+        if self._totals.rollbacks:
+            good += f"; rolled back {self._totals.rollbacks} times already"
         raise NonFiniteError(
             f"step {bad_step}: the loss or a gradient of {where} is not finite; {good}. A lower"
             " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"
         )
 
-    def _log(self, step: int) -> None:
-        values = self._interval.summary(self._flops, self._peak)
-        self._interval.reset()
-        values["learning_rate"] = learning_rate(step - 1, self._plan.schedule)
-        if self._config.compute.precision == "mixed_float16":
-            values["loss_scale"] = float(self._loop.loss_scale.numpy())
-        self._reporter.training(step, values)
-
     def _end_epoch(self, epoch: int, step: int) -> None:
         every = self._config.evaluation.every_epochs
         if every and epoch % every == 0:
-            self._held_out.evaluate(step, self._progress.chrono)
+            self._validation.evaluate(step)
+
+    def _save_if_due(self, step: int, epoch: int | None) -> None:
+        """Save in the background, if it is time to."""
+        self._report_saved()
+        if self._saver.due(step, epoch) and self._chief:
+            with self._totals.timer.phase("checkpoint"):
+                self._saver.save(step)
+
+    def _save_now(self, step: int) -> None:
+        """Save, and wait until it is on disk."""
+        if self._chief:
+            with self._totals.timer.phase("checkpoint"):
+                self._saver.save_now(step)
+            self._report_saved()
+
+    def _report_saved(self) -> None:
+        for saved in self._saver.landed():
+            self._reporter.checkpoint(saved, self._totals.timer.by_phase)
+
+    def _tell_profile(self, *, written: bool) -> None:
+        if written:
+            self._reporter.console.say(
+                f"the profile is in {self._profiler.folder}; to look at it: make profile"
+                f" RUN={self._folder.path}"
+            )
+
+    def _result(self, step: int) -> dict[str, Any]:
+        evaluation, totals = self._validation.latest, self._totals
+        return {
+            "top1": evaluation.top1 if evaluation else None,
+            "top5": evaluation.top5 if evaluation else None,
+            "examples": evaluation.examples if evaluation else 0,
+            "training_seconds": self._validation.seconds if evaluation else totals.timer.total,
+            "images_per_second": totals.images_per_second,
+            "ranks": self._plan.ranks,
+            "steps": step,
+            "epochs": self._plan.epoch_of(step),
+            "attempts": self._reporter.attempt,
+            "best": self._validation.best,
+            "seconds": totals.timer.by_phase,
+        }
 
     def _export(self, step: int) -> None:
         """Write the model for use elsewhere; the other ranks need not wait for it."""
         if self._chief and self._config.export:
             self._reporter.console.say("exporting the model")
-            evaluation = self._held_out.latest
+            evaluation = self._validation.latest
             path = export_model(
-                self._folder, self._config, self._prepared, self._model, step, evaluation
+                self._folder,
+                self._setup.record,
+                self._stepper.model,
+                step,
+                vars(evaluation) if evaluation else None,
             )
             self._reporter.console.say(
                 f"the model is in {path}; to use it: python -m trainer predict IMAGE..."
                 f" --run {self._folder.path}"
             )
 
-    def _save_if_due(self, step: int, epoch: int | None) -> None:
-        for saved in self._saver.landed():
-            self._reporter.checkpoint(saved, self._progress.chrono.totals)
-        if self._saver.due(step, epoch):
-            self._save(step)
 
-    def _save(self, step: int, *, at_once: bool = False) -> None:
-        """Save, in the background unless it is to be on disk at once."""
-        if not self._chief:
-            return
-        evaluation = self._held_out.at(step)
-        with self._progress.chrono.phase("checkpoint"):
-            meta = {
-                **self._folder.stored(),
-                **self._progress.to_meta(),
-                "position": self._progress.batches(step) * self._plan.global_batch,
-                "evaluation": vars(evaluation) if evaluation else None,
-                "best": self._held_out.best,
-            }
-            save = self._saver.save_now if at_once else self._saver.save
-            save(step, self._state(), meta)
-        if at_once:
-            for saved in self._saver.landed():
-                self._reporter.checkpoint(saved, self._progress.chrono.totals)
-
-    def _state(self) -> dict[str, tf.Variable]:
-        """Every variable that decides the future, by name."""
-        model = {f"model/{v.name.removesuffix(':0')}": v for v in self._model.variables}
-        names = [v.name.removesuffix(":0") for v in self._model.trainable_variables]
-        slots = zip(names, self._optimizer.slots, strict=True)
-        return {**model, **{f"momentum/{name}": s for name, s in slots}, **self._loop.state}
-
-    def _result(self, step: int) -> dict[str, object]:
-        evaluation, progress = self._held_out.latest, self._progress
-        return {
-            "top1": evaluation.top1 if evaluation else None,
-            "top5": evaluation.top5 if evaluation else None,
-            "examples": evaluation.examples if evaluation else 0,
-            "training_seconds": self._held_out.seconds if evaluation else progress.chrono.total,
-            "images_per_second": progress.images_per_second,
-            "ranks": self._plan.ranks,
-            "steps": step,
-            "epochs": self._plan.epoch_of(step),
-            "attempts": self._reporter.attempt,
-            "best": self._held_out.best,
-            "seconds": progress.chrono.totals,
-        }
+def _set_up(config: TrainConfig, communicator: Communicator) -> RunSetup:
+    """What all ranks work with; what can be refused is refused here, before a network is built or
+    a file written.
+    """
+    if communicator.local_rank == 0:
+        write_digits_if_missing(config)
+    communicator.barrier()
+    name = communicator.broadcast(name_run(config).name)
+    setup = set_up(replace(config, name=name), communicator.size)
+    if communicator.rank == 0:
+        warn(setup.data_set, communicator.local_size)
+    return setup

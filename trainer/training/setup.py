@@ -1,128 +1,91 @@
-"""What can be known before a rank starts: the data, the numbers of the run, the run folder.
+"""What is known of a run before a rank starts: its data set, its numbers, its folder.
 
 Imports no TensorFlow, except once to write the embedded data set.
 """
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from common import fields
 from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.data.manifest import FILE_NAME, Manifest, Normalization, empty_classes, load_manifest
+from trainer.data.data_set import DataSet, load_data_set, write_digits_if_missing
+from trainer.data.manifest import empty_classes
+from trainer.data.source import input_memory
 from trainer.diagnostics.environment import cores
+from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
-from trainer.run_folder import RunFolder, check_continues, new_name
-from trainer.training.plan import Plan, make_plan
-
-SYNTHETIC_CLASSES = 1000
-DIGITS_FOLDER = "data/digits"
+from trainer.presets import EXPECTATIONS
+from trainer.run_folder import RunFolder, RunRecord, check_continues, new_name
+from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A run that can start."""
+class RunSetup:
+    """A run that may start; the same on every rank."""
 
+    config: TrainConfig
+    """With the run's name."""
+    data_set: DataSet
     plan: Plan
-    classes: int
-    folder: Path | None
-    """Folder of the data; none for synthetic data."""
-    manifest: Manifest | None
-
-    @property
-    def data_version(self) -> str:
-        return self.manifest.version if self.manifest else "synthetic"
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names in the order of labels; synthetic classes are numbered."""
-        if self.manifest is None:
-            return tuple(f"class {number}" for number in range(self.classes))
-        return self.manifest.classes
-
-    @property
-    def normalization(self) -> Normalization:
-        """Of the data set; of synthetic data, the middle and spread of a byte."""
-        if self.manifest is None:
-            return Normalization((127.5,) * 3, (73.9,) * 3)
-        return self.manifest.normalization
+    folder: RunFolder
+    record: RunRecord
+    """For config.json and the checkpoints."""
+    changes: list[str]
+    """Options that differ from those that the run had before, in words."""
 
 
-def data_folder(config: TrainConfig) -> Path | None:
-    """Where a configuration reads its data; none for synthetic data."""
-    if config.data.source == "synthetic":
-        return None
-    return Path(config.data.dir or DIGITS_FOLDER)
-
-
-def ensure_data(config: TrainConfig) -> None:
-    """Write the embedded data set if it is asked for and not there."""
-    folder = data_folder(config)
-    if config.data.source == "digits" and folder and not (folder / FILE_NAME).exists():
-        from trainer.data.builtin.digits import prepare_digits
-
-        prepare_digits(str(folder))
-
-
-def prepare(config: TrainConfig, ranks: int) -> Prepared:
-    """Read the manifest and derive the run's numbers.
+def set_up(config: TrainConfig, ranks: int) -> RunSetup:
+    """Find what a run works with, and refuse what would fail later.
 
     Args:
-        config: what to train.
+        config: what to train; one without a name gets a new one.
         ranks: processes that take part.
 
     Raises:
         DataError: no data, or data that do not fit their manifest.
         ConfigError: the data do not fit the configuration.
+        CheckpointError: the run exists and may not be continued with this configuration.
     """
-    folder = data_folder(config)
-    if folder is None:
-        classes = config.model.classes or SYNTHETIC_CLASSES
-        return Prepared(
-            make_plan(config, ranks, config.data.synthetic_examples), classes, None, None
-        )
-    manifest = load_manifest(folder)
-    for split in ("train", "validation"):
-        if split not in manifest.splits or not manifest.splits[split].examples:
-            raise DataError(f"{folder}: has no images in the split {split!r}")
-    _check_classes(manifest, folder)
-    classes = len(manifest.classes)
-    if config.model.classes not in (None, classes):
-        raise ConfigError(
-            [f"--model.classes: {config.model.classes}, but {folder} has {classes} classes"]
-        )
-    plan = make_plan(config, ranks, manifest.splits["train"].examples)
-    return Prepared(plan, classes, folder, manifest)
+    config = name_run(config)
+    data_set = load_data_set(config)
+    plan = make_plan(config, ranks, data_set.training_examples)
+    folder = RunFolder(Path(config.runs_dir) / str(config.name))
+    record = RunRecord(
+        config,
+        ranks,
+        plan.global_batch,
+        data_set.version,
+        data_set.class_names,
+        data_set.normalization,
+    )
+    return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
 
 
-def _check_classes(manifest: Manifest, folder: Path) -> None:
-    counts = manifest.splits["train"].class_counts
-    present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
-    if len(present) < 2:
-        raise DataError(
-            f"{folder}: all training images are of the class {present[0]!r}, so there is nothing to"
-            " learn; prepare a data set with images of at least two classes"
-        )
-
-
-def check(config: TrainConfig) -> str:
-    """Refuse, before a rank is started, whatever would fail in every rank; returns the run's
-    name.
+def set_up_for_launch(config: TrainConfig) -> RunSetup:
+    """As `set_up`, before a rank of this machine is started; refuses whatever would fail in every
+    rank.
     """
-    ensure_data(config)
-    prepared = prepare(config, config.ranks)
-    name = config.name or new_name(config, datetime.now().astimezone())
-    run = RunFolder(Path(config.runs_dir) / name)
-    check_continues(run, config, prepared.plan.global_batch, prepared.data_version)
-    existing = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
+    write_digits_if_missing(config)
+    setup = set_up(config, config.ranks)
+    path = setup.folder.path
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not os.access(existing, os.W_OK):
         raise ConfigError([f"--runs-dir: {existing} cannot be written to"])
-    return name
+    return setup
 
 
-def warn(prepared: Prepared, local_ranks: int) -> None:
+def name_run(config: TrainConfig) -> TrainConfig:
+    """The configuration with a name for the run, if it has none."""
+    if config.name is not None:
+        return config
+    return replace(config, name=new_name(config, datetime.now().astimezone()))
+
+
+def warn(data_set: DataSet, local_ranks: int) -> None:
     """Say what will work, but perhaps not as meant."""
     notes = []
     if local_ranks > cores():
@@ -130,10 +93,58 @@ def warn(prepared: Prepared, local_ranks: int) -> None:
             f"{local_ranks} ranks share {cores()} cores and will take turns; --ranks {cores()}"
             " gives each its own"
         )
-    if prepared.manifest:
-        empty = empty_classes(prepared.manifest, "train")
+    if data_set.manifest:
+        empty = empty_classes(data_set.manifest, "train")
         if empty:
             shown = ", ".join(empty[:5]) + (", ..." if len(empty) > 5 else "")
             notes.append(f"no training images for {len(empty)} of the classes: {shown}")
     for note in notes:
         print(f"warning: {note}", file=sys.stderr, flush=True)
+
+
+def print_dry_run(config: TrainConfig) -> None:
+    """Print every key with its value, then the derived numbers; writes and starts nothing."""
+    launched = launched_as(os.environ)
+    ranks = launched.size if launched else config.ranks
+    width = max(len(leaf.key) for leaf in fields.leaves(TrainConfig))
+    for leaf in fields.leaves(TrainConfig):
+        print(f"{leaf.key:<{width}}  {fields.get(config, leaf.key)}")
+    print()
+    data_set = None
+    try:
+        data_set = load_data_set(config)
+    except DataError as error:
+        if config.data.source != "digits":
+            print(f"The derived numbers need the data set's manifest: {error}")
+            return
+    plan = make_plan(config, ranks, data_set.training_examples if data_set else DIGITS_EXAMPLES)
+    schedule = plan.schedule
+    derived = {
+        "ranks": f"{ranks}",
+        "global batch": f"{plan.global_batch} images a step",
+        "training images": f"{plan.examples:,}",
+        "steps per epoch": f"{plan.examples / plan.global_batch:.2f}",
+        "steps": f"{plan.last_step:,}"
+        + (f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""),
+        "images": f"{plan.last_step * plan.global_batch:,}",
+        "warm-up": f"{schedule.warmup_steps:.1f} steps",
+        "learning rate": ", ".join(
+            f"{rate:.4g} {when}"
+            for rate, when in (
+                (schedule.learning_rate(0), "at first"),
+                (schedule.peak, "at its peak"),
+                (schedule.learning_rate(plan.total_steps - 1), "at last"),
+            )
+        ),
+    }
+    for name, value in derived.items():
+        print(f"{name:<{width}}  {value}")
+    if data_set is not None and data_set.manifest is not None:
+        memory = input_memory(
+            data_set.manifest.splits["train"], config.data, ranks, config.batch_size,
+            config.model.image_size,
+        )  # fmt: skip
+        print(f"{'input memory':<{width}}  at most {memory / 1e9:.1f} GB a rank")
+    expectation = EXPECTATIONS.get(config.preset)
+    if expectation:
+        print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")

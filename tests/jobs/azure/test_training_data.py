@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from common.errors import ConfigError, UserError
-from jobs.azure.training_data import DIGITS_IMAGES, plan
+from jobs.azure.training_data import plan
 from jobs.spec.summary import document, lines
 from tests.jobs.support.platform import platform
 from tests.jobs.support.samples import check, smoke, training
 from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 from trainer.options import PrepareDigitsOptions
 from trainer.presets import PRESETS
+from trainer.training.plan import DIGITS_EXAMPLES
 
 IMAGENET = PRESETS["imagenet-ndv2"]
 
@@ -32,8 +33,8 @@ def test_steps_follow_from_images_and_ranks():
 
 
 def test_a_run_with_data_of_its_own_needs_no_manifest():
-    assert plan(PRESETS["digits"], 2, None).examples == DIGITS_IMAGES
-    assert f"{DIGITS_IMAGES:,} images to train on" in PrepareDigitsOptions.__doc__
+    assert plan(PRESETS["digits"], 2, None).examples == DIGITS_EXAMPLES
+    assert f"{DIGITS_EXAMPLES:,} images to train on" in PrepareDigitsOptions.__doc__
     assert (
         plan(PRESETS["synthetic"], 2, None).examples == PRESETS["synthetic"].data.synthetic_examples
     )

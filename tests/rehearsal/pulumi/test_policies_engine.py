@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.policies import rules
+from infra.policies import pack
 from rehearsal.pulumi.deployment import ROOT
 from tests.rehearsal.support.engine import exported, ran
 
@@ -111,7 +111,7 @@ def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, update
     ]
     ended = analyze_file(deployment, document, tmp_path)
     assert ended.returncode != 0
-    found = {rule.name for rule in rules.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
+    found = {rule.name for rule in pack.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
     assert found == {"no-keys", "budget-present"}
     assert "vault (keyvault:Vault): properties.enableRbacAuthorization is false" in ended.stdout
 

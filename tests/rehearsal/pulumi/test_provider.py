@@ -23,7 +23,7 @@ GUID = "11111111-2222-4333-8444-555555555555"
 @pytest.fixture(scope="module")
 def rendered():
     """What the stacks declare, and what they declare with everything switched on."""
-    switched = OPTIONS["everything on"] | {"monitoring.insights": True}
+    switched = OPTIONS["everything on"] | {"monitoring.application_insights": True}
     found = [
         *render.render("dev", {}),
         *render.render("prod", {}),

@@ -11,8 +11,7 @@ import pytest
 from common.errors import UserError
 from tests import ROOT
 from tests.trainer.support.command import TINY
-from trainer.distributed.horovod import uses_gloo
-from trainer.distributed.host_name import check_own_name
+from trainer.distributed.horovod import check_own_name, uses_gloo
 
 
 def answer(monkeypatch, *addresses):

@@ -13,7 +13,7 @@ import pytest
 from tests import ROOT
 from tests.trainer.support.command import TINY, final_state, metrics, result, run_trainer
 from tests.trainer.support.launched import ranks_of, wait_for_line, wait_until_gone
-from trainer.distributed.launcher import _status
+from trainer.distributed.restart_policy import AttemptResult
 
 pytestmark = pytest.mark.slow
 
@@ -188,4 +188,4 @@ def test_gloo_under_mpirun_trains_as_one_world(tmp_path, start):
     [([0, 0], 0), ([6, 5], 5), ([6, -9], 137), ([6], 6), ([143, 143], 143), ([0, 3], 3)],
 )
 def test_the_launchers_status_is_the_cause_not_the_consequence(statuses, expected):
-    assert _status(statuses) == expected
+    assert AttemptResult(tuple(statuses)).status == expected

@@ -9,16 +9,16 @@ import time
 import pytest
 
 from tests import ROOT
-from trainer.distributed.mpirun_signals import LAUNCHERS
+from trainer.distributed.signals import MPIRUN_PROGRAMS
 
 RANK = """
 import signal, sys, threading
-from trainer.distributed import mpirun_signals
+from trainer.distributed import signals
 
-mpirun_signals.keep()
+signals.hold_sigcont()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 signal.signal(signal.SIGTERM, lambda *_: (print("asked to stop", flush=True), sys.exit(3)))
-mpirun_signals.listen()
+signals.listen_for_mpirun()
 print("ready", flush=True)
 while True:
     signal.pause()
@@ -78,7 +78,7 @@ def launcher(tmp_path):
             subprocess.run(["kill", "-9", str(one.rank)], capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+@pytest.mark.parametrize("name", sorted(MPIRUN_PROGRAMS))
 def test_the_sigcont_of_mpirun_asks_to_stop(launcher, name):
     mpirun = launcher(name)
     # On a busy machine a rank may seem to have stood still when the first comes.

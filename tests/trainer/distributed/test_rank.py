@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from trainer.distributed.horovod import split_by_size
-from trainer.distributed.rank import Place, gloo_under_mpi, launched_as
+from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
 
 
 def open_mpi(rank, size, local_rank, local_size):
@@ -21,14 +21,14 @@ def open_mpi(rank, size, local_rank, local_size):
 def world(nodes, per_node, env):
     """The variables of every rank of a job that fills one node after the other."""
     size = nodes * per_node
-    places = [Place(rank, size, rank % per_node, per_node, "Open MPI") for rank in range(size)]
-    return [gloo_under_mpi(env, place) for place in places]
+    ranks = [Rank(rank, size, rank % per_node, per_node, "Open MPI") for rank in range(size)]
+    return [gloo_under_mpi(env, launched) for launched in ranks]
 
 
 # 1. Who started this process.
 
 
-def test_without_a_launcher_there_is_no_place():
+def test_without_a_launcher_there_is_no_rank():
     assert launched_as({"PATH": "/bin", "RANK": "3", "WORLD_SIZE": "4"}) is None
 
 
@@ -39,27 +39,27 @@ def test_horovods_launcher_is_recognised():
         "HOROVOD_LOCAL_RANK": "1",
         "HOROVOD_LOCAL_SIZE": "4",
     }
-    assert launched_as(env) == Place(5, 8, 1, 4, "Horovod")
+    assert launched_as(env) == Rank(5, 8, 1, 4, "Horovod")
 
 
 def test_open_mpi_is_recognised():
-    assert launched_as(open_mpi(5, 8, 1, 4)) == Place(5, 8, 1, 4, "Open MPI")
+    assert launched_as(open_mpi(5, 8, 1, 4)) == Rank(5, 8, 1, 4, "Open MPI")
 
 
 def test_a_launcher_with_pmi_is_recognised():
     env = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
-    assert launched_as(env) == Place(5, 8, 1, 4, "MPI")
+    assert launched_as(env) == Rank(5, 8, 1, 4, "MPI")
 
 
 def test_a_launcher_that_says_nothing_of_its_nodes_has_one_rank_on_each():
-    assert launched_as({"PMI_RANK": "5", "PMI_SIZE": "8"}) == Place(5, 8, 0, 1, "MPI")
+    assert launched_as({"PMI_RANK": "5", "PMI_SIZE": "8"}) == Rank(5, 8, 0, 1, "MPI")
 
 
 def test_horovod_goes_before_the_mpi_that_it_was_started_by():
     env = {**open_mpi(0, 1, 0, 1), "HOROVOD_RANK": "5", "HOROVOD_SIZE": "8"}
-    place = launched_as(env)
-    assert place is not None
-    assert (place.rank, place.size, place.launcher) == (5, 8, "Horovod")
+    launched = launched_as(env)
+    assert launched is not None
+    assert (launched.rank, launched.size, launched.launcher) == (5, 8, "Horovod")
 
 
 def test_half_a_launcher_is_none():
@@ -93,12 +93,12 @@ def test_several_nodes_meet_at_the_address_that_they_are_told(env, address):
 
 def test_several_nodes_without_an_address_are_told_which_variable_to_set():
     with pytest.raises(ConfigError, match="HOROVOD_GLOO_RENDEZVOUS_ADDR"):
-        gloo_under_mpi({}, Place(0, 4, 0, 2, "Open MPI"))
+        gloo_under_mpi({}, Rank(0, 4, 0, 2, "Open MPI"))
 
 
 def test_nodes_with_unequal_numbers_of_processes_are_refused():
     with pytest.raises(ConfigError, match="5 processes, 3 on this node"):
-        gloo_under_mpi({"MASTER_ADDR": "10.0.0.6"}, Place(0, 5, 0, 3, "Open MPI"))
+        gloo_under_mpi({"MASTER_ADDR": "10.0.0.6"}, Rank(0, 5, 0, 3, "Open MPI"))
 
 
 def test_ranks_and_sizes_are_those_of_mpirun():
@@ -146,7 +146,7 @@ def test_all_ranks_of_a_job_use_one_port(env):
 
 def test_jobs_on_one_machine_use_ports_of_their_own():
     ports = {
-        gloo_under_mpi({"PMIX_NAMESPACE": f"job-{n}"}, Place(0, 2, 0, 2, "Open MPI"))[
+        gloo_under_mpi({"PMIX_NAMESPACE": f"job-{n}"}, Rank(0, 2, 0, 2, "Open MPI"))[
             "HOROVOD_GLOO_RENDEZVOUS_PORT"
         ]
         for n in range(10)
@@ -160,9 +160,9 @@ def test_a_port_that_was_set_stays():
         assert variables["HOROVOD_GLOO_RENDEZVOUS_PORT"] == "4711"
 
 
-def test_what_is_set_for_horovod_is_read_back_as_the_same_place():
+def test_what_is_set_for_horovod_is_read_back_as_the_same_rank():
     for rank, variables in enumerate(world(2, 3, {"MASTER_ADDR": "a"})):
-        assert launched_as(variables) == Place(rank, 6, rank % 3, 3, "Horovod")
+        assert launched_as(variables) == Rank(rank, 6, rank % 3, 3, "Horovod")
 
 
 # 3. Groups of gradients.

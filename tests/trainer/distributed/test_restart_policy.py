@@ -8,21 +8,25 @@ import sys
 import pytest
 
 from common.errors import UserError
-from trainer.distributed import restarts as supervise_module
+from trainer.distributed import launcher
 from trainer.distributed.failures import PIPE, Failure, read_failures, tell_failure
-from trainer.distributed.launcher import Ended
-from trainer.distributed.restart_policy import LONGEST_DELAY, Ending, decide, describe
-from trainer.distributed.restarts import newest_step, supervise
+from trainer.distributed.launcher import launch_with_restarts
+from trainer.distributed.restart_policy import (
+    LONGEST_DELAY,
+    AttemptResult,
+    decide_restart,
+    describe_exit,
+)
 from trainer.errors import DataError, PeerError
 from trainer.run_folder import RunFolder
 
-KILLED = Ending((-9, 6))
+KILLED = AttemptResult((-9, 6))
 CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")
-CRASHED = Ending((1, 6), (CRASH,))
+CRASHED = AttemptResult((1, 6), (CRASH,))
 
 
 def saved(before, after):
-    return Ending((-9, 6), saved_before=before, saved=after)
+    return AttemptResult((-9, 6), saved_before=before, saved=after)
 
 
 # 1. The decision.
@@ -32,104 +36,104 @@ def saved(before, after):
     "ending",
     [
         KILLED,
-        Ending((-9,)),
-        Ending((-int(signal.SIGSEGV),)),
-        Ending((6, 6)),
-        Ending((7,)),
-        Ending((7, 6), saved_before=22, saved=22),
+        AttemptResult((-9,)),
+        AttemptResult((-int(signal.SIGSEGV),)),
+        AttemptResult((6, 6)),
+        AttemptResult((7,)),
+        AttemptResult((7, 6), saved_before=22, saved=22),
         CRASHED,
-        Ending((1,)),
+        AttemptResult((1,)),
     ],
     ids=["killed", "alone", "segfault", "lost peers", "hung", "later", "crashed", "untold"],
 )
 def test_what_chance_may_have_caused_is_started_again(ending):
-    decision = decide([ending], 3)
+    decision = decide_restart([ending], 3)
     assert decision.restart
     assert "starting again" in decision.reason
 
 
 @pytest.mark.parametrize("status", [2, 3, 4, 5])
 def test_an_error_that_says_what_to_mend_is_not_tried_again(status):
-    assert not decide([Ending((6, status))], 3).restart
-    assert not decide([Ending((status,))], 3).restart
+    assert not decide_restart([AttemptResult((6, status))], 3).restart
+    assert not decide_restart([AttemptResult((status,))], 3).restart
 
 
 def test_an_explained_error_without_a_status_of_its_own_is_not_tried_again():
     told = Failure(rank=0, step=0, status=1, explained=True, what="UserError in engine.py")
-    assert not decide([Ending((1, 6), (told,))], 3).restart
+    assert not decide_restart([AttemptResult((1, 6), (told,))], 3).restart
     # The rank told it, and then hung on its way out.
-    assert not decide([Ending((7, 6), (told,))], 3).restart
+    assert not decide_restart([AttemptResult((7, 6), (told,))], 3).restart
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_stop_that_was_asked_for_is_kept(number):
-    assert not decide([Ending((128 + number, 128 + number))], 3).restart
+    assert not decide_restart([AttemptResult((128 + number, 128 + number))], 3).restart
     # One rank had no handler yet.
-    assert not decide([Ending((-number, 6))], 3).restart
+    assert not decide_restart([AttemptResult((-number, 6))], 3).restart
 
 
 def test_success_is_the_end():
-    decision = decide([KILLED, Ending((0, 0))], 3)
+    decision = decide_restart([KILLED, AttemptResult((0, 0))], 3)
     assert (decision.restart, decision.reason) == (False, "")
 
 
 def test_the_same_error_at_the_same_step_is_no_chance():
-    decision = decide([CRASHED, CRASHED], 3)
+    decision = decide_restart([CRASHED, CRASHED], 3)
     assert not decision.restart
     assert "KeyError in feed.py, line 7, after step 12, came twice" in decision.reason
 
 
 def test_the_same_error_of_another_rank_is_the_same():
     other = Failure(rank=0, step=12, status=1, explained=False, what=CRASH.what)
-    assert not decide([CRASHED, Ending((1,), (other,))], 3).restart
+    assert not decide_restart([CRASHED, AttemptResult((1,), (other,))], 3).restart
 
 
 def test_another_error_or_step_is_tried_again():
     elsewhere = Failure(rank=1, step=13, status=1, explained=False, what=CRASH.what)
-    assert decide([CRASHED, Ending((1,), (elsewhere,))], 3).restart
+    assert decide_restart([CRASHED, AttemptResult((1,), (elsewhere,))], 3).restart
     other = Failure(rank=1, step=12, status=1, explained=False, what="OSError in run.py, line 3")
-    assert decide([CRASHED, Ending((1,), (other,))], 3).restart
-    assert decide([CRASHED, KILLED, CRASHED], 3).restart
+    assert decide_restart([CRASHED, AttemptResult((1,), (other,))], 3).restart
+    assert decide_restart([CRASHED, KILLED, CRASHED], 3).restart
 
 
 def test_an_error_that_followed_a_kill_is_not_the_cause():
-    ending = Ending((-9, 1), (CRASH,))
-    assert decide([ending, ending], 3).restart
+    ending = AttemptResult((-9, 1), (CRASH,))
+    assert decide_restart([ending, ending], 3).restart
 
 
 def test_an_end_without_a_word_comes_twice_at_most():
-    assert not decide([Ending((1,)), Ending((1,))], 3).restart
-    moved = Ending((1,), saved_before=None, saved=22)
-    assert decide([Ending((1,)), moved], 3).restart
+    assert not decide_restart([AttemptResult((1,)), AttemptResult((1,))], 3).restart
+    moved = AttemptResult((1,), saved_before=None, saved=22)
+    assert decide_restart([AttemptResult((1,)), moved], 3).restart
 
 
 def test_the_pause_doubles_up_to_a_minute():
     history, delays = [], []
     for _ in range(9):
         history.append(KILLED)
-        delays.append(decide(history, 100).delay)
+        delays.append(decide_restart(history, 100).delay)
     assert delays == [1, 2, 4, 8, 16, 32, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
 
 
 def test_it_ends_after_so_many_times_without_a_newer_checkpoint():
-    assert decide([KILLED] * 3, 3).restart
-    decision = decide([KILLED] * 4, 3)
+    assert decide_restart([KILLED] * 3, 3).restart
+    decision = decide_restart([KILLED] * 4, 3)
     assert not decision.restart
     assert "3 times in a row brought no newer checkpoint" in decision.reason
 
 
 def test_a_newer_checkpoint_begins_the_count_anew():
     history = [KILLED, KILLED, saved(None, 22)]
-    assert decide(history, 3).delay == 1
-    assert "from the checkpoint of step 22" in decide(history, 3).reason
+    assert decide_restart(history, 3).delay == 1
+    assert "from the checkpoint of step 22" in decide_restart(history, 3).reason
     history += [saved(22, 22), saved(22, 22)]
-    assert decide(history, 3).delay == 4
+    assert decide_restart(history, 3).delay == 4
     history += [saved(22, 22)]
-    assert not decide(history, 3).restart
+    assert not decide_restart(history, 3).restart
 
 
 def test_without_restarts_nothing_is_said():
-    decision = decide([KILLED], 0)
+    decision = decide_restart([KILLED], 0)
     assert (decision.restart, decision.reason) == (False, "")
 
 
@@ -143,7 +147,7 @@ def test_without_restarts_nothing_is_said():
     ],
 )
 def test_an_end_is_described_by_status_or_signal(status, words):
-    assert describe(1, status) == words
+    assert describe_exit(1, status) == words
 
 
 # 2. What a rank tells.
@@ -173,7 +177,7 @@ def test_failures_arrive_with_rank_step_and_kind(pipe):
     tell_failure(caught(DataError("set: missing")), 13)
     crash, explained = read_failures(pipe)
     assert (crash.rank, crash.step, crash.status, crash.explained) == (1, 12, 1, False)
-    assert crash.what.startswith("ZeroDivisionError in test_restart.py, line ")
+    assert crash.what.startswith("ZeroDivisionError in test_restart_policy.py, line ")
     assert (explained.step, explained.status, explained.explained) == (13, 3, True)
 
 
@@ -189,7 +193,7 @@ def test_the_place_of_an_error_is_in_the_trainer(pipe):
         RunFolder(None)
     except TypeError as error:
         tell_failure(error, 0)
-    assert read_failures(pipe)[0].what.startswith("TypeError in run.py, line ")
+    assert read_failures(pipe)[0].what.startswith("TypeError in run_folder.py, line ")
 
 
 def test_a_lost_peer_is_not_a_failure_of_its_own(pipe):
@@ -218,77 +222,67 @@ def attempts(monkeypatch):
     """Ends that attempts are to have; the arguments of those that were made."""
     ends, made = [], []
 
-    def attempt(args, ranks, signals):
+    def run_ranks(args, ranks, signals):
         made.append(list(args))
         end = ends.pop(0)
         return end(signals) if callable(end) else end
 
-    monkeypatch.setattr(supervise_module, "attempt", attempt)
+    monkeypatch.setattr(launcher, "run_ranks", run_ranks)
     return ends, made
 
 
-def test_a_crashed_attempt_is_followed_by_one_that_continues_it(attempts, tmp_path, capsys):
+def test_a_crashed_attempt_is_followed_by_one_that_continues_it(attempts, capsys):
     ends, made = attempts
-    ends += [Ended(137, (-9, 6), ()), Ended(0, (0, 0), ())]
+    ends += [AttemptResult((-9, 6)), AttemptResult((0, 0))]
     args = ["train", "--name", "run", "--resume", "never"]
-    assert supervise(args, 2, RunFolder(tmp_path / "run"), 3) == 0
+    assert launch_with_restarts(args, 2, lambda: None, 3) == 0
     assert made == [args, [*args, "--resume", "auto"]]
     assert "starting again from its start in 1 s" in capsys.readouterr().err
 
 
-def test_a_broken_run_keeps_the_status_of_its_end(attempts, tmp_path, capsys):
+def test_a_broken_run_keeps_the_status_of_its_end(attempts, capsys):
     ends, made = attempts
-    ends += [Ended(1, (1,), (CRASH,)), Ended(1, (1,), (CRASH,))]
-    assert supervise(["train"], 1, RunFolder(tmp_path / "run"), 3) == 1
+    ends += [AttemptResult((1,), (CRASH,)), AttemptResult((1,), (CRASH,))]
+    assert launch_with_restarts(["train"], 1, lambda: None, 3) == 1
     assert len(made) == 2
     assert "not started again" in capsys.readouterr().err
 
 
-def test_a_request_to_stop_during_an_attempt_is_its_last(attempts, tmp_path):
+def test_a_request_to_stop_during_an_attempt_is_its_last(attempts):
     ends, made = attempts
 
     def stopped(signals):
         signal.raise_signal(signal.SIGTERM)
         # What a rank that is killed while it saves ends with.
-        return Ended(137, (-9, 143), ())
+        return AttemptResult((-9, 143))
 
     ends += [stopped]
-    assert supervise(["train"], 2, RunFolder(tmp_path / "run"), 3) == 137
+    assert launch_with_restarts(["train"], 2, lambda: None, 3) == 137
     assert len(made) == 1
 
 
-def test_a_request_to_stop_during_a_pause_ends_it(attempts, tmp_path, monkeypatch):
+def test_a_request_to_stop_during_a_pause_ends_it(attempts, monkeypatch):
     ends, made = attempts
-    ends += [Ended(137, (-9, 6), ())]
+    ends += [AttemptResult((-9, 6))]
     pauses = []
 
     def interrupt(seconds):
         pauses.append(seconds)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(supervise_module.time, "sleep", interrupt)
-    assert supervise(["train"], 2, RunFolder(tmp_path / "run"), 3) == 130
+    monkeypatch.setattr(launcher.time, "sleep", interrupt)
+    assert launch_with_restarts(["train"], 2, lambda: None, 3) == 130
     assert len(made) == len(pauses) == 1
 
 
-def test_handlers_are_as_before_when_the_launcher_is_done(attempts, tmp_path):
+def test_handlers_are_as_before_when_the_launcher_is_done(attempts):
     before = signal.getsignal(signal.SIGTERM)
-    attempts[0].append(Ended(0, (0,), ()))
-    supervise(["train"], 1, RunFolder(tmp_path / "run"), 3)
+    attempts[0].append(AttemptResult((0,)))
+    launch_with_restarts(["train"], 1, lambda: None, 3)
     assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_the_launcher_starts_its_ranks_without_loading_tensorflow_itself():
-    modules = "trainer.training.setup, trainer.distributed.restarts"
+    modules = "trainer.training.setup, trainer.distributed.launcher"
     code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_only_a_complete_checkpoint_counts(tmp_path):
-    run = RunFolder(tmp_path / "run")
-    assert newest_step(run) is None
-    for step in (22, 44):
-        (run.checkpoints.folder / f"step-{step:010d}").mkdir(parents=True)
-    assert newest_step(run) is None
-    (run.checkpoints.folder / "step-0000000022" / "DONE").touch()
-    assert newest_step(run) == 22

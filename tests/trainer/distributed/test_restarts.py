@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.trainer.support.command import TIMEOUT, TINY, final_state, metrics, result, run_trainer
 from tests.trainer.support.launched import ranks_of, wait_for_line
-from trainer.report.data import read_run
+from trainer.report.run_data import read_run
 
 pytestmark = pytest.mark.slow
 

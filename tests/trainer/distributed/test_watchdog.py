@@ -10,8 +10,8 @@ import pytest
 
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
-from trainer.distributed import heartbeat
-from trainer.distributed.heartbeat import Heartbeats, Pulse, late_ranks
+from trainer.distributed import watchdog
+from trainer.distributed.watchdog import Heartbeat, HeartbeatFiles, late_ranks
 from trainer.errors import WATCHDOG_EXIT_CODE
 
 PRELUDE = """
@@ -19,14 +19,14 @@ import ctypes, faulthandler, os, sys, threading, time
 from pathlib import Path
 from trainer.distributed import watchdog
 from trainer.config import WatchdogConfig
-from trainer.distributed.rank import Place
+from trainer.distributed.rank import Rank
 
 watchdog.TICK_SECONDS = 0.05
 watchdog.EXPLAIN_SECONDS = 1.0
 
 def start(step=1, startup=30, rank=0, size=1):
     config = WatchdogConfig(step_seconds=step, startup_seconds=startup)
-    return watchdog.Watchdog(config, Place(rank, size, rank, size, "test"))
+    return watchdog.Watchdog(config, Rank(rank, size, rank, size, "test"))
 
 """
 
@@ -114,7 +114,7 @@ with start(step=1, startup=3) as dog:
 
 def test_a_rank_that_waits_for_others_lets_the_late_one_speak_first():
     status, err, _ = run("""
-watchdog.PATIENCE_SECONDS = 1.0
+watchdog.EXTRA_SECONDS = 1.0
 with start() as dog, dog.phase("train"):
     dog.beat(41, arrived=True)
     time.sleep(60)
@@ -194,9 +194,8 @@ except KeyError:
 
 def test_a_frozen_rank_is_named_by_the_one_that_waits(tmp_path):
     code = f"""
-from trainer.distributed import heartbeat
-watchdog.HEARTBEAT_SECONDS, heartbeat.SILENT_SECONDS = 0.1, 1.0
-watchdog.PATIENCE_SECONDS = 0.0
+watchdog.HEARTBEAT_SECONDS, watchdog.SILENT_SECONDS = 0.1, 1.0
+watchdog.EXTRA_SECONDS = 0.0
 with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
     dog.share(Path({str(tmp_path)!r}))
     dog.beat(7, arrived=True)
@@ -228,27 +227,31 @@ with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
     assert "rank 0: late is rank 1: no sign of life for" in err
 
 
-WAITS, WORKS = Pulse("train", 41, arrived=True), Pulse("train", 41, arrived=False)
+WAITS, WORKS = Heartbeat("train", 41, arrived=True), Heartbeat("train", 41, arrived=False)
 
 
 @pytest.mark.parametrize(
-    ("pulses", "size", "words"),
+    ("heartbeats", "size", "words"),
     [
         ({0: (WAITS, 1.0), 1: (WAITS, 9.0)}, 2, "rank 1: no sign of life for 9 s"),
         ({0: (WAITS, 1.0), 1: (WORKS, 1.0)}, 2, "rank 1: has not computed its part of step 42"),
         (
-            {0: (Pulse("checkpoint", 41, arrived=False), 1.0), 1: (WORKS, 1.0)},
+            {0: (Heartbeat("checkpoint", 41, arrived=False), 1.0), 1: (WORKS, 1.0)},
             2,
             "rank 0: is in the phase 'checkpoint'",
         ),
-        ({0: (WAITS, 1.0), 1: (Pulse("train", 40, arrived=True), 1.0)}, 2, "rank 1: is at step 40"),
+        (
+            {0: (WAITS, 1.0), 1: (Heartbeat("train", 40, arrived=True), 1.0)},
+            2,
+            "rank 1: is at step 40",
+        ),
         ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 2, "all ranks are equally far"),
         ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 8, "one of the 6 ranks of which nothing is known"),
     ],
     ids=["silent", "computing", "elsewhere", "behind", "equal", "other nodes"],
 )
-def test_the_late_rank_is_told_from_those_that_wait(pulses, size, words):
-    found = late_ranks(pulses, size)
+def test_the_late_rank_is_told_from_those_that_wait(heartbeats, size, words):
+    found = late_ranks(heartbeats, size)
     assert words in found
     assert found.count("rank ") == words.count("rank ")
 
@@ -267,13 +270,13 @@ def test_the_loop_knows_whether_it_waits_for_others_and_counts_no_step_before_it
 def files(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    return [Heartbeats(tmp_path / "run", rank, 2) for rank in range(2)]
+    return [HeartbeatFiles(tmp_path / "run", rank, 2) for rank in range(2)]
 
 
 def test_ranks_read_what_each_wrote_last(files):
     files[0].write(WORKS)
     files[0].write(WAITS)
-    assert {rank: pulse for rank, (pulse, _) in files[1].read().items()} == {0: WAITS}
+    assert {rank: heartbeat for rank, (heartbeat, _) in files[1].read().items()} == {0: WAITS}
     assert 0 <= files[1].read()[0][1] < 5
 
 
@@ -294,7 +297,7 @@ def test_what_a_killed_attempt_has_left_is_not_taken_for_a_rank(files):
 
 
 def test_a_folder_of_another_users_is_not_written_to(files, monkeypatch):
-    monkeypatch.setattr(heartbeat.os, "getuid", lambda: 12345)
+    monkeypatch.setattr(watchdog.os, "getuid", lambda: 12345)
     files[0].write(WORKS)
     assert not list(files[0].folder.iterdir())
 

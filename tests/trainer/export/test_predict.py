@@ -13,7 +13,7 @@ from PIL import Image
 from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
 from trainer import cli
-from trainer.export.export_run import export_run
+from trainer.export.exporter import export_run
 from trainer.export.predict import BATCH, as_text
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests import ROOT
 from tests.trainer.support.command import TINY, metrics, run_trainer
-from trainer.loggers.mlflow import CAPACITY, LARGEST_BATCH, Tracking, tracking
+from trainer.loggers.mlflow import CAPACITY, LARGEST_BATCH, MlflowLogger, mlflow_logger
 
 TIMEOUT = 30
 
@@ -71,9 +71,9 @@ class Recorder:
 
 
 def began(client, **options):
-    found = Tracking(lambda: client, **{"flush_seconds": TIMEOUT, **options})
-    found.begin({}, {})
-    return found
+    logger = MlflowLogger(lambda: client, **{"flush_seconds": TIMEOUT, **options})
+    logger.begin({}, {})
+    return logger
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def mlflow(tmp_path, monkeypatch):
 
 def test_the_chosen_metrics_are_sent_by_step_after_what_the_run_is():
     client = Recorder()
-    with Tracking(lambda: client, TIMEOUT) as sent:
+    with MlflowLogger(lambda: client, TIMEOUT) as sent:
         sent.begin({"epochs": 3}, {"trainer.attempt": 2})
         sent.add("train", 5, {"loss": 2.5, "gradient_norm": 1.0, "images_per_second": 100.0})
         sent.add("train", 10, {"loss": float("inf"), "learning_rate": 0.1})
@@ -154,7 +154,7 @@ def test_a_server_that_cannot_be_reached_costs_a_warning(capsys):
     def refuse():
         raise ConnectionError("no route to the server")
 
-    with Tracking(refuse, TIMEOUT) as sent:
+    with MlflowLogger(refuse, TIMEOUT) as sent:
         sent.begin({}, {})
         sent.add("train", 1, {"loss": 1.0})
     assert "no route to the server" in capsys.readouterr().err
@@ -189,7 +189,7 @@ def test_elsewhere_nothing_is_loaded_or_started(lacks, mlflow, monkeypatch):
     if lacks == "package":
         monkeypatch.setattr("trainer.loggers.mlflow.find_spec", lambda name: None)
     before = threading.active_count()
-    with tracking("first", chief=lacks != "rank 0") as sent:
+    with mlflow_logger("first", chief=lacks != "rank 0") as sent:
         sent.begin({}, {})
         sent.add("train", 1, {"loss": 1.0})
         assert threading.active_count() == before
@@ -198,7 +198,7 @@ def test_elsewhere_nothing_is_loaded_or_started(lacks, mlflow, monkeypatch):
 
 def test_the_run_that_the_environment_names_is_added_to_and_not_ended(mlflow, monkeypatch):
     monkeypatch.setenv("MLFLOW_RUN_ID", "job-r1")
-    with tracking("first", chief=True) as sent:
+    with mlflow_logger("first", chief=True) as sent:
         sent.begin({"epochs": 3}, {"trainer.run": "first"})
         sent.add("train", 5, {"loss": 2.5})
     tags, parameters, points = mlflow()
@@ -221,7 +221,7 @@ def test_the_run_that_the_environment_names_is_added_to_and_not_ended(mlflow, mo
 def test_without_a_named_run_one_is_made_and_ended(variables, asked, mlflow, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with tracking("first", chief=True) as sent:
+    with mlflow_logger("first", chief=True) as sent:
         sent.begin({}, {})
     assert mlflow()[: len(asked)] == asked
     assert mlflow()[-1] == ["end", "new", "FINISHED"]

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -18,11 +19,14 @@ from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.cli import main
 from trainer.errors import CheckpointError
+from trainer.loggers.metrics_file import MetricsFile
 from trainer.presets import PRESETS
-from trainer.report.data import POINTS, Curve, read_run
-from trainer.report.outcome import read_outcome
+from trainer.report.predictions import read_predictions
+from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
-from trainer.training.metrics import MetricsFile
+
+STYLES = STYLE.read_text() + (ROOT / "trainer" / "report" / "style.css").read_text()
+"""The shared look, and that of these pages alone."""
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ def test_attempts_and_checkpoints_are_where_they_happened(run):
     assert read.checkpoints == (20, 40, 60, 80, 100)
 
 
-def test_a_checkpoint_that_was_not_noted_is_known_by_the_attempt_that_continued_from_it(run):
+def test_a_checkpoint_is_known_also_by_the_attempt_that_continued_from_it(run):
     lines = (run / "metrics.jsonl").read_text().splitlines()
     kept = [line for line in lines if '"checkpoint", "step": 60' not in line]
     assert len(kept) == len(lines) - 1
@@ -180,7 +184,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
 
 
 def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
-    outcome = read_outcome(read_run(run))
+    outcome = read_predictions(read_run(run))
     with (run / "predictions.csv").open() as file:
         rows = [(int(row["label"]), int(row["predicted"])) for row in csv.DictReader(file)]
     assert outcome.counts == Counter(rows)
@@ -271,7 +275,7 @@ def test_hostile_names_of_compared_runs_are_texts(tmp_path):
 
 def test_a_page_loads_nothing(run):
     assert loaded(page_of(run)) == []
-    assert "url(" not in STYLE.read_text()
+    assert "url(" not in STYLES
 
 
 # 5. A page that everyone can read.
@@ -313,18 +317,17 @@ def mixed(under, over, part):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_curves_stand_out_from_what_is_behind_them(scheme):
-    style = STYLE.read_text()
-    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
-    assert len(blocks) == 2
-    block = blocks[scheme == "dark"]
-    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", block))
+    blocks = re.findall(r":root \{(.*?)\}", STYLES, re.DOTALL)
+    assert len(blocks) == 4
+    own = "".join(blocks[scheme == "dark" :: 2])
+    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", own))
     for behind in (colours["page"], colours["surface"]):
         for name in ("ink", "muted", "accent", "warning"):
             assert contrast(colours[name], behind) >= 4.5, (name, behind)
         for number in range(1, 9):
             assert contrast(colours[f"series-{number}"], behind) >= 3, number
     for name in ("hit", "miss"):
-        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", style)[1]
+        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", STYLES)[1]
         behind = mixed(colours["surface"], colours[name], float(strongest))
         assert contrast(colours["ink"], behind) >= 4.5, name
 
@@ -410,20 +413,19 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
     assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
 
 
-def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
-    run, monkeypatch, capsys
-):
-    from trainer.loggers.reporter import Reporter
+def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monkeypatch, capsys):
     from trainer.report import write
     from trainer.run_folder import RunFolder
-    from trainer.training.plan import make_plan
+    from trainer.training.reporter import Reporter
+    from trainer.training.setup import set_up
 
     def fail(_):
         raise RuntimeError("out of ink")
 
     monkeypatch.setattr(write, "write_report", fail)
-    config = PRESETS["digits"]
-    reporter = Reporter(config, make_plan(config, 2, 1437), RunFolder(run), chief=True)
+    other = replace(PRESETS["synthetic"], name="other", runs_dir=str(run.parent))
+    setup = replace(set_up(other, 2), folder=RunFolder(run))
+    reporter = Reporter(setup, chief=True)
     result = json.loads((run / "result.json").read_text())
     reporter.finished(100, result)
     said = capsys.readouterr()

@@ -1,5 +1,6 @@
 """A run folder with a checkpoint, made without training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import tf_keras as keras
@@ -7,9 +8,9 @@ import tf_keras as keras
 from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
 from trainer.model.resnet import build_resnet
-from trainer.model.trained import variables_by_name
-from trainer.run_folder import RunFolder, model_facts
-from trainer.training.setup import Prepared, prepare
+from trainer.model.weights import variables_by_name
+from trainer.run_folder import RunFolder, RunRecord
+from trainer.training.setup import set_up
 
 STEP = 7
 
@@ -25,16 +26,11 @@ def lively_model(config: TrainConfig, classes: int) -> keras.Model:
     return model
 
 
-def make_run(path: Path, config: TrainConfig) -> tuple[RunFolder, Prepared, keras.Model]:
-    """Write the folder of a run of some steps; also gives its data and its model."""
-    prepared, folder = prepare(config, 1), RunFolder(path)
-    model = lively_model(config, prepared.classes)
-    facts = {
-        "ranks": 1,
-        "global_batch": config.batch_size,
-        "data_version": prepared.data_version,
-        **model_facts(prepared.class_names, prepared.normalization),
-    }
-    folder.create(config, facts)
-    folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), {"evaluation": None})
-    return folder, prepared, model
+def make_run(path: Path, config: TrainConfig) -> tuple[RunFolder, RunRecord, keras.Model]:
+    """Write the folder of a run of some steps; also gives its record and its model."""
+    config = replace(config, name=path.name, runs_dir=str(path.parent))
+    setup = set_up(config, 1)
+    model = lively_model(config, setup.data_set.classes)
+    setup.folder.create(setup.record)
+    setup.folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), {"evaluation": None})
+    return setup.folder, setup.record, model

@@ -19,18 +19,21 @@ from trainer.config import (
     OptimizerConfig,
     TrainConfig,
 )
+from trainer.data.data_set import load_data_set
 from trainer.data.manifest import Normalization
-from trainer.data.rank_data import Feed
+from trainer.data.rank_data import RankData
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
-from trainer.distributed.horovod import Alone, Communicator, connect
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import connect
 from trainer.model.resnet import build_resnet
 from trainer.training import loop as loop_module
-from trainer.training.evaluator import Evaluator
+from trainer.training.evaluator import Evaluator, Predictions, gather
 from trainer.training.loop import Loop
 from trainer.training.optimizer import Momentum
-from trainer.training.predictions import Predictions, gather
-from trainer.training.setup import prepare
+
+NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
+"""Of random images."""
 
 
 def tiny_config(folder: str, **changes: Any) -> TrainConfig:
@@ -49,7 +52,7 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 
 
 def start(config: TrainConfig) -> Communicator:
-    """Join the world as `trainer.training.train.train` does."""
+    """Join the world as `trainer.training.run.train` does."""
     world = connect(config.exchange)
     set_up_device(config, world)
     return world
@@ -66,23 +69,36 @@ def plain_model(seed: int = 0) -> keras.Model:
     return keras.Model(image, keras.layers.Dense(10, kernel_initializer=init, name="logits")(x))
 
 
+def make_loop(
+    config: TrainConfig,
+    model: keras.Model,
+    world: Communicator,
+    next_batch: Callable[[], dict[str, Any]],
+    normalization: Normalization = NORMALIZATION,
+) -> tuple[Loop, Momentum]:
+    """The loop of a network, and its optimizer."""
+    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    batch = config.batch_size * world.size
+    return Loop(model, optimizer, world, normalization, config, batch, next_batch), optimizer
+
+
 def values(variables: Any) -> list[Any]:
     return [np.array(v.numpy()) for v in variables]
 
 
-def exchange(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, Any]:
+def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, Any]:
     """All communications of a world, with the arrays of this rank."""
     # fp16 is refused without it.
     compute = ComputeConfig(precision="mixed_float16")
     data = DataConfig(source="synthetic")
     world = start(TrainConfig(exchange=config, compute=compute, data=data))
     mine = [tf.constant(array) for array in arrays[world.rank]]
-    graph = tf.function(world.exchange, autograph=False)
+    graph = tf.function(world.allreduce, autograph=False)
     gradients, extras = graph(mine, tf.constant([1.0, float(world.rank)]))
     variable = tf.Variable(np.full([3], world.rank, np.float32))
     world.broadcast_variables([variable])
     return {
-        "place": (world.rank, world.size, world.local_rank, world.local_size),
+        "rank": (world.rank, world.size, world.local_rank, world.local_size),
         "gradients": [g.numpy() for g in gradients],
         "extras": extras.numpy(),
         "broadcast_variable": variable.numpy(),
@@ -107,15 +123,15 @@ def _take_steps(
 ) -> dict[str, Any]:
     world = start(config)
     model = build()
-    prepared = prepare(config, world.size)
-    feed = Feed(config, prepared, world, 1)
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
-    feed.open(0)
+    data_set = load_data_set(config)
+    rank_data = RankData(config, data_set, world, 1)
+    normalization = data_set.normalization
+    loop, optimizer = make_loop(config, model, world, rank_data.next_batch, normalization)
+    rank_data.open(0)
     world.broadcast_variables(model.variables)
     report = loop.run([0.05] * steps, lambda _: None)
     return {
-        "place": (world.rank, world.size, world.local_rank, world.local_size),
+        "rank": (world.rank, world.size, world.local_rank, world.local_size),
         "weights": values(model.trainable_variables),
         "moving": values(model.non_trainable_variables),
         "momentum": values(optimizer.slots),
@@ -129,12 +145,12 @@ def _take_steps(
 def predict(config: TrainConfig) -> tuple[float, Predictions]:
     """Top-1 and predictions of a network as it starts, on the held-out digits."""
     world = start(config)
-    prepared = prepare(config, world.size)
-    feed = Feed(config, prepared, world, 1)
-    evaluator = Evaluator(plain_model(), world, prepared.normalization, xla=False)
-    result = evaluator.run(feed.validation())
+    data_set = load_data_set(config)
+    rank_data = RankData(config, data_set, world, 1)
+    evaluator = Evaluator(plain_model(), world, data_set.normalization, xla=False)
+    result = evaluator.run(rank_data.validation())
     assert evaluator.predictions is not None
-    return result.top1, gather(evaluator.predictions, feed.validation_share.start, world)
+    return result.top1, gather(evaluator.predictions, rank_data.validation_share.start, world)
 
 
 _BATCH = {
@@ -185,9 +201,7 @@ def weighted_steps(
     )
     iterator = iter(dataset)
     model = build_resnet(config.model, 10, precision)
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    normalization = Normalization((127.5,) * 3, (73.9,) * 3)
-    loop = Loop(model, optimizer, world, normalization, config, lambda: next(iterator))
+    loop, optimizer = make_loop(config, model, world, lambda: next(iterator))
     states = []
     for number in range(len(weights)):
         if poison == (number, world.rank):
@@ -232,11 +246,9 @@ def break_a_gradient(steps: int) -> dict[str, Any]:
     image = keras.Input((8, 8, 3))
     logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
     model = keras.Model(image, Poisoned()(logits))
-    prepared = prepare(config, 1)
-    feed = Feed(config, prepared, world, 1)
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
-    feed.open(0)
+    rank_data = RankData(config, load_data_set(config), world, 1)
+    loop, _ = make_loop(config, model, world, rank_data.next_batch)
+    rank_data.open(0)
     report = loop.run([0.01] * steps, lambda _: None)
     return {"steps": report.steps, "bad_step": report.bad_step, "bad_ranks": loop.bad_ranks()}
 
@@ -252,12 +264,11 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
         compute=ComputeConfig(steps_per_loop=steps),
     )
     world = start(config)
-    prepared = prepare(config, world.size)
-    feed = Feed(config, prepared, world, 1)
-    model = build_resnet(config.model, prepared.classes)
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
-    feed.open(0)
+    data_set = load_data_set(config)
+    rank_data = RankData(config, data_set, world, 1)
+    model = build_resnet(config.model, data_set.classes)
+    loop, _ = make_loop(config, model, world, rank_data.next_batch)
+    rank_data.open(0)
     seen = []
 
     def tick(step: int) -> None:
@@ -286,12 +297,11 @@ def stop_while_tracing() -> dict[str, Any]:
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
     )
     world = start(config)
-    prepared = prepare(config, 1)
-    feed = Feed(config, prepared, world, 1)
-    model = build_resnet(config.model, prepared.classes)
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
-    feed.open(0)
+    data_set = load_data_set(config)
+    rank_data = RankData(config, data_set, world, 1)
+    model = build_resnet(config.model, data_set.classes)
+    loop, _ = make_loop(config, model, world, rank_data.next_batch)
+    rank_data.open(0)
 
     def traced() -> tf.Tensor:
         loop.request_stop()
@@ -341,40 +351,6 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
     return total() - before
 
 
-def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
-    """Flip a byte of a shard, read, ask what was wrong; with the digits preset's own windows."""
-    from trainer.data import retry
-    from trainer.data.builtin.digits import prepare_digits
-    from trainer.errors import DataError
-    from trainer.presets import PRESETS
-
-    retry.PAUSES = (0.0, 0.0)
-    prepare_digits(folder)
-    config = replace(PRESETS["digits"], ranks=1)
-    config = replace(config, data=replace(config.data, dir=folder))
-    noise = np.random.default_rng(0)
-    found = []
-    for _ in range(trials):
-        shard = Path(folder) / f"train-{noise.integers(8):05d}-of-00008.tfrecord"
-        sound = shard.read_bytes()
-        broken = bytearray(sound)
-        broken[noise.integers(len(broken))] ^= 0xFF
-        shard.write_bytes(broken)
-        feed = Feed(config, prepare(config, 1), Alone(), 1)
-        feed.open(0)
-        try:
-            for _ in range(50):
-                feed.next_batch()
-        except tf.errors.OpError as error:
-            try:
-                feed.explain_training(error, 0)
-                found.append((shard.name, f"not explained: {error}"))
-            except DataError as explained:
-                found.append((shard.name, str(explained)))
-        shard.write_bytes(sound)
-    return found
-
-
 def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
     """Have one rank's fourth and last batch come late; what each tick of the loop saw."""
     config = TrainConfig(
@@ -393,9 +369,7 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
     dataset = tf.data.Dataset.from_generator(batches, output_signature=_BATCH)
     iterator = iter(dataset)
     model = build_resnet(config.model, 10)
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    normalization = Normalization((127.5,) * 3, (73.9,) * 3)
-    loop = Loop(model, optimizer, world, normalization, config, lambda: next(iterator))
+    loop, _ = make_loop(config, model, world, lambda: next(iterator))
     seen: list[tuple[int, bool]] = []
     loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
     return seen
@@ -410,22 +384,22 @@ def roll_back(
         The labels of each batch in the order in which they were used, and how it ended.
     """
     from trainer.errors import NonFiniteError
-    from trainer.training.train import train
+    from trainer.training.run import train
 
     used: list[list[int]] = []
-    original = Feed.next_batch
+    original = RankData.next_batch
 
     def note(labels: np.ndarray[Any, Any]) -> np.float32:
         used.append(labels.tolist())
         # So much weight makes a gradient that overflows.
         return np.float32(1e30 if len(used) - 1 in poisoned else 1.0)
 
-    def next_batch(feed: Feed) -> dict[str, Any]:
-        batch = original(feed)
+    def next_batch(rank_data: RankData) -> dict[str, Any]:
+        batch = original(rank_data)
         factor = tf.ensure_shape(tf.numpy_function(note, [batch["label"]], tf.float32), [])
         return {**batch, "weight": batch["weight"] * factor}
 
-    Feed.next_batch = next_batch  # type: ignore[method-assign, assignment]
+    RankData.next_batch = next_batch  # type: ignore[method-assign, assignment]
     config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, max_steps=steps, ranks=1)
     config = replace(
         config,
@@ -444,10 +418,10 @@ def roll_back(
 def train_without_batch_norm(runs: str, name: str, steps: int, batch_size: int) -> dict[str, Any]:
     """Train digits up to a step, continuing what is there; the state at the end."""
     from trainer.checkpoints.folder import CheckpointFolder
-    from trainer.training import run
-    from trainer.training.train import train
+    from trainer.training import stepper
+    from trainer.training.run import train
 
-    vars(run)["build_resnet"] = lambda *_: plain_model()
+    vars(stepper)["build_resnet"] = lambda *_: plain_model()
     config = tiny_config(f"{runs}/data", name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(
         config, max_steps=steps, export=False, evaluation=replace(config.evaluation, every_epochs=0)

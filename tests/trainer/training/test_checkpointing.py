@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints.checkpoint import STATE
 from trainer.checkpoints.filesystem import LocalFiles
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import STATE
 from trainer.config import CheckpointConfig
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.errors import CheckpointError
 from trainer.training.checkpointing import Saver
 
@@ -67,8 +67,9 @@ def begin(folder, clock, variables):
 
     def begin_one(world=None, **config):
         config = {"every_minutes": 0.0, "every_epochs": 0, **config}
-        saver = Saver(CheckpointConfig(**config), folder, world or Alone(), clock)
-        saver.begin(variables)
+        facts = [lambda step: {"fact": step}]
+        saver = Saver(CheckpointConfig(**config), folder, world or Alone(), variables, facts, clock)
+        saver.begin()
         savers.append(saver)
         return saver
 
@@ -87,7 +88,7 @@ def test_by_the_clock_so_many_minutes_after_the_save_before(begin, clock, variab
     for now, due in ((119.0, False), (120.0, True), (500.0, True)):
         clock.now = now
         assert (saver.late, saver.urgent, saver.due(7, None)) == (due, due, due)
-    saver.save(7, variables, {})
+    saver.save(7)
     clock.now = 619.0
     assert not saver.late
     clock.now = 620.0
@@ -97,9 +98,9 @@ def test_by_the_clock_so_many_minutes_after_the_save_before(begin, clock, variab
 def test_the_minutes_count_from_the_first_step_and_not_from_the_start_of_the_program(
     folder, clock, variables
 ):
-    saver = Saver(CheckpointConfig(every_minutes=1.0), folder, Alone(), clock)
+    saver = Saver(CheckpointConfig(every_minutes=1.0), folder, Alone(), variables, clock=clock)
     clock.now = 1000.0
-    saver.begin(variables)
+    saver.begin()
     assert not saver.late
     saver.close()
 
@@ -107,9 +108,9 @@ def test_the_minutes_count_from_the_first_step_and_not_from_the_start_of_the_pro
 def test_by_steps_and_no_call_passes_over_one(begin):
     saver = begin(every_steps=10)
     assert [step for step in range(1, 35) if saver.due(step, None)] == [10, 20, 30]
-    assert [saver.steps_ahead(step, 100) for step in (0, 1, 9, 10, 19)] == [10, 9, 1, 10, 1]
-    assert saver.steps_ahead(3, 2) == 2
-    assert begin().steps_ahead(3, 100) == 100
+    assert [saver.limit_steps(step, 100) for step in (0, 1, 9, 10, 19)] == [10, 9, 1, 10, 1]
+    assert saver.limit_steps(3, 2) == 2
+    assert begin().limit_steps(3, 100) == 100
 
 
 def test_by_epochs_when_one_has_just_ended(begin):
@@ -126,13 +127,13 @@ def test_never_where_nothing_is_asked_for(begin, clock):
 
 def test_a_step_is_saved_once_and_one_that_was_restored_not_again(begin, folder, variables):
     saver = begin()
-    saver.save(5, variables, {})
-    saver.save(5, variables, {})
+    saver.save(5)
+    saver.save(5)
     saver.close()
     assert [saved.step for saved in saver.landed()] == [5]
     again = begin()
-    assert again.restore(variables)["step"] == 5
-    again.save(5, variables, {})
+    assert again.restore()["step"] == 5
+    again.save(5)
     again.close()
     assert again.landed() == []
     assert len(folder.steps()) == 1
@@ -142,8 +143,8 @@ def test_only_the_first_rank_saves(begin, folder, clock, variables):
     saver = begin(Follower(), every_minutes=1.0)
     clock.now = 1e9
     assert not saver.late
-    saver.save(5, variables, {})
-    saver.save_now(6, variables, {})
+    saver.save(5)
+    saver.save_now(6)
     assert saver.landed() == []
     assert folder.steps() == []
 
@@ -153,7 +154,7 @@ def test_only_the_first_rank_saves(begin, folder, clock, variables):
 
 def test_without_a_checkpoint_the_variables_stay(begin, variables):
     variables["kernel"].assign([1.0, 2.0, 3.0])
-    assert begin().restore(variables) is None
+    assert begin().restore() is None
     assert variables["kernel"].numpy().tolist() == [1.0, 2.0, 3.0]
 
 
@@ -161,9 +162,9 @@ def test_the_variables_are_those_of_the_newest_also_if_it_is_still_being_written
     saver = begin()
     for step in (1, 2):
         variables["kernel"].assign(np.full(3, step, np.float32))
-        saver.save(step, variables, {"fact": step})
+        saver.save(step)
     variables["kernel"].assign(np.full(3, 9, np.float32))
-    meta = saver.restore(variables)
+    meta = saver.restore()
     assert (meta["step"], meta["fact"]) == (2, 2)
     assert set(variables["kernel"].numpy()) == {2.0}
 
@@ -174,18 +175,18 @@ def test_the_variables_are_those_of_the_newest_also_if_it_is_still_being_written
 def test_a_full_disk_at_the_end_is_an_error_with_what_to_do(begin, files, variables):
     saver = begin()
     files.error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    saver.save(5, variables, {})
+    saver.save(5)
     with pytest.raises(CheckpointError, match="disk is full, so the state after step 6 is lost"):
-        saver.save_now(6, variables, {})
+        saver.save_now(6)
     files.error = None
-    saver.save_now(6, variables, {})
+    saver.save_now(6)
     assert [saved.step for saved in saver.landed()] == [6]
 
 
 def test_an_error_in_the_background_is_told_at_the_next_step(begin, files, variables):
     saver = begin()
     files.error = OSError(errno.EIO, os.strerror(errno.EIO))
-    saver.save(5, variables, {})
+    saver.save(5)
     saver._writer._changed.acquire()
     saver._writer._changed.wait_for(lambda: not saver._writer._writing, 60)
     saver._writer._changed.release()

@@ -5,7 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.data.manifest import Normalization
-from trainer.distributed.horovod import Alone
+from trainer.distributed.communicator import Alone
 from trainer.training.evaluator import Evaluator
 
 NORMALIZATION = Normalization((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))

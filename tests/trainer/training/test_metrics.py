@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from trainer.loggers.metrics_file import MetricsFile
 from trainer.training.loop import LoopReport
-from trainer.training.metrics import Chrono, Interval, MetricsFile, Phase
+from trainer.training.metrics import Interval, Phase, PhaseTimer, Totals
 
 
 class Clock:
@@ -46,7 +47,7 @@ def summary(interval, flops=0.0, peak=None):
 
 def test_each_phase_counts_its_own_seconds():
     clock = Clock()
-    chrono = Chrono(clock)
+    timer = PhaseTimer(clock=clock)
     phases: list[tuple[Phase, int]] = [
         ("compile", 30),
         ("train", 10),
@@ -54,15 +55,15 @@ def test_each_phase_counts_its_own_seconds():
         ("train", 7),
     ]
     for name, seconds in phases:
-        with chrono.phase(name):
+        with timer.phase(name):
             clock.sleep(seconds)
         clock.sleep(100)
-    assert chrono.totals == {"compile": 30, "train": 17, "evaluation": 5}
-    assert chrono.total == 52
+    assert timer.by_phase == {"compile": 30, "train": 17, "evaluation": 5}
+    assert timer.total == 52
 
 
 def test_a_phase_that_was_never_entered_took_no_time():
-    assert Chrono(Clock()).seconds("checkpoint") == 0.0
+    assert PhaseTimer(clock=Clock()).seconds("checkpoint") == 0.0
 
 
 def test_who_watches_learns_of_each_phase_and_of_its_end_even_if_it_fails():
@@ -76,10 +77,10 @@ def test_who_watches_learns_of_each_phase_and_of_its_end_even_if_it_fails():
         finally:
             seen.append(f"{name} ends")
 
-    chrono = Chrono(Clock(), watch=watch)
+    timer = PhaseTimer(watch, Clock())
 
     def fail():
-        with chrono.phase("checkpoint"):
+        with timer.phase("checkpoint"):
             seen.append("writes")
             raise OSError("full")
 
@@ -90,27 +91,38 @@ def test_who_watches_learns_of_each_phase_and_of_its_end_even_if_it_fails():
 
 def test_a_phase_that_fails_counts_its_seconds():
     clock = Clock()
-    chrono = Chrono(clock)
+    timer = PhaseTimer(clock=clock)
 
     def fail():
-        with chrono.phase("checkpoint"):
+        with timer.phase("checkpoint"):
             clock.sleep(3)
             raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
         fail()
-    assert chrono.seconds("checkpoint") == 3
+    assert timer.seconds("checkpoint") == 3
 
 
 def test_seconds_go_on_from_those_of_an_earlier_attempt():
     clock = Clock()
     earlier = {"train": 40.0, "compile": 9.0}
-    chrono = Chrono(clock, earlier)
-    with chrono.phase("train"):
+    totals = Totals(PhaseTimer(clock=clock), 64)
+    totals.restore({**totals.to_meta(7), "seconds": earlier})
+    with totals.timer.phase("train"):
         clock.sleep(2)
-    assert chrono.seconds("train") == 42.0
-    assert chrono.total == 51.0
+    assert totals.timer.seconds("train") == 42.0
+    assert totals.timer.total == 51.0
     assert earlier == {"train": 40.0, "compile": 9.0}
+
+
+def test_batches_that_were_rolled_back_over_are_used_up():
+    totals = Totals(PhaseTimer(), 64)
+    assert totals.position(10) == 640
+    totals.roll_back(13, 10)
+    assert (totals.position(10), totals.rollbacks) == (13 * 64, 1)
+    again = Totals(PhaseTimer(), 64)
+    again.restore(totals.to_meta(10))
+    assert again.to_meta(10) == totals.to_meta(10)
 
 
 # 2. The figures of an interval.
@@ -118,17 +130,17 @@ def test_seconds_go_on_from_those_of_an_earlier_attempt():
 
 def test_images_a_second_count_training_seconds_only():
     clock = Clock()
-    chrono, interval = Chrono(clock), Interval(ranks=1)
-    with chrono.phase("compile"):
+    timer, interval = PhaseTimer(clock=clock), Interval(ranks=1)
+    with timer.phase("compile"):
         clock.sleep(30)
     interval.add(report(images=100), None, 100)
     others: tuple[Phase, ...] = ("evaluation", "checkpoint")
     for other in others:
-        before = chrono.seconds("train")
-        with chrono.phase("train"):
+        before = timer.seconds("train")
+        with timer.phase("train"):
             clock.sleep(4)
-        interval.add(report(images=100), chrono.seconds("train") - before, 100)
-        with chrono.phase(other):
+        interval.add(report(images=100), timer.seconds("train") - before, 100)
+        with timer.phase(other):
             clock.sleep(50)
     assert summary(interval)["images_per_second"] == 200 / 8
 

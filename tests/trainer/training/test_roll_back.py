@@ -59,7 +59,7 @@ def test_a_run_that_was_rolled_back_continues_where_it_would_have_been(runs):
 
 
 def test_it_stops_with_the_word_what_was_tried_when_it_comes_too_often(runs):
-    found = train(runs, "run", [12, 14, 16], on_non_finite="roll-back", roll_backs=2)
+    found = train(runs, "run", [12, 14, 16], on_non_finite="roll-back", rollbacks=2)
     assert "step " in found["error"]
     assert "rolled back 2 times" in found["error"]
     assert "step-0000000010" in found["error"]

@@ -7,14 +7,19 @@ Everything else is decoded once, here, and becomes a baseline JPEG.
 import io
 import multiprocessing
 import os
+import re
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from trainer.data.prepare.structure import jpeg_ends, jpeg_process, plain_jpeg, png_is_whole
+from common.errors import ConfigError
+from trainer.data.prepare.rejected import RejectedError, allowed_rejections
+from trainer.options import WriteOptions
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """What is taken, by Pillow's names; each further decoder would be one more to trust."""
@@ -45,21 +50,53 @@ _TURNS = {
 }
 """What makes an image upright, by EXIF's orientation."""
 
-# Pillow's own limit is another than --max-pixels, which is checked before anything is decoded.
-Image.MAX_IMAGE_PIXELS = None
+REENCODED_QUALITY = 90
+_REENCODE = re.compile(r"([1-9][0-9]{0,4})(?::([1-9][0-9]?|100))?")
+
+_NO_FRAME = (0xC4, 0xC8, 0xCC)
+"""Markers among those of frames that start something else."""
 
 _turn = multiprocessing.get_context("fork").Lock()
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What becomes of images; the same on every process."""
+    """What becomes of images; the same on every process. Its repr is part of the hash of a data
+    set's inputs.
+    """
 
     max_pixels: int
     short_side: int | None = None
     """Larger images are shrunk to this, and all are encoded again; none keeps what can be kept."""
     quality: int = QUALITY
     """Of what is encoded again."""
+
+
+def make_rules(options: WriteOptions) -> Rules:
+    """Read --reencode and --max-rejected.
+
+    Raises:
+        ConfigError: with all that cannot be read.
+    """
+    problems = []
+    match = _REENCODE.fullmatch(options.reencode) if options.reencode is not None else None
+    if options.reencode is not None and not match:
+        problems.append(
+            f"--reencode: {options.reencode!r} must be SHORT_SIDE[:QUALITY], such as 292:90"
+        )
+    try:
+        allowed_rejections(options.max_rejected, 0)
+    except ValueError as error:
+        problems.append(f"--max-rejected: {error}")
+    if problems:
+        raise ConfigError(problems)
+    if not match:
+        return Rules(options.max_pixels)
+    return Rules(options.max_pixels, int(match[1]), int(match[2] or REENCODED_QUALITY))
+
+
+# Pillow's own limit is another than --max-pixels, which is checked before anything is decoded.
+Image.MAX_IMAGE_PIXELS = None
 
 
 @dataclass(frozen=True)
@@ -73,10 +110,6 @@ class Encoded:
     width: int
     treatment: str
     """What was done to it, in words that a summary counts."""
-
-
-class RejectedError(ValueError):
-    """A file that is no usable image; the message says why."""
 
 
 def encode(data: bytes, name: str, rules: Rules) -> Encoded:
@@ -168,10 +201,10 @@ def _orientation(image: Image.Image, data: bytes) -> int:
             # It stands behind the pixels, where Pillow looks only as it decodes them.
             _decode(image)
     try:
-        found = image.getexif().get(ExifTags.Base.Orientation, 1)
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # noqa: BLE001 - of a block that cannot be read nothing is known
         return 1
-    return int(found) if found in _TURNS else 1
+    return int(orientation) if orientation in _TURNS else 1
 
 
 def _kept(image: Image.Image, data: bytes) -> str | None:
@@ -250,3 +283,71 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
         above = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+class Frame(NamedTuple):
+    """What the frame of a JPEG says."""
+
+    process: int
+    """See `jpeg_process`."""
+    height: int
+    width: int
+
+
+def plain_jpeg(data: bytes) -> Frame | None:
+    """The frame of a JPEG of 8 bits in grey or three colours, up to progressive ones, that says
+    nothing of how it is turned; none if it is another, or anything about it is strange.
+    """
+    at, frame = 2, None
+    while at + 10 <= len(data) and data[at] == 0xFF:
+        marker, start = data[at + 1], at + 4
+        if marker == 0xDA:
+            return frame
+        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            height = data[start + 1] << 8 | data[start + 2]
+            width = data[start + 3] << 8 | data[start + 4]
+            plain = marker <= 0xC2 and data[start] == 8 and data[start + 5] in (1, 3)
+            if frame or not plain or not height or not width:
+                return None
+            frame = Frame(marker, height, width)
+        elif marker == 0xE1 or marker < 0xC0:
+            # EXIF or XMP, which may say how to turn it; or something that has no length.
+            return None
+        at += 2 + (data[at + 2] << 8 | data[at + 3])
+    return None
+
+
+def jpeg_process(data: bytes) -> int:
+    """The marker that starts a JPEG's frame and names how it is encoded; 0 if there is none.
+
+    ITU-T T.81, table B.1: 0xC0 is baseline, 0xC1 extended, 0xC2 progressive, 0xC3 lossless.
+    """
+    at = 2
+    while at + 4 <= len(data):
+        marker = data[at + 1]
+        if data[at] != 0xFF or marker in (0x00, 0xFF):
+            # Padding, or bytes without a meaning, which all decoders skip.
+            at += 1
+        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            return marker
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return 0
+
+
+def jpeg_ends(data: bytes) -> bool:
+    """Whether the last bytes of a JPEG are its end; behind it there may be anything."""
+    return data.endswith(b"\xff\xd9")
+
+
+def png_is_whole(data: bytes) -> bool:
+    """Whether a PNG has all its chunks, and each fits its checksum."""
+    view, at = memoryview(data), 8
+    while at + 12 <= len(data):
+        end = at + 8 + int.from_bytes(view[at : at + 4], "big")
+        if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
+            return False
+        if data[at + 4 : at + 8] == b"IEND":
+            return True
+        at = end + 4
+    return False

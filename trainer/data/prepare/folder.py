@@ -1,4 +1,4 @@
-"""A folder of images, with a folder for each class. Standard library only."""
+"""A folder of images, with a folder for each class."""
 
 import os
 from collections.abc import Iterator
@@ -6,13 +6,14 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.engine import prepare
-from trainer.data.prepare.entries import HIDDEN, Entry, Inputs, Refusal
+from trainer.data.prepare.input_files import ImageFile, Inputs
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
 _TRAIN = ("train", "training")
-_HELD_OUT = ("validation", "val", "valid", "test", "testing")
+_VALIDATION = ("validation", "val", "valid", "test", "testing")
 """Names of the folder to evaluate on, the first that is there, in any case."""
 _HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
 """What file managers and archives leave behind, beside names with a dot in front."""
@@ -23,7 +24,7 @@ def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
 
     Raises:
         ConfigError: no folder is given, or the output lies inside of it.
-        DataError: see `engine.prepare`.
+        DataError: see `job.prepare`.
     """
     if not options.input:
         raise ConfigError(["--input: name the folder that holds a folder for each class"])
@@ -45,15 +46,15 @@ def folder_inputs(root: Path) -> Inputs:
     above = _folders(root)
     lower = {name.lower(): name for name in above}
     train = next((lower[name] for name in _TRAIN if name in lower), None)
-    held_out = next((lower[name] for name in _HELD_OUT if name in lower), None)
+    validation = next((lower[name] for name in _VALIDATION if name in lower), None)
     notes = []
-    if train and held_out:
-        splits = {"train": root / train, "validation": root / held_out}
-        left = [_shown(name) for name in above if name not in (train, held_out)]
-        if held_out.lower().startswith("test"):
-            notes.append(f"{held_out}/ is evaluated on, as there is no validation/")
+    if train and validation:
+        splits = {"train": root / train, "validation": root / validation}
+        left = [_shown(name) for name in above if name not in (train, validation)]
+        if validation.lower().startswith("test"):
+            notes.append(f"{validation}/ is evaluated on, as there is no validation/")
         if left:
-            notes.append(f"left alone beside {train}/ and {held_out}/: {', '.join(left)}")
+            notes.append(f"left alone beside {train}/ and {validation}/: {', '.join(left)}")
     elif train and above == [train]:
         splits = {"": root / train}
     else:
@@ -66,16 +67,16 @@ def folder_inputs(root: Path) -> Inputs:
         )
     labels = {name: label for label, name in enumerate(classes)}
 
-    def entries() -> Iterator[Entry | Refusal]:
+    def files() -> Iterator[ImageFile | RejectedFile]:
         for split, folder in splits.items():
             yield from _list(split, folder, root, labels)
 
-    return Inputs(classes, entries, notes=tuple(notes))
+    return Inputs(classes, files, notes=tuple(notes))
 
 
 def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as found:
-        return sorted(item.name for item in found if item.is_dir() and not _is_hidden(item.name))
+    with os.scandir(folder) as items:
+        return sorted(item.name for item in items if item.is_dir() and not _is_hidden(item.name))
 
 
 def _is_hidden(name: str) -> bool:
@@ -89,7 +90,7 @@ def _shown(name: str) -> str:
 
 def _list(
     split: str, folder: Path, root: Path, labels: dict[str, int]
-) -> Iterator[Entry | Refusal]:
+) -> Iterator[ImageFile | RejectedFile]:
     """Everything below a split's folder, without following links to folders or out of the root.
 
     Raises:
@@ -99,18 +100,18 @@ def _list(
     while pending:
         inside = pending.pop()
         try:
-            with os.scandir(folder / inside) as found:
-                for item in found:
+            with os.scandir(folder / inside) as items:
+                for item in items:
                     name = f"{inside}/{item.name}" if inside else item.name
                     fault = _fault(item, root)
                     if fault:
-                        yield Refusal(split, name, fault)
+                        yield RejectedFile(split, name, fault)
                     elif item.is_dir():
                         pending.append(name)
                     else:
-                        yield _entry(split, name, item, labels)
+                        yield _image_file(split, name, item, labels)
         except PermissionError as error:
-            yield Refusal(split, inside, f"cannot be listed ({error.strerror})")
+            yield RejectedFile(split, inside, f"cannot be listed ({error.strerror})")
         except OSError as error:
             # Nobody knows how much would be left out.
             raise DataError(
@@ -136,14 +137,14 @@ def _fault(item: "os.DirEntry[str]", root: Path) -> str:
     return ""
 
 
-def _entry(
+def _image_file(
     split: str, name: str, item: "os.DirEntry[str]", labels: dict[str, int]
-) -> Entry | Refusal:
+) -> ImageFile | RejectedFile:
     first, _, rest = name.partition("/")
     if not rest or first not in labels:
-        return Refusal(split, name, "lies in no class's folder")
+        return RejectedFile(split, name, "lies in no class's folder")
     try:
         status = item.stat()
     except OSError as error:
-        return Refusal(split, name, f"cannot be looked at ({error.strerror})")
-    return Entry(split, name, labels[first], item.path, 0, status.st_size, status.st_mtime_ns)
+        return RejectedFile(split, name, f"cannot be looked at ({error.strerror})")
+    return ImageFile(split, name, labels[first], item.path, 0, status.st_size, status.st_mtime_ns)

@@ -5,16 +5,27 @@ find the shards  ->  look through each, in parallel  ->  what labels mean  ->  s
 """
 
 import os
+import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from pathlib import Path
 
+import xxhash
+
 from common.errors import ConfigError
-from trainer.data.examine import DAMAGED as DAMAGED_ERRORS
-from trainer.data.examine import open_image
+from trainer.data.encoded_image import (
+    DECODE_ERRORS,
+    BrokenImageError,
+    encoding_of,
+    mode_fault,
+    open_image,
+    record_fault,
+)
+from trainer.data.example import BrokenRecordError, Record, from_example
 from trainer.data.manifest import (
     FILE_NAME,
     INDEX_EVERY,
@@ -22,31 +33,60 @@ from trainer.data.manifest import (
     Normalization,
     Origin,
     Shard,
+    SplitCounts,
     read_manifest,
 )
-from trainer.data.prepare.foreign import (
-    DAMAGED,
-    MISDESCRIBED,
-    UNFAITHFUL,
-    UNKNOWN,
-    Noted,
-    Scanned,
-    Task,
-    find_shards,
-    merge_noted,
-    note_name,
-    scan,
-)
-from trainer.data.prepare.pool import work_through
-from trainer.data.prepare.statistics import PixelSums
-from trainer.data.prepare.survey import IMAGES
-from trainer.data.split_counts import Tally
-from trainer.data.tfrecord import FRAME, BrokenRecordError, from_example, read_frames, read_shard
+from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.prepare.statistics import IMAGES, PixelSums
+from trainer.data.tfrecord import FRAME, read_frames, read_shard
 from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions
 
-_MOST_CLASSES = 100_000
+_SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
+_NAME = re.compile(rf"({'|'.join(_SPLITS)})[-_.].+")
+_SERIES = re.compile(r"(.*?)(\d+)-of-(\d+)(.*)")
+_NO_SHARD = {".csv", ".idx", ".index", ".json", ".md5", ".partial", ".sha256", ".txt"}
+"""Extensions of files that other tools put beside their shards."""
+_GZIP = b"\x1f\x8b"
+
+UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
+"""Images that the reader cannot decode, that seem damaged, that it does not take as they are meant,
+and that their records describe wrongly."""
+
+_MAX_CLASSES = 100_000
 """Classes beyond which a label is taken for a mistake; ImageNet's largest edition has 21,841."""
+
+
+@dataclass(frozen=True)
+class ForeignShard:
+    """A shard to look through."""
+
+    split: str
+    path: Path
+
+
+@dataclass
+class ImageFaults:
+    """Records that have something in common."""
+
+    count: int
+    first: str
+    """The first of them, with what there is to say of it."""
+
+
+@dataclass
+class ScannedShard:
+    """What a shard holds."""
+
+    split: str
+    shard: Shard
+    counts: SplitCounts
+    """Encodings and sizes; classes are not known yet, so all images are in one."""
+    labels: Counter[int] = field(default_factory=Counter)
+    names: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """What the records call the class of a label, and its synset; empty where they do not say."""
+    faults: dict[int, ImageFaults] = field(default_factory=dict)
+    """By kind, of `UNKNOWN` and the others."""
 
 
 def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
@@ -68,13 +108,13 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     existing = read_manifest(folder) if (folder / FILE_NAME).exists() else None
     if not existing and not os.access(folder, os.W_OK):
         raise DataError(f"{folder}: cannot be written to, but the manifest belongs there")
-    tasks = [Task(split, path) for split, found in paths.items() for path in found]
-    images = _estimate([task.path for task in tasks])
+    shards = [ForeignShard(split, path) for split in paths for path in paths[split]]
+    images = _estimate([shard.path for shard in shards])
     by_file = {
-        found.shard.file: found
-        for found in work_through(scan, tasks, images, "reading", options.processes)
+        scanned.shard.file: scanned
+        for scanned in work_through(scan, shards, images, "reading", options.processes)
     }
-    scanned = [by_file[task.path.name] for task in tasks]
+    scanned = [by_file[shard.path.name] for shard in shards]
     manifest = _describe(folder, scanned, options.first_label, line)
     if existing and existing.version != manifest.version:
         raise DataError(
@@ -85,9 +125,9 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
         print(f"{folder}: is described already, version {existing.version}")
         return existing
     manifest.save(folder)
-    train, held_out = (manifest.splits[name].examples for name in ("train", "validation"))
+    train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
     print(
-        f"{folder}: {train:,} images to train on, {held_out:,} held out,"
+        f"{folder}: {train:,} images to train on, {validation:,} held out,"
         f" {len(manifest.classes):,} classes, version {manifest.version}"
     )
     return manifest
@@ -102,38 +142,40 @@ def _estimate(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in paths) * len(sizes) // max(sum(sizes), 1)
 
 
-def _describe(folder: Path, scanned: Sequence[Scanned], wanted: str, line: str) -> Manifest:
-    _check_images(folder, merge_noted(scanned))
-    splits: dict[str, list[Scanned]] = {"train": [], "validation": []}
+def _describe(
+    folder: Path, scanned: Sequence[ScannedShard], first_label: str, line: str
+) -> Manifest:
+    _check_images(folder, merge_faults(scanned))
+    splits: dict[str, list[ScannedShard]] = {"train": [], "validation": []}
     names: dict[int, tuple[str, str]] = {}
-    for found in scanned:
-        splits[found.split].append(found)
-        for label, name in found.names.items():
-            note_name(names, label, name, found.shard.file)
+    for part in scanned:
+        splits[part.split].append(part)
+        for label, name in part.names.items():
+            note_name(names, label, name, part.shard.file)
     labels = {
         split: sum((part.labels for part in parts), Counter[int]())
         for split, parts in splits.items()
     }
-    for split, counts in labels.items():
-        if not counts:
+    for split, label_counts in labels.items():
+        if not label_counts:
             raise DataError(f"{folder}: the {split} shards hold no record")
-    first = _first_label(folder, labels, wanted)
-    known = range(first, max(max(counts) for counts in labels.values()) + 1)
-    normalization = _normalization(folder, [found.shard for found in splits["train"]])
+    first = _first_label(folder, labels, first_label)
+    known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
+    normalization = _normalization(folder, [part.shard for part in splits["train"]])
     described = {}
     for split, parts in splits.items():
-        tally = Tally.empty(1)
+        counts = SplitCounts.empty(1)
         for part in parts:
-            tally.merge(part.tally)
-        tally.class_counts = [labels[split][label] for label in known]
-        described[split] = tally.split(tuple(part.shard for part in parts))
-    images = sum(counts.total() for counts in labels.values())
+            counts.merge(part.counts)
+        counts.class_counts = [labels[split][label] for label in known]
+        described[split] = counts.split(tuple(part.shard for part in parts))
+    images = sum(label_counts.total() for label_counts in labels.values())
     origin = Origin(line, treatment={"left as they are": images})
     return Manifest(_class_names(names, known), normalization, described, origin, first)
 
 
-def _check_images(folder: Path, noted: Mapping[int, Noted]) -> None:
-    unknown = noted.get(UNKNOWN)
+def _check_images(folder: Path, faults: Mapping[int, ImageFaults]) -> None:
+    unknown = faults.get(UNKNOWN)
     if unknown:
         raise DataError(
             f"{folder}: {_times(unknown)} neither JPEG nor PNG ({unknown.first}); only these are"
@@ -144,36 +186,36 @@ def _check_images(folder: Path, noted: Mapping[int, Noted]) -> None:
         (UNFAITHFUL, "read otherwise than meant", "files of images can be converted by prepare"),
         (MISDESCRIBED, "described wrongly", "the reader goes by the images alone"),
     ):
-        if kind in noted:
+        if kind in faults:
             print(
-                f"warning: {_times(noted[kind])} {what} ({noted[kind].first}); {advice}",
+                f"warning: {_times(faults[kind])} {what} ({faults[kind].first}); {advice}",
                 file=sys.stderr,
                 flush=True,
             )
 
 
-def _times(noted: Noted) -> str:
-    return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
+def _times(faults: ImageFaults) -> str:
+    return f"{faults.count:,} image{' is' if faults.count == 1 else 's are'}"
 
 
-def _first_label(folder: Path, labels: Mapping[str, Counter[int]], wanted: str) -> int:
+def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) -> int:
     """What the records call the first class."""
     smallest = min(min(counts) for counts in labels.values())
     largest = max(max(counts) for counts in labels.values())
     run = f"labels run from {smallest:,} to {largest:,}"
     choose = "say with --first-label 0 or --first-label 1 what the first class is called"
-    if smallest < 0 or largest - smallest >= _MOST_CLASSES:
+    if smallest < 0 or largest - smallest >= _MAX_CLASSES:
         raise DataError(f"{folder}: {run}, which no classes are numbered by; write them anew")
-    if wanted != "auto":
-        if smallest < int(wanted):
-            raise DataError(f"{folder}: {run}, but --first-label is {wanted}")
-        return int(wanted)
-    train, held_out = labels["train"], labels["validation"]
-    if min(held_out) < min(train) or max(held_out) > max(train):
+    if option != "auto":
+        if smallest < int(option):
+            raise DataError(f"{folder}: {run}, but --first-label is {option}")
+        return int(option)
+    train, validation = labels["train"], labels["validation"]
+    if min(validation) < min(train) or max(validation) > max(train):
         raise DataError(
             f"{folder}: labels to train on run from {min(train):,} to {max(train):,}, those held"
-            f" out from {min(held_out):,} to {max(held_out):,}: it is doubtful that they mean the"
-            f" same classes. If they do, {choose}"
+            f" out from {min(validation):,} to {max(validation):,}: it is doubtful that they mean"
+            f" the same classes. If they do, {choose}"
         )
     if smallest > 1:
         raise DataError(f"{folder}: {run}, so that the first class is in doubt; {choose}")
@@ -187,13 +229,13 @@ def _class_names(names: Mapping[int, tuple[str, str]], labels: range) -> tuple[s
 
     Without a text it is the synset, and without that "class" and a number from 0.
     """
-    found = [names.get(label, ("", "")) for label in labels]
-    times = Counter(text or synset for text, synset in found)
+    known = [names.get(label, ("", "")) for label in labels]
+    times = Counter(text or synset for text, synset in known)
     return tuple(
         (text or synset or f"class {number}")
         if times[text or synset] == 1 or not (text or synset)
         else f"{text or synset} ({synset if text and synset else label})"
-        for number, (label, (text, synset)) in enumerate(zip(labels, found, strict=True))
+        for number, (label, (text, synset)) in enumerate(zip(labels, known, strict=True))
     )
 
 
@@ -212,10 +254,146 @@ def _normalization(folder: Path, shards: Sequence[Shard]) -> Normalization:
         serialized = next(islice(read_shard(folder / shard.file, start), skipped, None))
         try:
             sums.add(open_image(from_example(serialized).encoded))
-        except DAMAGED_ERRORS:
+        except DECODE_ERRORS:
             damaged += 1
     if damaged:
         print(f"warning: {damaged:,} of {count:,} images cannot be decoded", file=sys.stderr)
     if not sums.count:
         raise DataError(f"{folder}: none of {count:,} images can be decoded; write them anew")
     return sums.normalization()
+
+
+def find_shards(folder: Path) -> dict[str, list[Path]]:
+    """The shards of each split, in their order.
+
+    Raises:
+        DataError: a split without shards, with some missing, or with those of several series.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder")
+    shards: dict[str, list[Path]] = {"train": [], "validation": []}
+    for path in sorted(folder.iterdir()):
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_file() and path.suffix not in _NO_SHARD:
+            shards[_SPLITS[match[1]]].append(path)
+    empty = [name for name, paths in shards.items() if not paths]
+    if empty:
+        names = {"train": "train-*", "validation": "validation-* or val-*"}
+        raise DataError(
+            f"{folder}: holds no shards named {', nor '.join(names[name] for name in empty)};"
+            " training needs images to train on and others to evaluate on, both in this folder"
+        )
+    for name, paths in shards.items():
+        _check_series(folder, name, [path.name for path in paths])
+    return shards
+
+
+def _check_series(folder: Path, split: str, names: list[str]) -> None:
+    """Refuse a series of shards with a gap, and several series that would be mixed."""
+    matches = [_SERIES.fullmatch(name) for name in names]
+    series = {(match[1], match[3], match[4]) if match else None for match in matches}
+    if series == {None}:
+        return
+    if len(series) > 1:
+        shown = ", ".join(
+            f"{begin}*-of-{total}{end}" for begin, total, end in sorted(filter(None, series))
+        )
+        others = " and others" if None in series else ""
+        raise DataError(
+            f"{folder}: the {split} shards are of several series: {shown}{others}; leave only one"
+            " in the folder"
+        )
+    ((begin, total, end),) = filter(None, series)
+    numbers = {int(match[2]) for match in matches if match}
+    width = len(next(match[2] for match in matches if match))
+    # Some tools count from 1.
+    first = 1 if 0 not in numbers and int(total) in numbers else 0
+    missing = [
+        f"{begin}{number:0{width}d}-of-{total}{end}"
+        for number in range(first, first + int(total))
+        if number not in numbers
+    ]
+    if missing:
+        more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
+        raise DataError(
+            f"{folder}: of the {split} shards there are missing {', '.join(missing[:10])}{more};"
+            " copy them as well"
+        )
+
+
+def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
+    """Look through one shard, without holding it in memory.
+
+    Raises:
+        DataError: it is compressed, or a record is damaged.
+    """
+    path, index, digest = task.path, list[int](), xxhash.xxh3_128()
+    with path.open("rb") as file:
+        if file.read(len(_GZIP)) == _GZIP:
+            raise DataError(
+                f"{path}: is compressed with gzip, so that reading could only begin at its start;"
+                " unpack the shards (gunzip) and describe those"
+            )
+    scanned = ScannedShard(task.split, Shard(path.name, 0, 0, "", ()), SplitCounts.empty(1))
+    records = 0
+    try:
+        for frame in read_frames(path, observe=digest.update):
+            if records % INDEX_EVERY == 0:
+                index.append(frame.offset)
+            _add(from_example(frame.checked()), scanned, f"{path.name}, record {records}")
+            records += 1
+            advance(1)
+    except BrokenRecordError as error:
+        raise DataError(
+            f"{path}, record {records}: {error}; copy the shard again, or write it anew"
+        ) from error
+    scanned.shard = Shard(path.name, records, path.stat().st_size, digest.hexdigest(), tuple(index))
+    return scanned
+
+
+def _add(record: Record, scanned: ScannedShard, where: str) -> None:
+    scanned.labels[record.label] += 1
+    note_name(scanned.names, record.label, (record.text, record.synset), where)
+    encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
+    height, width = record.height, record.width
+    if not encoding:
+        notes[UNKNOWN] = f"begins with {record.encoded[:4]!r}"
+    else:
+        try:
+            image = open_image(record.encoded)
+            width, height = image.size
+            notes[UNFAITHFUL] = mode_fault(image)
+            notes[MISDESCRIBED] = record_fault(record, image)
+        except BrokenImageError as error:
+            notes[DAMAGED] = str(error)
+    scanned.counts.add(0, encoding, height, width)
+    for kind, text in notes.items():
+        if text:
+            scanned.faults.setdefault(kind, ImageFaults(0, f"{where}: {text}")).count += 1
+
+
+def note_name(
+    names: dict[int, tuple[str, str]], label: int, name: tuple[str, str], where: str
+) -> None:
+    """Add what a label's class is called, and its synset, to what is known of it.
+
+    Raises:
+        DataError: it was called something else, so that labels do not mean the same everywhere.
+    """
+    known = names.get(label, ("", ""))
+    for before, now in zip(known, name, strict=True):
+        if before and now and before != now:
+            raise DataError(
+                f"{where}: label {label} is {now!r} here and {before!r} in a shard before; the"
+                " labels do not mean the same everywhere: write the shards anew"
+            )
+    names[label] = (known[0] or name[0], known[1] or name[1])
+
+
+def merge_faults(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
+    """What is faults of several shards, by kind, in their order."""
+    merged: dict[int, ImageFaults] = {}
+    for part in scanned:
+        for kind, faults in part.faults.items():
+            merged.setdefault(kind, ImageFaults(0, faults.first)).count += faults.count
+    return merged

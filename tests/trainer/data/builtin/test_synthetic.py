@@ -1,0 +1,39 @@
+"""The synthetic data set on disk."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainer.data.builtin.synthetic import HEIGHT, WIDTH, noise_records, prepare_noise
+from trainer.data.manifest import load_manifest
+from trainer.errors import DataError
+
+
+def test_the_same_seed_makes_the_same_images_and_each_number_another():
+    first, again, other = (list(noise_records(3, seed)) for seed in (0, 0, 1))
+    assert [r.encoded for r in first] == [r.encoded for r in again]
+    assert len({r.encoded for r in [*first, *other]}) == 6
+
+
+def test_images_cost_what_photographs_cost():
+    records = list(noise_records(8, 0))
+    sizes = [len(record.encoded) for record in records]
+    assert 80_000 < np.mean(sizes) < 160_000
+    image = Image.open(io.BytesIO(records[0].encoded))
+    assert (image.size, image.mode, image.format) == ((WIDTH, HEIGHT), "RGB", "JPEG")
+    pixels = np.asarray(image).astype(float)
+    assert pixels.mean() == pytest.approx(127.5, abs=10)
+    assert pixels.std() == pytest.approx(55, abs=10)
+
+
+def test_a_prepared_folder_has_a_manifest_and_is_made_once(tmp_path, capsys):
+    folder = tmp_path / "noise"
+    made = prepare_noise(str(folder), 10)
+    assert load_manifest(folder).version == made.version
+    assert made.splits["train"].examples == 10
+    assert made.splits["validation"].examples == 10
+    assert prepare_noise(str(folder), 10).version == made.version
+    with pytest.raises(DataError, match="holds another data set"):
+        prepare_noise(str(folder), 11)

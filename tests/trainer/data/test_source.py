@@ -1,0 +1,29 @@
+"""The bound on what the input holds."""
+
+from trainer.config import DataConfig
+from trainer.data.manifest import Shard, Split
+from trainer.data.source import OVERHEAD_BYTES, input_memory
+
+
+def split(examples, size=100_000):
+    return Split((Shard("a", examples, examples * size, "", ()),), (examples,), ("JPEG",))
+
+
+CONFIG = DataConfig(source="tfrecords", dir="x", streams=64, shuffle_window=512)
+
+
+def test_the_bound_is_windows_of_images_and_batches_of_pixels():
+    found = input_memory(split(1_281_167), CONFIG, ranks=16, batch_size=256, image_size=224)
+    assert found == 3 * 4 * 512 * 100_000 + (2 + 2) * 256 * 224 * 224 * 3 + OVERHEAD_BYTES
+
+
+def test_the_bound_does_not_depend_on_the_length_of_a_long_data_set():
+    one, ten = (input_memory(split(n), CONFIG, 8, 32, 224) for n in (1_000_000, 10_000_000))
+    assert one == ten
+
+
+def test_a_data_set_shorter_than_its_windows_is_held_three_times_at_most():
+    assert (
+        input_memory(split(640), CONFIG, 1, 1, 8)
+        == 3 * 640 * 100_000 + 4 * 8 * 8 * 3 + OVERHEAD_BYTES
+    )

@@ -1,0 +1,271 @@
+"""What a run says of the machines that it starts on, and when it warns."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from common.errors import UserError
+
+pytest.importorskip("tensorflow")
+
+from tests.trainer.diagnostics.test_nccl import INFINIBAND, NO_DRIVER, ROCE, SOCKET
+from tests.trainer.support.command import TINY, metrics, run_trainer
+from tests.trainer.support.fake_node import add_port, make_node, ndv2
+from tests.trainer.support.scenarios import tiny_config
+from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
+from trainer.diagnostics.environment import environment
+from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log, read_log
+from trainer.diagnostics.startup_report import StartupReport, look
+from trainer.distributed.communicator import Alone, Backend
+from trainer.distributed.rank import Rank
+from trainer.distributed.signals import StopRequest
+from trainer.distributed.watchdog import Watchdog
+from trainer.presets import PRESETS
+from trainer.run_folder import decisive
+from trainer.training.run import Attempt
+
+V100 = "Tesla V100-SXM2-32GB"
+BY_NCCL = Backend(("MPI", "Gloo", "NCCL"), "MPI", "NCCL")
+BY_GLOO = Backend(("Gloo",), "Gloo", "Gloo")
+
+
+def seen(root, gpu="", ranks=1, **changes):
+    """What the ranks of one node see, with figures that do not differ from machine to machine."""
+    of_this_machine = {
+        "cores": 40, "locked_memory": None, "shared_memory": 64 * 10**9,
+        "free_disk": 2_345 * 10**9, "free_scratch": 5_500_000_000,
+    }  # fmt: skip
+    return [
+        {**look(gpu, rank, root / "runs", {}, root), **of_this_machine, **changes}
+        for rank in range(ranks)
+    ]
+
+
+def startup(*nodes, backend=BY_NCCL, **facts):
+    """A world of these nodes, which has travelled as plain data."""
+    ranks = [rank for node in nodes for rank in node]
+    return StartupReport(json.loads(json.dumps(ranks)), backend, **facts)
+
+
+@pytest.fixture
+def good(tmp_path):
+    return seen(ndv2(tmp_path / "good"), V100, 8)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    return seen(make_node(tmp_path / "bare"), V100, 8)
+
+
+# 1. The lines.
+
+
+def test_two_nodes_with_gpus_are_told_in_a_few_lines(good):
+    made = startup(good, good, nccl="2.21.5", built_with={"CUDA": "12.5.1", "cuDNN": "9"})
+    assert made.lines() == [
+        f"GPUs: 16 x {V100}; driver 535.161.08; TensorFlow made with CUDA 12.5.1 and cuDNN 9",
+        "machine: 2 nodes, the first with 40 cores, 0.6 of 1.0 GB memory free, 64 GB in /dev/shm,"
+        " locked memory unlimited",
+        "free disk: 2.35 TB for the run, 5.5 GB for temporary files",
+        "exchange: Horovod with MPI, Gloo, NCCL 2.21.5; ranks meet by MPI, gradients are summed by"
+        " NCCL",
+        "InfiniBand: all nodes: mlx5_an0 (Ethernet, 40 Gb/sec), mlx5_ib0 (InfiniBand, 100 Gb/sec)",
+    ]
+
+
+def test_nodes_that_differ_are_told_by_their_numbers(good, bare):
+    (told,) = (s for s in startup(bare, good, bare).lines() if s.startswith("InfiniBand"))
+    assert told == (
+        "InfiniBand: nodes 0, 2: no adapter; node 1: mlx5_an0 (Ethernet, 40 Gb/sec), mlx5_ib0"
+        " (InfiniBand, 100 Gb/sec)"
+    )
+
+
+def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):
+    alone = startup(seen(make_node(tmp_path), shared_memory=None), backend=None)
+    assert alone.lines() == [
+        "machine: 40 cores, 0.6 of 1.0 GB memory free",
+        "free disk: 2.35 TB for the run, 5.5 GB for temporary files",
+    ]
+
+
+def test_a_file_system_that_tells_nothing_is_said_so(tmp_path):
+    made = startup(seen(make_node(tmp_path), free_disk=None))
+    assert "free disk: unknown for the run, 5.5 GB for temporary files" in made.lines()
+    assert "free_disk_gb" not in made.record()
+
+
+def test_a_limit_of_locked_memory_is_told_where_there_is_an_adapter_to_need_it(tmp_path):
+    add_port(make_node(tmp_path), "mlx5_ib0")
+    lines = startup(seen(tmp_path, V100, locked_memory=65536)).lines()
+    assert any("locked memory at most 65.5 kB (ulimit -l; RDMA needs it" in line for line in lines)
+    assert any(line.startswith("InfiniBand: mlx5_ib0 (InfiniBand") for line in lines)
+
+
+def test_a_rank_without_a_gpu_beside_others_and_a_driver_that_is_not_shown_are_told(bare):
+    bare[3]["gpu"] = ""
+    assert startup(bare).lines()[0] == f"GPUs: 7 x {V100}, and 1 rank without; driver unknown"
+
+
+# 2. The record.
+
+
+def test_the_record_has_what_was_found_and_no_more(good, tmp_path):
+    full = startup(good, good, nccl="2.21.5", built_with={"CUDA": "12.5.1"})
+    record = json.loads(json.dumps(full.record(read_log(INFINIBAND))))
+    assert record["nodes"] == 2
+    assert record["driver"] == "535.161.08"
+    assert record["operations"] == "NCCL"
+    assert record["tensorflow_cuda"] == "12.5.1"
+    assert record["nccl_transport"].startswith("NCCL 2.21.5: between nodes InfiniBand")
+    # Addresses would tell whose machine it is.
+    assert "10.0.0" not in json.dumps(record)
+    laptop = startup(seen(make_node(tmp_path / "laptop")), backend=None).record()
+    assert laptop.keys() - environment([]).keys() == {"nodes", "memory_gb", "free_disk_gb"}
+
+
+# 3. The warnings.
+
+
+def test_all_nodes_with_infiniband_are_no_reason_to_warn(good):
+    assert startup(good, good).warning() == ""
+    assert startup(good).warning() == ""
+
+
+def test_a_node_without_infiniband_is_named_with_the_cost_and_the_remedy(good, bare):
+    text = startup(good, bare, good).warning()
+    assert text.splitlines()[1].startswith("WARNING: this run is meant to go over InfiniBand")
+    assert "\n  node 1: no adapter\n" in text
+    assert "node 0" not in text
+    wanted = ["1.8 to 2.4 times", "--device /dev/infiniband", "ibverbs-providers"]
+    wanted += ["NCCL_IB_DISABLE", "jobs submit --kind check", "--exchange.infiniband False"]
+    assert [word for word in wanted if word not in text] == []
+
+
+def test_sums_by_gloo_go_over_tcp_whatever_the_nodes_have(good):
+    assert "summed by Gloo" in startup(good, good, backend=BY_GLOO).warning()
+
+
+def test_one_node_is_told_that_it_needs_none(bare):
+    text = startup(bare).warning()
+    assert "no adapter" in text
+    assert "a run on one node needs none, but one on several would" in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("log", "loud"), [(SOCKET, True), (ROCE, True), (INFINIBAND, False),
+                                           (NO_DRIVER, False)])  # fmt: skip
+def test_nccl_that_chose_another_network_is_warned_of_after_the_first_step(good, log, loud):
+    text = startup(good, good).warning_after(read_log(log))
+    assert bool(text) == loud
+    assert ("no InfiniBand but" in text) == loud
+    assert ("1.8 to 2.4 times" in text) == loud
+
+
+def test_nothing_is_warned_of_after_the_first_step_on_one_node_or_without_a_log(good):
+    assert startup(good).warning_after(read_log(SOCKET)) == ""
+    assert startup(good, good).warning_after(None) == ""
+
+
+def test_the_preset_for_several_nodes_expects_infiniband_and_may_be_continued_without():
+    expects = PRESETS["imagenet-ndv2"]
+    assert expects.exchange.infiniband
+    assert not PRESETS["imagenet-1gpu"].exchange.infiniband
+    other = replace(expects, exchange=replace(expects.exchange, infiniband=False))
+    assert decisive(other) == decisive(expects)
+
+
+# 4. In a run.
+
+
+@pytest.mark.slow
+def test_two_ranks_on_a_machine_without_gpus_say_three_lines_once(digits_folder, tmp_path):
+    given = ("--data.dir", str(digits_folder), "--runs-dir", "runs", "--name", "a")
+    done = run_trainer(
+        "train", *TINY, *given, "--ranks", "2", "--max-steps", "2", "--exchange.infiniband", "True",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert [line.split(":")[0].strip() for line in said] == ["machine", "free disk", "exchange"]
+    assert said[2].endswith("ranks meet by Gloo, gradients are summed by Gloo")
+    assert done.stderr.count("--exchange.infiniband: this node could not use it") == 1
+    (start,) = metrics(tmp_path / "runs" / "a", "start")
+    found = start["environment"]
+    assert found["cores"] >= 1
+    assert (found["nodes"], found["controller"], found["operations"]) == (1, "Gloo", "Gloo")
+    assert "nccl_transport" not in found
+
+
+class Written(NcclLog):
+    """A log of a NCCL that has begun."""
+
+    def __init__(self, text):
+        self._text = text
+
+    def transport(self) -> Transport:
+        return read_log(self._text)
+
+
+@pytest.mark.slow
+def test_a_run_over_another_network_warns_before_and_after_its_first_step(
+    digits_folder, tmp_path, monkeypatch, capfd, good, bare
+):
+    monkeypatch.setattr(StartupReport, "gather", lambda *_: startup(good, bare))
+    config = replace(
+        tiny_config(str(digits_folder), max_steps=1, export=False, log=LogConfig(report=False)),
+        name="a", runs_dir=str(tmp_path / "runs"), exchange=ExchangeConfig(infiniband=True),
+    )  # fmt: skip
+    with Watchdog(WatchdogConfig(), None) as watchdog:
+        assert Attempt(config, Alone(), watchdog, Written(SOCKET)).run(StopRequest()) == 0
+    told = capfd.readouterr()
+    chosen = "NCCL 2.18.3: between nodes no InfiniBand but Socket (eth0); inside a node P2P"
+    assert told.out.index("took the first step") < told.out.index(f"\n  {chosen}\n")
+    before, after = "\n  node 1: no adapter\n", f"\n  rank 0's {chosen}\n"
+    assert told.err.index(before) < told.err.index(after)
+    # What to do need not be read twice.
+    assert told.err.count("1.8 to 2.4 times") == 1
+    (start,) = metrics(tmp_path / "runs" / "a", "start")
+    assert start["environment"]["nccl_transport"] == chosen
+
+
+# 5. Whose NCCL writes a log.
+
+
+@pytest.mark.parametrize(
+    ("launched", "gpus", "begun"),
+    [(None, True, False), (Rank(0, 1, 0, 1, "MPI"), True, False),
+     (Rank(1, 2, 1, 2, "MPI"), True, False), (Rank(0, 2, 0, 2, "MPI"), False, False),
+     (Rank(0, 2, 0, 2, "MPI"), True, True)],
+)  # fmt: skip
+def test_rank_0_of_several_with_gpus_has_its_nccl_write_a_log(
+    monkeypatch, tmp_path, launched, gpus, begun
+):
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: gpus)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"):
+        # Set and then taken away, so that whatever is set here is undone.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    with nccl_log(launched) as log:
+        assert (log is not None) == ("NCCL_DEBUG_FILE" in os.environ) == begun
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_warnings_of_a_run_that_fails_are_passed_on(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr("trainer.diagnostics.nccl.has_gpus", lambda: True)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "environ", {})
+
+    def fail():
+        with nccl_log(Rank(0, 2, 0, 2, "MPI")):
+            next(tmp_path.iterdir()).write_text(NO_DRIVER)
+            raise UserError("lost")
+
+    with pytest.raises(UserError):
+        fail()
+    errors = capfd.readouterr().err
+    passed_on, _, end = errors.partition("lines of NCCL's log of rank 0")
+    assert passed_on.count("NCCL WARN") == end.count("NCCL WARN") == 2

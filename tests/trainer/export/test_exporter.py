@@ -1,0 +1,441 @@
+"""Exported models: what they answer without our code, and that they are complete or absent."""
+
+import base64
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import onnxruntime
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from common.errors import UserError
+from tests.trainer.support.command import TINY, run_trainer
+from tests.trainer.support.made_run import STEP, make_run
+from tests.trainer.support.scenarios import tiny_config
+from trainer import cli
+from trainer.data.images import central_image, flip_and_normalize
+from trainer.data.manifest import load_manifest
+from trainer.data.pipeline import evaluation_batches
+from trainer.data.source import Source
+from trainer.errors import CheckpointError, DataError
+from trainer.export import exporter, onnx, saved_model
+from trainer.export.exporter import export_model, export_run, exported_step
+from trainer.model.weights import load_model
+from trainer.presets import PRESETS
+from trainer.run_folder import RunFolder
+
+TOLERANCE = 1e-5
+
+# What a stranger does: TensorFlow and NumPy, started where this project cannot be imported.
+STRANGER = """
+import base64, importlib.util, json, sys
+import numpy as np
+import tensorflow as tf
+assert importlib.util.find_spec("trainer") is None
+task = json.loads(open(sys.argv[1]).read())
+model = tf.saved_model.load(task["model"])
+serve = model.signatures["serving_default"]
+answers = {}
+for name, batch in task["batches"].items():
+    images = tf.constant([base64.b64decode(image) for image in batch], tf.string)
+    try:
+        found = {key: value.numpy() for key, value in serve(images=images).items()}
+    except tf.errors.InvalidArgumentError as error:
+        answers[name] = error.message
+        continue
+    answers[name] = {
+        key: {"type": str(value.dtype), "shape": value.shape,
+              "values": np.char.decode(value.astype("S")).tolist() if value.dtype == object
+                        else value.tolist()}
+        for key, value in found.items()
+    }
+json.dump(answers, open(sys.argv[2], "w"))
+"""
+
+
+def encode(pixels, kind="PNG", mode=None, **options):
+    buffer = io.BytesIO()
+    image = Image.fromarray(pixels)
+    (image.convert(mode) if mode else image).save(buffer, format=kind, **options)
+    return buffer.getvalue()
+
+
+def ask(folder, model, batches):
+    """The answers of an exported model in a process without this project."""
+    folder.mkdir(parents=True)
+    (folder / "stranger.py").write_text(STRANGER)
+    coded = {name: [base64.b64encode(i).decode() for i in batch] for name, batch in batches.items()}
+    (folder / "task.json").write_text(json.dumps({"model": str(model), "batches": coded}))
+    done = subprocess.run(
+        [sys.executable, "stranger.py", "task.json", "answers.json"],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "answers.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of the digits that exported its model at its end, and what its checkpoint answers."""
+    place = tmp_path_factory.mktemp("trained")
+    args = [*TINY, "--ranks", "1", "--epochs", "8", "--export", "True", "--name", "run"]
+    done = run_trainer("train", *args, cwd=place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = RunFolder(place / "runs" / "run")
+    config, data = folder.read().config, place / "data" / "digits"
+    manifest = load_manifest(data)
+    split = manifest.splits["validation"]
+    source = Source(data, split, 10, config.model.image_size, config.data, config.seed)
+    found = folder.find_checkpoint("last")
+    model = load_model(config, 10, "float32", found.load(), found.path)
+    probabilities = []
+    for batch in evaluation_batches(source, 0, 1, 90, 1):
+        image = flip_and_normalize(batch["image"], batch["flip"], manifest.normalization)
+        probabilities.append(tf.nn.softmax(model(image, training=False)).numpy())
+    features = {"image/encoded": tf.io.FixedLenFeature([], tf.string)}
+    records = tf.data.TFRecordDataset([str(data / shard.file) for shard in split.shards])
+    return SimpleNamespace(
+        place=place,
+        folder=folder,
+        output=done.stdout,
+        export=folder.path / "export",
+        images=[
+            tf.io.parse_single_example(record, features)["image/encoded"].numpy()
+            for record in records
+        ],
+        probabilities=np.concatenate(probabilities),
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(trained, tmp_path_factory):
+    """What a stranger gets from the export of that run."""
+    smooth = np.linspace(0, 255, 40 * 60 * 3).reshape(40, 60, 3).astype(np.uint8)
+    pictures = [encode(smooth), encode(smooth, "JPEG"), encode(smooth[:, :, 0], "JPEG")]
+    batches = {
+        "held out": trained.images,
+        "none": [],
+        "one": trained.images[:1],
+        "seven": [*pictures, *trained.images[:4]],
+        "alone": pictures[1:2],
+        "not an image": [trained.images[0], b"years of work", b""],
+        "half a PNG": [trained.images[0], encode(smooth)[:200]],
+        "half a JPEG": [encode(smooth, "JPEG")[:500]],
+        "a GIF": [encode(smooth, "GIF")],
+    }
+    place = tmp_path_factory.mktemp("elsewhere") / "stranger"
+    return ask(place, trained.export / "saved_model", batches)
+
+
+def signature(folder, name):
+    exported = tf.saved_model.load(str(folder / "saved_model"))
+    function = exported.signatures[name]
+    function.keep = exported
+    return function
+
+
+def facts(folder):
+    return json.loads((folder / "export.json").read_text())
+
+
+# 1. What an export answers where nothing of this project is.
+
+
+@pytest.mark.slow
+def test_a_stranger_gets_the_checkpoints_own_predictions(trained, answers):
+    found, wanted = answers["held out"], trained.probabilities
+    assert len(trained.images) == len(wanted) == 360
+    order = np.argsort(-wanted, axis=1, kind="stable")[:, :5]
+    assert found["class_ids"]["values"] == order.tolist()
+    assert found["class_names"]["values"] == [[str(n) for n in row] for row in order.tolist()]
+    difference = np.abs(
+        np.array(found["probabilities"]["values"]) - np.take_along_axis(wanted, order, 1)
+    ).max()
+    print(f"largest difference in a probability: {difference:.3g}")
+    assert difference <= TOLERANCE
+    # Not the same answer for every image.
+    assert len(set(order[:, 0].tolist())) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("batch", "size"), [("none", 0), ("one", 1), ("seven", 7)])
+def test_a_batch_of_any_size_has_the_promised_shapes_and_types(answers, batch, size):
+    kinds = {name: (v["type"], v["shape"]) for name, v in answers[batch].items()}
+    assert kinds == {
+        "class_ids": ("int64", [size, 5]),
+        "class_names": ("object", [size, 5]),
+        "probabilities": ("float32", [size, 5]),
+    }
+
+
+@pytest.mark.slow
+def test_an_image_has_the_same_answer_among_others_of_other_kinds_and_sizes(answers):
+    among, alone = answers["seven"], answers["alone"]
+    assert among["class_ids"]["values"][1] == alone["class_ids"]["values"][0]
+    np.testing.assert_allclose(
+        among["probabilities"]["values"][1], alone["probabilities"]["values"][0], atol=TOLERANCE
+    )
+    single, first = answers["one"]["probabilities"], among["probabilities"]
+    np.testing.assert_allclose(first["values"][3], single["values"][0], atol=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        ("not an image", "images that are neither JPEG nor PNG, from 0:] [1 2]"),
+        ("half a PNG", "Invalid PNG data"),
+        ("half a JPEG", "Invalid JPEG data"),
+        ("a GIF", "neither JPEG nor PNG"),
+    ],
+)
+def test_a_broken_image_is_refused_with_its_fault(answers, batch, words):
+    assert words in answers[batch]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "options"),
+    [
+        ("JPEG", "CMYK", {"quality": 95}),
+        ("JPEG", "L", {"quality": 95}),
+        ("JPEG", None, {"quality": 95, "progressive": True, "subsampling": 0}),
+        ("PNG", "L", {}),
+        ("PNG", "P", {}),
+        ("PNG", "1", {}),
+        ("PNG", "RGBA", {}),
+        ("PNG", "I;16", {}),
+    ],
+)
+def test_every_kind_of_jpeg_and_png_is_decoded_as_pillow_does(kind, mode, options):
+    grey = np.tile(np.arange(0, 256, 4, dtype=np.uint8), (64, 1))
+    if mode == "I;16":
+        encoded, wanted = encode(grey.astype(np.uint16) * 257, **options), np.stack([grey] * 3, 2)
+    else:
+        pixels = grey if mode == "L" else np.stack([grey, grey.T, grey // 2], 2)
+        encoded = encode(pixels, kind, mode, **options)
+        with Image.open(io.BytesIO(encoded)) as image:
+            wanted = np.asarray(image.convert("RGB"))
+    found = central_image(tf.constant(encoded), 64, 1.0).numpy()
+    assert np.abs(found.astype(int) - wanted).max() <= (0 if kind == "PNG" else 4)
+
+
+# 2. Exports of one run.
+
+
+@pytest.mark.slow
+def test_the_export_at_the_end_of_a_run_is_what_the_command_exports(trained, tmp_path, capsys):
+    assert "runs/run/export" in trained.output
+    run, again = trained.folder.path, tmp_path / "again"
+    assert cli.main(["export", "--run", str(run), "--output", str(again), "--onnx", "True"]) == 0
+    assert "model.onnx differs by at most" in capsys.readouterr().out
+    assert facts(again) == facts(trained.export)
+    assert facts(again)["evaluation"]["examples"] == 360
+    assert facts(again)["run"] == "run"
+    pixels = tf.constant(np.random.default_rng(1).integers(0, 256, (9, 8, 8, 3)), tf.uint8)
+    first, second = (
+        signature(folder, "pixels")(pixels=pixels)["probabilities"].numpy()
+        for folder in (trained.export, again)
+    )
+    assert np.array_equal(first, second)
+
+    # Real images, decoded and cropped as a user of ONNX has to.
+    real = tf.stack([central_image(tf.constant(i), 8, 1.0) for i in trained.images[:50]]).numpy()
+    session = onnxruntime.InferenceSession(str(again / "model.onnx"))
+    (found,) = session.run(["probabilities"], {"pixels": real})
+    np.testing.assert_allclose(found, trained.probabilities[:50], rtol=0, atol=TOLERANCE)
+
+
+def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digits_folder, tmp_path):
+    config = tiny_config(str(digits_folder), name="mixed")
+    mixed = replace(config, compute=replace(config.compute, precision="mixed_float16"))
+    folder, record, model = make_run(tmp_path / "mixed", mixed)
+    before = [v.numpy().tobytes() for v in model.variables]
+    evaluation = {"top1": 0.5, "top5": 0.75, "loss": 1.5, "examples": 360}
+    path = export_model(folder, record, model, STEP, evaluation)
+    assert path == folder.path / "export"
+    assert [v.numpy().tobytes() for v in model.variables] == before
+    assert {layer.compute_dtype for layer in model.layers} == {"float16", "float32"}
+
+    pixels = signature(path, "pixels")
+    definition = pixels.graph.as_graph_def()
+    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+    assert nodes
+    assert tf.float16.as_datatype_enum not in {
+        value.type for node in nodes for value in node.attr.values()
+    }
+    assert not any(node.attr["_XlaMustCompile"].b for node in nodes)
+    found = folder.find_checkpoint("last")
+    float32 = load_model(config, 10, "float32", found.load(), found.path)
+    batch = tf.constant(np.random.default_rng(1).integers(0, 256, (9, 8, 8, 3)), tf.uint8)
+    normalization = record.normalization
+    inputs = (batch.numpy() - np.array(normalization.mean)) / np.array(normalization.std)
+    wanted = tf.nn.softmax(float32(inputs.astype(np.float32), training=False)).numpy()
+    np.testing.assert_allclose(
+        pixels(pixels=batch)["probabilities"].numpy(), wanted, rtol=0, atol=TOLERANCE
+    )
+    assert facts(path)["evaluation"] == evaluation
+
+
+def test_a_synthetic_run_has_numbered_classes_and_is_exported_only_if_asked_for(tmp_path):
+    preset = PRESETS["synthetic"]
+    small = replace(preset.model, depth=18, width=4, image_size=32, classes=3)
+    folder, _, _ = make_run(tmp_path / "run", replace(preset, model=small, name="run"))
+    path = export_run(str(folder.path), "last", None, 5, onnx=False)
+    assert facts(path)["class_names"] == ["class 0", "class 1", "class 2"]
+    assert (facts(path)["top"], facts(path)["evaluation"]) == (3, None)
+    noise = np.random.default_rng(0).integers(0, 256, (50, 40, 3)).astype(np.uint8)
+    serve = signature(path, "serving_default")
+    for images in ([], [encode(noise)]):
+        found = serve(images=tf.constant(images, tf.string))
+        assert found["class_names"].shape == (len(images), 3)
+    assert sorted(found["class_names"].numpy()[0]) == [b"class 0", b"class 1", b"class 2"]
+    assert [name for name, config in PRESETS.items() if not config.export] == ["synthetic"]
+
+
+# 3. Where the run, its data or the place are not as they should be.
+
+
+@pytest.fixture
+def run(digits_folder, tmp_path):
+    """The folder of a run without an export."""
+    return make_run(tmp_path / "run", tiny_config(str(digits_folder), name="run"))[0]
+
+
+def test_the_data_set_need_not_be_there(digits_folder, tmp_path):
+    shutil.copytree(digits_folder, tmp_path / "data")
+    folder, _, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
+    shutil.rmtree(tmp_path / "data")
+    path = export_run(str(folder.path), "last", None, 2, onnx=False)
+    assert facts(path)["class_names"] == [str(digit) for digit in range(10)]
+    assert facts(path)["top"] == 2
+
+
+def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(digits_folder, tmp_path):
+    shutil.copytree(digits_folder, tmp_path / "data")
+    folder, record, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
+    stored = json.loads((folder.path / "config.json").read_text())
+    del stored["meaning"]
+    (folder.path / "config.json").write_text(json.dumps(stored))
+    path = export_run(str(folder.path), "last", None, 5, onnx=False)
+    assert facts(path)["mean"] == list(record.normalization.mean)
+
+    (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
+    with pytest.raises(DataError, match="was trained on other; prepare that data set again"):
+        export_run(str(folder.path), "last", None, 5, onnx=False)
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(DataError, match=r"does not keep its class names.*no such data folder"):
+        export_run(str(folder.path), "last", None, 5, onnx=False)
+
+
+def test_a_run_without_a_checkpoint_that_fits_is_refused(run):
+    with pytest.raises(CheckpointError, match="has no valid checkpoint that was evaluated"):
+        export_run(str(run.path), "best", None, 5, onnx=False)
+    shutil.rmtree(run.checkpoints.folder)
+    with pytest.raises(CheckpointError, match="has no valid checkpoint;"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+
+
+def test_a_folder_with_something_else_is_refused_and_stays(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="mine: exists and is no export"):
+        export_run(str(run.path), "last", str(tmp_path / "mine"), 5, onnx=False)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is full")])
+def test_an_export_that_is_interrupted_leaves_the_one_before_and_nothing_else(
+    run, monkeypatch, error
+):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    names = {path.name for path in run.path.iterdir()}
+
+    def save(module, place, signatures):
+        (run.path / ".export.partial" / "saved_model").mkdir()
+        raise error
+
+    monkeypatch.setattr(saved_model.tf.saved_model, "save", save)
+    with pytest.raises((KeyboardInterrupt, UserError)):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert {path.name for path in run.path.iterdir()} == names
+
+
+def test_what_a_killed_export_left_behind_goes_with_the_next(run):
+    partial = run.path / ".export.partial" / "saved_model"
+    partial.mkdir(parents=True)
+    (partial / "saved_model.pb").write_text("half")
+    export_run(str(run.path), "last", None, 5, onnx=False)
+    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
+    assert {path.name for path in (run.path / "export").iterdir()} == {"saved_model", "export.json"}
+
+
+def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monkeypatch):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    # As if killed between the two renames.
+    (run.path / "export").rename(run.path / ".export.old")
+
+    def fail(module, place, signatures):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
+    with pytest.raises(UserError, match="the disk is full"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert exported_step(run.path) == STEP
+
+
+def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
+    assert exported_step(tmp_path) is None
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "export.json").write_text("{")
+    assert exported_step(tmp_path) is None
+
+
+def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    rename = exporter.Path.rename
+
+    def refuse(path, target):
+        if path.name == ".export.partial":
+            raise OSError("no")
+        return rename(path, target)
+
+    monkeypatch.setattr(exporter.Path, "rename", refuse)
+    with pytest.raises(UserError, match="the export cannot be written: no"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
+
+
+@pytest.mark.slow
+def test_an_onnx_model_that_differs_is_an_error_and_nothing_is_exported(run, monkeypatch):
+    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
+    with pytest.raises(UserError, match=r"model.onnx: differs by .* in a probability"):
+        export_run(str(run.path), "last", None, 5, onnx=True)
+    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints"}
+
+
+def test_a_complete_run_that_cannot_be_exported_says_so_and_how_to_try_again(
+    digits_folder, tmp_path
+):
+    config = tiny_config(str(digits_folder), name="run")
+    folder, record, model = make_run(tmp_path / "run", config)
+    (folder.path / "export").write_text("in the way")
+    with pytest.raises(UserError) as caught:
+        export_model(folder, record, model, STEP, None)
+    assert "the run is complete and its result.json written" in str(caught.value)
+    assert f"python -m trainer export --run {folder.path}" in str(caught.value)

@@ -1,0 +1,164 @@
+"""The everyday commands, as a newcomer types them."""
+
+import csv
+import json
+
+import pytest
+
+from common.fields import from_dict
+from tests.trainer.support.command import TINY, metrics, result, run_trainer
+from trainer.config import TrainConfig
+from trainer.data.builtin.digits import VALIDATION_PER_CLASS
+from trainer.presets import PRESETS
+from trainer.training.plan import DIGITS_EXAMPLES
+
+
+def test_dry_run_shows_the_configuration_and_what_follows_and_writes_nothing(tmp_path):
+    done = run_trainer("train", "--dry-run", "--epochs", "10", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(None, 1) for line in done.stdout.splitlines() if "  " in line)
+    assert lines["epochs"] == "10"
+    assert lines["optimizer.nesterov"] == "True"
+    assert "64 images a step" in done.stdout
+    assert "22.45" in done.stdout
+    assert "0.1 at its peak" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_of_data_that_are_not_there_says_so(tmp_path):
+    done = run_trainer("train", "--dry-run", "--preset", "imagenet-ndv2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "The derived numbers need the data set's manifest" in done.stdout
+
+
+def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
+    manifest = json.loads((digits_folder / "manifest.json").read_text())
+    train = sum(shard["examples"] for shard in manifest["splits"]["train"]["shards"])
+    assert train == DIGITS_EXAMPLES
+    assert manifest["splits"]["validation"]["class_counts"] == [VALIDATION_PER_CLASS] * 10
+
+
+@pytest.mark.parametrize(("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0)])
+def test_usage(tmp_path, args, status):
+    done = run_trainer(*args, cwd=tmp_path)
+    assert done.returncode == status
+    assert "python -m trainer COMMAND" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_prepare_twice_is_harmless_and_never_overwrites_something_else(tmp_path):
+    for _ in range(2):
+        done = run_trainer("prepare", "digits", "--output", "d", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years")
+    done = run_trainer("prepare", "digits", "--output", "mine", cwd=tmp_path)
+    assert done.returncode == 3
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.slow
+def test_a_run_folder_holds_what_the_documents_say(tmp_path):
+    args = ["train", *TINY, "--log.report", "True", "--name", "run"]
+    done = run_trainer(*args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "runs" / "run"
+    names = {path.name for path in run.iterdir()}
+    assert names == {
+        *("config.json", "metrics.jsonl", "tblogs", "checkpoints", "result.json", "report.html"),
+        *("predictions.csv", "mistakes"),
+    }
+    assert (tmp_path / "runs" / "latest").resolve() == run.resolve()
+    assert list((run / "tblogs").rglob("events.out.tfevents.*"))
+
+    stored = from_dict(TrainConfig, json.loads((run / "config.json").read_text())["config"])
+    assert (stored.name, stored.model.depth, stored.epochs) == ("run", 18, 2)
+
+    final = result(run)
+    assert final["ranks"] == 2
+    assert final["steps"] == 45
+    assert final["examples"] == 360
+    assert final["attempts"] == 1
+    assert final["training_seconds"] > final["seconds"]["train"] > 0
+    assert final["images_per_second"] == pytest.approx(44 * 64 / final["seconds"]["train"])
+    assert f"held-out top-1 {final['top1']:.2%}" in done.stdout
+    assert done.stdout.rstrip().endswith("are in runs/run")
+
+    lines = metrics(run, "train")
+    assert [line["step"] for line in lines] == [5, 10, 15, 20, 25, 30, 35, 40, 45]
+    for line in lines:
+        # The closed form, written anew: 2 epochs of 1437 / 64 steps, half an epoch of warm-up.
+        from math import cos, pi
+
+        warmup, total, peak = 0.5 * 1437 / 64, 45, 0.4 * 64 / 256
+        update = line["step"]
+        rate = (
+            peak * update / warmup
+            if update < warmup
+            else peak / 2 * (1 + cos(pi * (update - warmup) / (total + 1 - warmup)))
+        )
+        assert line["learning_rate"] == pytest.approx(rate, rel=1e-12)
+        assert {"loss", "images_per_second", "data_wait_percent", "gradient_norm"} <= line.keys()
+    for event in ("evaluation", "checkpoint"):
+        assert [line["step"] for line in metrics(run, event)] == [23, 45]
+    assert metrics(run, "checkpoint")[-1]["seconds"] == final["seconds"]
+    assert metrics(run, "start")[0]["environment"]["cores"] >= 1
+
+    with (run / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["index"]) for row in rows] == list(range(360))
+    wrong = [row for row in rows if row["label"] != row["predicted"]]
+    assert (len(rows) - len(wrong)) / len(rows) == final["top1"]
+    assert len(list((run / "mistakes").iterdir())) == min(len(wrong), 24)
+    assert f"{final['top1']:.2%}" in (run / "report.html").read_text()
+
+    again = run_trainer(*args, cwd=tmp_path)
+    assert again.returncode == 0
+    assert "is finished already" in again.stdout
+
+    # What was not wanted at first, or was cut off by a kill, is made up for.
+    wanted = " ".join(args).replace("--export False", "--export True").split()
+    exported = run_trainer(*wanted, cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    assert "is finished already" in exported.stdout
+    facts = json.loads((run / "export" / "export.json").read_text())
+    assert facts["step"] == final["steps"]
+    assert "exporting" not in run_trainer(*wanted, cwd=tmp_path).stdout
+
+    evaluated = run_trainer("evaluate", cwd=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert f"top-1 {final['top1']:.2%}, top-5 {final['top5']:.2%}" in evaluated.stdout
+
+
+@pytest.mark.slow
+def test_the_final_weights_can_be_the_best_even_if_only_they_are_evaluated(tmp_path):
+    args = [*TINY, "--ranks", "1", "--evaluation.every-epochs", "0", "--name", "run"]
+    done = run_trainer("train", *args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line["step"] for line in metrics(tmp_path / "runs" / "run", "evaluation")] == [90]
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "data" / "digits").rename(elsewhere)
+    options = ["--checkpoint", "best", "--data-dir", str(elsewhere)]
+    evaluated = run_trainer("evaluate", *options, cwd=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "step-0000000090.a1: top-1" in evaluated.stdout
+
+
+@pytest.mark.slow
+def test_synthetic_preset_measures_without_data(tmp_path):
+    small = ["--model.image-size", "32", "--model.width", "8", "--max-steps", "6"]
+    done = run_trainer("train", "--preset", "synthetic", *small, "--name", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert result(tmp_path / "runs" / "run")["top1"] is None
+    assert "images/s" in done.stdout
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.slow
+def test_the_first_run_keeps_its_promise(tmp_path):
+    done = run_trainer("train", "--name", "digits", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    final = result(tmp_path / "runs" / "digits")
+    assert (final["ranks"], final["examples"]) == (2, 360)
+    assert final["epochs"] == pytest.approx(PRESETS["digits"].epochs, abs=0.05)
+    assert final["top1"] >= 0.99

@@ -1,0 +1,148 @@
+"""What makes a distributed training one training: held in real worlds of Horovod ranks."""
+
+import numpy as np
+import pytest
+
+from tests.trainer.support import scenarios
+from tests.trainer.support.world import run_world
+from trainer.config import ComputeConfig, ExchangeConfig, OptimizerConfig
+
+pytestmark = pytest.mark.slow
+
+
+def same(left, right):
+    """Equal to the bit, NaN included."""
+    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "config"),
+    [
+        (2, ExchangeConfig()),
+        (3, ExchangeConfig(groups=2)),
+        (2, ExchangeConfig(groups=4, compression="fp16")),
+    ],
+)
+def test_the_all_reduce_sums_over_ranks_and_everyone_gets_the_same(ranks, config):
+    noise = np.random.default_rng(0)
+    shapes = [(3, 3, 4), (7,), (100, 20), (1,), (5, 5)]
+    arrays = [[noise.normal(size=s).astype(np.float32) for s in shapes] for _ in range(ranks)]
+    results = run_world(scenarios.communicate, ranks, config, arrays)
+    # Half precision keeps 11 bits of the divided summands.
+    tolerance = 4e-3 if config.compression == "fp16" else 1e-6
+    for rank, result in enumerate(results):
+        for index in range(len(shapes)):
+            expected = sum(arrays[r][index].astype(np.float64) for r in range(ranks))
+            np.testing.assert_allclose(
+                result["gradients"][index], expected, rtol=tolerance, atol=tolerance
+            )
+        assert same(result["gradients"], results[0]["gradients"])
+        assert result["extras"].tolist() == [ranks, sum(range(ranks))]
+        assert result["rank"] == (rank, ranks, rank, ranks)
+        assert result["broadcast_variable"].tolist() == [0.0] * 3
+        assert result["broadcast"] == {"from": 0}
+        assert result["gather"] == [["rank", r] for r in range(ranks)]
+        assert result["sum"].tolist() == [ranks, sum(range(ranks))]
+
+
+def test_one_rank_with_a_double_batch_equals_two_ranks(digits_folder):
+    two = scenarios.tiny_config(str(digits_folder), batch_size=16)
+    one = scenarios.tiny_config(str(digits_folder), batch_size=32)
+    (single,) = run_world(scenarios.take_steps_without_batch_norm, 1, one, 30)
+    pair = run_world(scenarios.take_steps_without_batch_norm, 2, two, 30)
+    assert single["images"] == pair[0]["images"] == 30 * 32
+    assert single["loss"] == pytest.approx(pair[0]["loss"], rel=1e-4)
+    for a, b in zip(single["weights"], pair[0]["weights"], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_all_state_is_the_same_on_all_ranks_batch_norm_included(digits_folder):
+    config = scenarios.tiny_config(str(digits_folder), batch_size=16)
+    results = run_world(scenarios.take_steps, 3, config, 12)
+    for result in results[1:]:
+        for part in ("weights", "moving", "momentum", "loop"):
+            assert same(result[part], results[0][part]), part
+    moved = [m for m in results[0]["moving"] if not np.all((m == 0) | (m == 1))]
+    assert len(moved) == len(results[0]["moving"])
+
+
+def test_accumulated_micro_batches_equal_the_whole_batch(digits_folder):
+    whole = scenarios.tiny_config(str(digits_folder))
+    pieces = scenarios.tiny_config(str(digits_folder), optimizer=OptimizerConfig(
+        warmup_epochs=0.5, learning_rate=0.5, nesterov=True, accumulation=4
+    ))  # fmt: skip
+    (a,) = run_world(scenarios.take_steps_without_batch_norm, 1, whole, 15)
+    (b,) = run_world(scenarios.take_steps_without_batch_norm, 1, pieces, 15)
+    assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
+    for left, right in zip(a["weights"], b["weights"], strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("compression", ["none", "fp16"])
+def test_overflow_on_one_rank_skips_the_step_on_all(compression):
+    # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
+    fine = [1.0, 1.0]
+    weights = [fine, [1.0, 1e4], fine]
+    ranks = run_world(
+        scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), 2000, compression
+    )
+    for before, skipped, after in ranks:
+        assert (before["skipped"], skipped["skipped"], after["skipped"]) == (0, 1, 0)
+        assert same(skipped["state"], before["state"])
+        assert skipped["loss_scale"] == before["loss_scale"] / 2
+        assert not same(after["state"], before["state"])
+        assert after["step"] == 3
+    for left, right in zip(*ranks, strict=True):
+        assert same(left["state"], right["state"])
+        assert left["loss_scale"] == right["loss_scale"]
+
+
+def test_non_finite_loss_of_one_rank_stops_all_and_is_named():
+    ranks = run_world(scenarios.weighted_steps, 2, "float32", [[1.0, 1.0]] * 3, (1, 1))
+    for states in ranks:
+        assert len(states) == 2
+        assert states[-1]["bad_step"] == 1
+        assert states[-1]["bad_ranks"] == [1]
+
+
+def test_a_gradient_that_only_breaks_its_own_weight_is_found_before_anything_is_saved():
+    # In the step itself where a call ends with it, else by the loss of the next.
+    (alone,) = run_world(scenarios.break_a_gradient, 1, 1)
+    assert alone == {"steps": 1, "bad_step": 0, "bad_ranks": []}
+    (among_others,) = run_world(scenarios.break_a_gradient, 1, 10)
+    assert among_others == {"steps": 2, "bad_step": 1, "bad_ranks": [0]}
+
+
+@pytest.mark.parametrize("what", ["stop", "pause"])
+def test_a_request_of_one_rank_ends_the_call_at_the_same_step_on_all(what):
+    results = run_world(scenarios.leave_in_the_middle, 2, 100_000, 5, 1, what)
+    for result in results:
+        assert (result["stopped"], result["paused"]) == (what == "stop", what == "pause")
+        # A stop stays asked for; after a pause it goes on.
+        assert result["after"] == ((1, True, False) if what == "stop" else (3, False, False))
+    assert results[0]["steps"] == results[1]["steps"] == results[0]["step"]
+    assert 5 < results[0]["steps"] < 100_000
+    # The heartbeat moved while the one call ran; whether another rank's did is for its scheduler.
+    assert max(results[1]["seen"]) >= 5
+
+
+def test_xla_computes_the_same_steps(digits_folder):
+    plain = scenarios.tiny_config(str(digits_folder))
+    compiled = scenarios.tiny_config(str(digits_folder), compute=ComputeConfig(xla=True))
+    (a,) = run_world(scenarios.take_steps, 1, plain, 4)
+    (b,) = run_world(scenarios.take_steps, 1, compiled, 4)
+    assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+    for left, right in zip(a["weights"], b["weights"], strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-2, atol=1e-3)
+
+
+def test_loss_scale_doubles_after_enough_finite_steps_and_starts_to_count_anew():
+    ranks = run_world(scenarios.weighted_steps, 2, "mixed_float16", [[1.0, 1.0]] * 5, (-1, -1), 2)
+    for states in ranks:
+        scales = [state["loss_scale"] / states[0]["loss_scale"] for state in states]
+        assert scales == [1, 2, 2, 4, 4]
+
+
+def test_stop_request_while_python_traces_a_graph_is_not_recorded_in_it():
+    (seen,) = run_world(scenarios.stop_while_tracing, 1)
+    assert seen == {"stopped": True, "assignments_in_the_graph": 0}

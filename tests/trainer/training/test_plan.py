@@ -1,0 +1,233 @@
+"""The numbers of a run and its learning rate, against closed forms written here."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from common.errors import ConfigError
+from trainer.presets import PRESETS
+from trainer.training.plan import Schedule, make_plan
+
+COSINE = Schedule(peak=1.6, warmup_steps=5.0, total_steps=100, kind="cosine")
+STEPS = Schedule(
+    peak=2.0,
+    warmup_steps=4.0,
+    total_steps=90,
+    kind="step",
+    decay_steps=(30.0, 60.0, 80.5),
+    decay_factor=0.1,
+)
+
+
+def config_of(**changes):
+    optimizer = changes.pop("optimizer", {})
+    base = replace(PRESETS["synthetic"], max_steps=None, ranks=1)
+    return replace(base, **changes, optimizer=replace(base.optimizer, **optimizer))
+
+
+@st.composite
+def schedules(draw):
+    total = draw(st.integers(1, 100_000))
+    kind = draw(st.sampled_from(["cosine", "step"]))
+    warmup = draw(st.floats(0, total, exclude_max=True))
+    decays = draw(st.lists(st.floats(0, total), max_size=4, unique=True))
+    return Schedule(
+        peak=draw(st.floats(1e-6, 1e3)),
+        warmup_steps=warmup,
+        total_steps=total,
+        kind=kind,
+        decay_steps=tuple(sorted(decays)),
+        decay_factor=draw(st.floats(0.01, 0.99)),
+    )
+
+
+# 1. The learning rate.
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 1.6 / 5),
+        (1, 1.6 * 2 / 5),
+        (3, 1.6 * 4 / 5),
+        # Half a cosine over the 96 steps from the peak to one after the last, in half-angle form.
+        (5, 1.6 * math.cos(math.pi / 192) ** 2),
+        (28, 1.6 * (2 + math.sqrt(2)) / 4),
+        (52, 1.6 / 2),
+        (76, 1.6 * (2 - math.sqrt(2)) / 4),
+        (99, 1.6 * math.sin(math.pi / 192) ** 2),
+    ],
+)
+def test_cosine_at_exact_steps(step, rate):
+    assert COSINE.learning_rate(step) == pytest.approx(rate, rel=1e-12)
+
+
+def test_the_peak_is_reached_by_the_update_that_ends_the_warmup():
+    assert COSINE.learning_rate(4) == 1.6
+
+
+def test_without_a_warmup_the_first_update_is_one_step_down_the_cosine():
+    schedule = replace(COSINE, warmup_steps=0.0)
+    expected = 1.6 * math.cos(math.pi / 202) ** 2
+    assert schedule.learning_rate(0) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 0.5),
+        (2, 1.5),
+        (3, 2.0),
+        (29, 2.0),
+        (30, 0.2),
+        (59, 0.2),
+        (60, 0.02),
+        (80, 0.02),
+        (81, 0.002),
+        (89, 0.002),
+    ],
+)
+def test_step_decay_at_its_boundaries(step, rate):
+    assert STEPS.learning_rate(step) == pytest.approx(rate, rel=1e-12)
+
+
+@given(schedules())
+def test_the_rate_is_never_zero_at_the_first_and_the_last_step(schedule):
+    assert schedule.learning_rate(0) > 0
+    assert schedule.learning_rate(schedule.total_steps - 1) > 0
+
+
+@given(schedules(), st.data())
+def test_the_rate_never_exceeds_its_peak(schedule, data):
+    step = data.draw(st.integers(0, schedule.total_steps - 1))
+    assert schedule.learning_rate(step) <= schedule.peak * (1 + 1e-12)
+
+
+@given(schedules(), st.data())
+def test_cosine_never_jumps_by_more_than_its_slopes_allow(schedule, data):
+    assume(schedule.total_steps >= 2)
+    cosine = replace(schedule, kind="cosine")
+    border = int(cosine.warmup_steps)
+    near_border = st.integers(max(border - 3, 0), border + 3)
+    anywhere = st.integers(0, cosine.total_steps - 2)
+    step = min(data.draw(st.one_of(near_border, anywhere)), cosine.total_steps - 2)
+    rising = cosine.peak / cosine.warmup_steps if cosine.warmup_steps >= 1 else 0.0
+    falling = cosine.peak * math.pi / 2 / (cosine.total_steps + 1 - cosine.warmup_steps)
+    jump = abs(cosine.learning_rate(step + 1) - cosine.learning_rate(step))
+    assert jump <= max(rising, falling) * (1 + 1e-9) + 1e-12 * cosine.peak
+
+
+@given(schedules())
+def test_the_warmup_ends_where_the_decay_begins(schedule):
+    assume(1 <= schedule.warmup_steps < schedule.total_steps - 1)
+    cosine = replace(schedule, kind="cosine", warmup_steps=float(int(schedule.warmup_steps)))
+    at_border = cosine.learning_rate(int(cosine.warmup_steps) - 1)
+    assert at_border == pytest.approx(cosine.peak, rel=1e-12)
+
+
+@given(schedules())
+@settings(max_examples=30)
+def test_the_rate_rises_through_the_warmup_and_falls_after_it(schedule):
+    short = replace(schedule, total_steps=200, warmup_steps=schedule.warmup_steps % 150)
+    rates = [short.learning_rate(step) for step in range(200)]
+    peak = math.ceil(short.warmup_steps)
+    rise, fall = rates[: max(peak - 1, 0)], rates[peak:]
+    assert rise == sorted(rise)
+    assert fall == sorted(fall, reverse=True)
+
+
+# 2. The plan.
+
+
+def test_the_peak_is_scaled_by_the_global_batch():
+    config = config_of(batch_size=64, optimizer={"learning_rate": 0.3})
+    assert make_plan(config, 8, 10_000).schedule.peak == pytest.approx(0.3 * 512 / 256)
+
+
+def test_the_warmup_ends_after_its_epochs():
+    config = config_of(batch_size=10, epochs=9, optimizer={"warmup_epochs": 2.5})
+    plan = make_plan(config, 3, 100)
+    assert plan.schedule.warmup_steps == pytest.approx(2.5 * 100 / 30)
+
+
+def test_decays_are_counted_in_steps_of_the_plan():
+    decays = {"decay_epochs": (3.0, 6.0), "schedule": "step", "warmup_epochs": 0.0}
+    plan = make_plan(config_of(batch_size=25, epochs=8, optimizer=decays), 2, 100)
+    rates = [plan.schedule.learning_rate(step) for step in range(plan.total_steps)]
+    peak = plan.schedule.peak
+    assert rates == pytest.approx([peak] * 6 + [peak * 0.1] * 6 + [peak * 0.01] * 4)
+
+
+def test_imagenet_takes_the_steps_that_its_images_need():
+    plan = make_plan(config_of(batch_size=256, epochs=90), 8, 1_281_167)
+    assert plan.global_batch == 2048
+    # 90 x 1281167 / 2048 is 56301.2.
+    assert plan.total_steps == 56_302
+
+
+def test_too_few_images_for_one_global_batch_are_refused():
+    with pytest.raises(ConfigError, match=r"global batch of 64.* 63 training images"):
+        make_plan(config_of(batch_size=16), 4, 63)
+
+
+def test_images_for_exactly_one_global_batch_are_enough():
+    assert make_plan(config_of(batch_size=16, epochs=6), 4, 64).total_steps == 6
+
+
+def test_max_steps_shortens_the_run_but_not_the_schedule():
+    whole = make_plan(config_of(batch_size=16, epochs=10), 2, 1000)
+    short = make_plan(config_of(batch_size=16, epochs=10, max_steps=7), 2, 1000)
+    assert short.last_step == 7
+    assert short.schedule == whole.schedule
+    assert short.total_steps == whole.total_steps == whole.last_step
+
+
+def test_max_steps_never_lengthens_the_run():
+    plan = make_plan(config_of(batch_size=16, epochs=6, max_steps=10**6), 1, 160)
+    assert plan.last_step == plan.total_steps == 60
+
+
+def test_epochs_that_a_shortened_run_does_not_reach_end_after_it():
+    plan = make_plan(config_of(batch_size=10, epochs=9, max_steps=25), 1, 100)
+    assert [plan.epoch_end(epoch) for epoch in range(4)] == [0, 10, 20, 30]
+    assert plan.last_step == 25
+
+
+@st.composite
+def plans(draw):
+    ranks, batch = draw(st.integers(1, 64)), draw(st.integers(1, 512))
+    examples = draw(st.integers(ranks * batch, 10_000_000))
+    epochs = draw(st.integers(1, 300))
+    config = config_of(batch_size=batch, epochs=epochs, optimizer={"warmup_epochs": 0.0})
+    return make_plan(config, ranks, examples)
+
+
+@given(plans())
+def test_the_last_epoch_ends_with_the_run(plan):
+    assert plan.epoch_end(plan.epochs) == plan.total_steps == plan.last_step
+
+
+@given(plans())
+def test_epochs_end_one_after_the_other(plan):
+    ends = [plan.epoch_end(epoch) for epoch in range(plan.epochs + 1)]
+    assert ends[0] == 0
+    assert all(earlier < later for earlier, later in pairwise(ends))
+
+
+@given(plans(), st.data())
+def test_an_epoch_ends_as_soon_as_its_images_are_seen(plan, data):
+    epoch = data.draw(st.integers(1, plan.epochs))
+    end = plan.epoch_end(epoch)
+    wanted = epoch * plan.examples
+    assert end * plan.global_batch >= wanted
+    assert (end - 1) * plan.global_batch < wanted
+
+
+@given(plans(), st.data())
+def test_epochs_done_are_images_seen_over_images(plan, data):
+    step = data.draw(st.integers(0, plan.total_steps))
+    assert plan.epoch_of(step) == pytest.approx(step * plan.global_batch / plan.examples)

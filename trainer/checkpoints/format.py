@@ -1,0 +1,182 @@
+"""One checkpoint: a folder with the tensors (state.safetensors), what else decides the future
+(meta.json), and DONE, which is written last and lists size and checksum of both.
+
+A folder is never renamed: on a mount of an object store that is a copy of each file, one by one.
+So a folder without a fitting DONE was never finished, is partly deleted, or is damaged.
+
+state.safetensors is written without a second copy of the tensors in memory. Its format: the
+header's length (8 bytes, little-endian), the header (JSON: of each tensor dtype, shape and place),
+and the tensors themselves, little-endian, without gaps
+(https://github.com/huggingface/safetensors).
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from trainer.checkpoints.filesystem import CHUNK, Chunk, Files, Fingerprint, fingerprint
+from trainer.checkpoints.names import Key, key_of
+from trainer.checkpoints.retention_policy import Entry
+from trainer.errors import CheckpointError
+
+SCHEMA = 2
+STATE, META, DONE = "state.safetensors", "meta.json", "DONE"
+Array = np.ndarray[Any, Any]
+Tensors = dict[str, Array]
+_CODES = {
+    np.dtype(name): code
+    for name, code in (
+        *(("<f8", "F64"), ("<f4", "F32"), ("<f2", "F16")),
+        *(("<i8", "I64"), ("<i4", "I32"), ("<i2", "I16"), ("i1", "I8")),
+        *(("<u8", "U64"), ("<u4", "U32"), ("<u2", "U16"), ("u1", "U8"), ("?", "BOOL")),
+    )
+}
+_ALIGNMENT = 8
+"""Bytes; the header is filled up to a multiple, so that a reader may map tensors into memory."""
+
+
+class IncompleteError(CheckpointError):
+    """A checkpoint that was never finished, or is partly deleted: it has no DONE, or half of it."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint on disk."""
+
+    path: Path
+    key: Key
+    meta: dict[str, Any]
+    bytes: int
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self.key.step
+
+    @property
+    def entry(self) -> Entry:
+        """What decides whether it stays."""
+        evaluation = self.meta.get("evaluation")
+        return Entry(self.key, "valid", evaluation["top1"] if evaluation else None, self.bytes)
+
+    def load(self) -> Tensors:
+        """Read its tensors.
+
+        Raises:
+            CheckpointError: it has gone since it was found.
+        """
+        try:
+            return dict(safetensors.numpy.load_file(self.path / STATE))
+        except (OSError, safetensors.SafetensorError) as error:
+            raise CheckpointError(f"{self.path}: cannot be read any more ({error})") from error
+
+
+def write_data(
+    files: Files, path: Path, key: Key, tensors: Mapping[str, Array], meta: Mapping[str, Any]
+) -> tuple[Checkpoint, bytes]:
+    """Write all of a checkpoint but DONE; returns when it is on disk.
+
+    Returns:
+        The checkpoint that it is once DONE is there, and DONE's content.
+    """
+    marks = {"schema": SCHEMA, "step": key.step, "attempt": key.attempt}
+    content = {**meta, **marks}
+    files.make_folder(path)
+    parts = {STATE: to_chunks(tensors), META: [json.dumps(content, indent=1).encode()]}
+    listing, total = {}, 0
+    for name, chunks in parts.items():
+        seen = Fingerprint()
+        files.write(path / name, seen.over(chunks))
+        listing[name] = seen.facts()
+        total += seen.bytes
+    files.sync_folder(path)
+    files.sync_folder(path.parent)
+    done = json.dumps({**marks, "files": listing}).encode()
+    # As a reader gets it: tuples have become lists.
+    return Checkpoint(path, key, json.loads(json.dumps(content)), total), done
+
+
+def to_chunks(tensors: Mapping[str, Array]) -> Iterator[Chunk]:
+    """The bytes of a safetensors file of these tensors: views of them, not copies.
+
+    Raises:
+        KeyError: a dtype that the format has no name for.
+    """
+    # The widest first, so that each stands where its dtype wants it.
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    header, end = {}, 0
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _CODES[array.dtype],
+            "shape": array.shape,
+            "data_offsets": (begin, end),
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    yield struct.pack("<Q", len(text)) + text
+    for _, array in ordered:
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        for begin in range(0, len(data), CHUNK):
+            yield data[begin : begin + CHUNK]
+
+
+def nbytes(tensors: Mapping[str, Array]) -> int:
+    """Bytes of some tensors."""
+    return sum(array.nbytes for array in tensors.values())
+
+
+def read_checkpoint(files: Files, path: Path) -> Checkpoint:
+    """Verify a checkpoint and read its meta data.
+
+    Raises:
+        IncompleteError: it has no DONE.
+        CheckpointError: it is not what was written, or of another version; says what.
+    """
+    key = key_of(path.name)
+    if key is None:
+        raise CheckpointError(f"{path}: is not named like a checkpoint")
+    try:
+        done = json.loads(b"".join(files.read(path / DONE)))
+    except (FileNotFoundError, ValueError) as error:
+        raise IncompleteError(f"{path}: incomplete ({DONE} is missing or torn)") from error
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error})") from error
+    try:
+        schema = _schema(done)
+        if schema != SCHEMA:
+            raise CheckpointError(
+                f"{path}: has schema {schema}, not {SCHEMA}; only another version of the trainer"
+                " can read it"
+            )
+        found = {name: fingerprint(files.read(path / name)) for name in (STATE, META)}
+        for name, facts in found.items():
+            if done["files"][name] != facts:
+                raise CheckpointError(f"{path / name}: damaged (size or checksum differs)")
+        expected = {"schema": SCHEMA, "step": key.step, "attempt": key.attempt, "files": found}
+        if done != expected:
+            raise CheckpointError(f"{path / DONE}: is not that of this checkpoint")
+        meta = json.loads(b"".join(files.read(path / META)))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: damaged ({error})") from error
+    return Checkpoint(path, key, meta, sum(int(facts["bytes"]) for facts in found.values()))
+
+
+def _schema(done: Any) -> Any:
+    """What DONE says it is; the first version listed the files only, with SHA-256."""
+    if isinstance(done, dict) and "sha256" in (done.get(STATE) or {}):
+        return 1
+    return done["schema"]
+
+
+def remove(files: Files, path: Path) -> None:
+    """Delete a checkpoint: DONE first, so that half of one is incomplete and not damaged."""
+    files.remove(path / DONE)
+    files.sync_folder(path)
+    files.remove_tree(path)

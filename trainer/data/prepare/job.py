@@ -1,0 +1,242 @@
+"""Write a data set of shards from files, in parallel, to be interrupted and continued at will.
+
+    list the files and give each its place          (a file on disk: millions need no memory)
+    look at some: statistics, sizes of records
+    write each shard, then its description in .parts; finished ones are skipped by a restart
+    add up the descriptions: manifest.json last of all, then .parts goes
+
+Everything follows from the files and the options, so the result has the same bytes whatever the
+number of processes and however often it was interrupted.
+"""
+
+import hashlib
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import PIL
+
+from common.text import plural
+from trainer.data.manifest import SCHEMA, Manifest, Origin, Shard, SplitCounts, empty_classes
+from trainer.data.prepare.encode import Rules, make_rules
+from trainer.data.prepare.input_files import Inputs
+from trainer.data.prepare.listing import Listing, SplitSize
+from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
+from trainer.data.prepare.pool import work_through
+from trainer.data.prepare.rejected import REJECTED, Rejections
+from trainer.data.prepare.shards import (
+    PARTS,
+    FileRange,
+    Preparation,
+    WrittenShard,
+    part_file,
+    survey_files,
+    write_shard,
+)
+from trainer.data.prepare.statistics import IMAGES, Survey
+from trainer.data.tfrecord import FRAME, shard_name
+from trainer.errors import DataError
+from trainer.options import WriteOptions
+
+_FIELDS = 300
+"""Bytes of a record beside its image: the names and numbers of its Example, about."""
+_SURVEY_TASK = 32
+"""Files that one process looks at before it takes the next."""
+_SHOWN = 5
+"""Classes named in a warning."""
+
+
+def prepare(
+    inputs: Inputs, output: Path, options: WriteOptions, command: str, held_out: float = 0.0
+) -> Manifest:
+    """Write the data set, or what is missing of it.
+
+    Args:
+        inputs: the files.
+        output: folder to write, perhaps a mounted data store.
+        options: how images become records.
+        command: what a person typed, for the manifest.
+        held_out: part of each class to evaluate on, of files that are not divided yet.
+
+    Raises:
+        ConfigError: options that cannot be read.
+        DataError: nothing to write, too many unusable files, or a folder that holds something else.
+        UserError: interrupted, with what is done and how to continue.
+    """
+    rules = make_rules(options)
+    check_folder(output)
+    with (
+        interruptible(output),
+        only_writer(output),
+        tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
+    ):
+        listing = Listing(Path(scratch) / "listing.sqlite")
+        listing.fill(inputs, options.seed, held_out)
+        sizes = listing.split_sizes()
+        usable = sum(size.files for size in sizes.values())
+        rejections = Rejections(listing.rejected(), usable, options)
+        _check_splits(inputs, sizes, rejections)
+        for note in inputs.notes:
+            print(note, flush=True)
+        identity = hash_inputs(listing, inputs, options, rules, held_out)
+        complete = finished(output, identity)
+        if complete:
+            shutil.rmtree(output / PARTS, ignore_errors=True)
+            print(f"{output}: is complete already, version {complete.version}")
+            return complete
+        begin(output, identity)
+        preparation = Preparation(listing.path, output, inputs.classes, inputs.synsets, rules)
+        survey = _survey(preparation, sizes["train"].files, options.processes)
+        shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb)
+        _write(output, shards, options.processes, rejections)
+        rejections.save(output)
+        origin = Origin(command, identity)
+        manifest = _manifest(preparation, shards, survey, origin, rejections)
+        manifest.save(output)
+        listing.close()
+    shutil.rmtree(output / PARTS, ignore_errors=True)
+    _tell(output, manifest, rejections)
+    return manifest
+
+
+def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejections) -> None:
+    for split in ("train", "validation"):
+        if split not in sizes:
+            raise DataError(
+                f"no files for the split {split!r}: {len(inputs.classes)} classes and"
+                f" {rejections.total:,} files were found{rejections.example()}. Each split needs an"
+                " image; of a class that is to be divided, two"
+            )
+
+
+def hash_inputs(
+    listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
+) -> str:
+    """A hash of everything that shapes the shards; Pillow's version, as it encodes."""
+    shaping = (SCHEMA, PIL.__version__, inputs.classes, inputs.synsets, rules, options.seed,
+               options.shard_mb, held_out, listing.hash())  # fmt: skip
+    return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
+    end = min(files, IMAGES)
+    tasks = [
+        FileRange(preparation, "train", begin, min(begin + _SURVEY_TASK, end))
+        for begin in range(0, end, _SURVEY_TASK)
+    ]
+    total = Survey()
+    for part in work_through(survey_files, tasks, end, "looking at some images", processes):
+        total.merge(part)
+    if not total.pixels.count:
+        name, reason = min(total.rejected)
+        raise DataError(
+            f"none of the first {end:,} files is a usable image; {name}, for one, {reason}"
+        )
+    return total
+
+
+def plan_shards(
+    preparation: Preparation, sizes: dict[str, SplitSize], growth: float, shard_mb: int
+) -> dict[str, FileRange]:
+    """The shards of all splits by name; those of a split have the same number of files, to within
+    one.
+    """
+    shards = {}
+    for split, size in sorted(sizes.items()):
+        expected = size.bytes * growth + size.files * (FRAME + _FIELDS)
+        count = min(max(ceil(expected / (shard_mb * 1e6)), 1), size.files)
+        bounds = [size.files * number // count for number in range(count + 1)]
+        for number in range(count):
+            name = shard_name(split, number, count)
+            shards[name] = FileRange(preparation, split, bounds[number], bounds[number + 1], name)
+    return shards
+
+
+def _write(
+    output: Path, shards: dict[str, FileRange], processes: int, rejections: Rejections
+) -> None:
+    """Write the shards that are not finished yet."""
+    missing: list[FileRange] = []
+    for name, files in shards.items():
+        finished_shard = _load_finished(output, name)
+        if finished_shard:
+            rejections.add(finished_shard.rejected)
+        else:
+            missing.append(files)
+    done = len(shards) - len(missing)
+    if done:
+        print(f"{output}: continues with {done:,} of {len(shards):,} shards finished", flush=True)
+    rejections.check(output)
+    images = sum(files.end - files.begin for files in missing)
+    for written in work_through(write_shard, missing, images, "writing", processes):
+        rejections.add(written.rejected)
+        rejections.check(output)
+
+
+def _load_finished(output: Path, name: str) -> WrittenShard | None:
+    """The description of a shard that is complete."""
+    try:
+        written = WrittenShard.load(part_file(output, name))
+        whole = (output / name).stat().st_size == written.shard.bytes
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return written if whole else None
+
+
+def _manifest(
+    preparation: Preparation,
+    shards: dict[str, FileRange],
+    survey: Survey,
+    origin: Origin,
+    rejections: Rejections,
+) -> Manifest:
+    """Add up the descriptions of all shards."""
+    output, classes = preparation.output, preparation.classes
+    described: dict[str, list[Shard]] = {}
+    counts: dict[str, SplitCounts] = {}
+    treatment: Counter[str] = Counter()
+    for name, files in shards.items():
+        written = WrittenShard.load(part_file(output, name))
+        described.setdefault(files.split, []).append(written.shard)
+        counts.setdefault(files.split, SplitCounts.empty(len(classes))).merge(written.counts)
+        treatment.update(written.treatment)
+    if rejections.count:
+        treatment["rejected"] = rejections.count
+    for split, split_counts in counts.items():
+        if not sum(split_counts.class_counts):
+            raise DataError(f"{split}: has no usable image; {output / REJECTED} says why")
+    return Manifest(
+        classes=classes,
+        normalization=survey.pixels.normalization(),
+        splits={name: counts[name].split(tuple(parts)) for name, parts in described.items()},
+        origin=replace(origin, treatment=dict(sorted(treatment.items()))),
+    )
+
+
+def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
+    """What a person wants to know at the end."""
+    for name, split in manifest.splits.items():
+        count = len(split.shards)
+        print(
+            f"{name}: {split.examples:,} images in {plural(count, 'shard')} of"
+            f" {split.bytes / count / 1e6:,.1f} MB"
+        )
+        empty = empty_classes(manifest, name)
+        if empty:
+            shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
+            print(
+                f"warning: no images in {name} of {len(empty):,} classes: {shown}", file=sys.stderr
+            )
+    print(_listed({k: n for k, n in manifest.origin.treatment.items() if k != "rejected"}))
+    rejections.tell(output)
+    print(f"{output}: {len(manifest.classes):,} classes, version {manifest.version}")
+
+
+def _listed(counts: dict[str, int]) -> str:
+    ordered: Sequence[tuple[str, int]] = sorted(counts.items(), key=lambda item: -item[1])
+    return "; ".join(f"{number:,} {what}" for what, number in ordered)

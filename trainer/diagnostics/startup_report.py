@@ -1,0 +1,233 @@
+"""What a run says, once, of the machines that it starts on, and loudly if it was meant to go over
+InfiniBand and cannot.
+
+Every node looks at itself, in some milliseconds and without starting a program. Rank 0 prints a few
+lines, and the same facts are recorded beside the run's figures.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.text import plural, size
+from trainer.diagnostics import infiniband, machine
+from trainer.diagnostics.device import cuda_build, device_name
+from trainer.diagnostics.environment import cores, environment
+from trainer.diagnostics.nccl import Transport, loaded_version
+from trainer.distributed.communicator import Backend, Communicator
+
+GB = 10**9
+_RULE = "=" * 90
+_TO_DO = (
+    "It trains all the same, but slower: 1.8 to 2.4 times in Azure's measurements of other models",
+    "(Azure/azureml-examples, best-practices/largescale-deep-learning). To mend it:",
+    "  - cluster: a size with InfiniBand (the r of Standard_ND40rs_v2), all nodes of one cluster",
+    "  - image: libibverbs1 and ibverbs-providers; a container that you start yourself needs",
+    "    --device /dev/infiniband --ulimit memlock=-1",
+    "  - environment: neither NCCL_IB_DISABLE=1 nor NCCL_NET=Socket; NCCL_IB_HCA, if it is set,",
+    "    names an adapter of InfiniBand",
+    "  - to measure it before the next run: python -m jobs submit --kind check",
+    "If it is meant to be so: --exchange.infiniband False",
+)
+
+
+def look(
+    gpu: str, local_rank: int, run: Path, env: Mapping[str, str], root: Path = Path("/")
+) -> dict[str, Any]:
+    """What this rank sees of its node, as plain data; sizes in bytes.
+
+    Args:
+        gpu: name of this rank's GPU; empty without one.
+        local_rank: of this rank.
+        run: the run's folder, which need not be there yet.
+        env: the environment that NCCL reads.
+        root: of the file system with /proc, /sys and /dev.
+    """
+    total, free = machine.memory(root)
+    fabric = infiniband.look(env, root)
+    return {
+        "gpu": gpu,
+        "local_rank": local_rank,
+        "driver": machine.driver(root),
+        "cores": cores(),
+        "memory": total,
+        "free_memory": free,
+        "shared_memory": machine.shared_memory(root),
+        "locked_memory": machine.locked_memory(),
+        "free_disk": machine.free_disk(run),
+        "free_scratch": machine.free_scratch(),
+        "adapters": bool(fabric.ports),
+        "infiniband": str(fabric),
+        "infiniband_fault": fabric.fault,
+    }
+
+
+@dataclass(frozen=True)
+class StartupReport:
+    """What all ranks have seen; the same on each."""
+
+    ranks: Sequence[Mapping[str, Any]]
+    """What `look` gave each of them."""
+    backend: Backend | None = None
+    """What they communicate by; None for a rank alone."""
+    nccl: str | None = None
+    """Version of NCCL in this process."""
+    built_with: Mapping[str, str] | None = None
+    """CUDA and cuDNN that TensorFlow was built with; None for CPUs."""
+
+    @classmethod
+    def gather(cls, world: Communicator, run: Path) -> "StartupReport":
+        """Let every rank look at its node, and know of all.
+
+        Args:
+            world: the ranks.
+            run: the run's folder, which need not be there yet.
+        """
+        ranks = world.gather(look(device_name(), world.local_rank, run, os.environ))
+        return cls(ranks, world.backend, loaded_version(), cuda_build())
+
+    @property
+    def gpus(self) -> list[str]:
+        """Names of all ranks' GPUs; empty for a rank without."""
+        return [rank["gpu"] for rank in self.ranks]
+
+    @property
+    def nodes(self) -> list[Mapping[str, Any]]:
+        """What the first rank of each node saw, by number of node."""
+        return [rank for rank in self.ranks if rank["local_rank"] == 0]
+
+    def lines(self) -> list[str]:
+        """For people, at the start of a run."""
+        return [*self._devices(), self._machine(), self._disk(), *self._exchange(), *self._fabric()]
+
+    def record(self, transport: Transport | None = None) -> dict[str, Any]:
+        """For the record of what an attempt runs on; nothing that tells whose machine it is."""
+        node = self.nodes[0]
+        facts: dict[str, Any] = {
+            "nodes": len(self.nodes),
+            "memory_gb": round(node["memory"] / GB, 1),
+            "free_disk_gb": node["free_disk"] and round(node["free_disk"] / GB, 1),
+            "driver": ", ".join(self._drivers()) or None,
+            **{
+                f"tensorflow_{name.lower()}": text for name, text in (self.built_with or {}).items()
+            },
+            "infiniband": self._fabric() or None,
+            "nccl": self.nccl,
+            "nccl_transport": transport and transport.words(len(self.nodes)),
+        }
+        if self.backend:
+            facts |= {
+                "horovod_built_with": list(self.backend.built),
+                "controller": self.backend.controller,
+                "operations": self.backend.operations,
+            }
+        known = {name: fact for name, fact in facts.items() if fact is not None}
+        return {**environment(self.gpus), **known}
+
+    def warning(self) -> str:
+        """What to print before the first step of a run that is meant to go over InfiniBand."""
+        faults = [node["infiniband_fault"] for node in self.nodes]
+        if len(faults) == 1:
+            if not faults[0]:
+                return ""
+            return (
+                f"note: --exchange.infiniband: this node could not use it ({faults[0]}); a run on"
+                " one node needs none, but one on several would"
+            )
+        lines = [f"  {nodes}: {fault}" for fault, nodes in _by_node(faults) if fault]
+        if self.backend and self.backend.operations == "Gloo":
+            lines.append("  all nodes: gradients are summed by Gloo, which goes over TCP only")
+        return _boxed(lines) if lines else ""
+
+    def warning_after(self, transport: Transport | None) -> str:
+        """What to print after its first step, when NCCL has chosen."""
+        if transport is None or len(self.nodes) == 1 or transport.infiniband is not False:
+            return ""
+        line = f"  rank 0's {transport.words(len(self.nodes))}"
+        return _boxed([line], ("What to do is said above.",) if self.warning() else _TO_DO)
+
+    def _devices(self) -> list[str]:
+        counts = Counter(name for name in self.gpus if name)
+        if not counts:
+            return []
+        listed = ", ".join(f"{number} x {name}" for name, number in counts.items())
+        without = len(self.ranks) - sum(counts.values())
+        parts = [listed + (f", and {plural(without, 'rank')} without" if without else "")]
+        parts.append(f"driver {' and '.join(self._drivers()) or 'unknown'}")
+        if self.built_with:
+            versions = " and ".join(f"{name} {value}" for name, value in self.built_with.items())
+            parts.append(f"TensorFlow made with {versions}")
+        return ["GPUs: " + "; ".join(parts)]
+
+    def _machine(self) -> str:
+        node = self.nodes[0]
+        where = f"{plural(len(self.nodes), 'node')}, the first with " if self._several else ""
+        free, total = node["free_memory"] / GB, node["memory"] / GB
+        text = f"machine: {where}{plural(node['cores'], 'core')}, {free:.1f} of {total:.1f} GB"
+        text += " memory free"
+        if node["shared_memory"] is not None:
+            text += f", {size(node['shared_memory'])} in /dev/shm"
+        if node["adapters"]:
+            locked = node["locked_memory"]
+            text += ", locked memory " + (
+                "unlimited"
+                if locked is None
+                else f"at most {size(locked)} (ulimit -l; RDMA needs it unlimited)"
+            )
+        return text
+
+    def _disk(self) -> str:
+        sizes = (self.nodes[0][key] for key in ("free_disk", "free_scratch"))
+        run, scratch = ("unknown" if free is None else size(free) for free in sizes)
+        return f"free disk: {run} for the run, {scratch} for temporary files"
+
+    def _exchange(self) -> list[str]:
+        if self.backend is None:
+            return []
+        built = ", ".join(
+            f"NCCL {self.nccl}" if name == "NCCL" and self.nccl else name
+            for name in self.backend.built
+        )
+        return [
+            f"exchange: Horovod with {built}; ranks meet by {self.backend.controller}, gradients"
+            f" are summed by {self.backend.operations}"
+        ]
+
+    def _fabric(self) -> list[str]:
+        """Nothing where nobody would look for it."""
+        if not any(node["adapters"] for node in self.nodes) and not (
+            self._several and any(self.gpus)
+        ):
+            return []
+        told = _by_node([node["infiniband"] for node in self.nodes])
+        if not self._several:
+            return [f"InfiniBand: {told[0][0]}"]
+        return ["InfiniBand: " + "; ".join(f"{nodes}: {text}" for text, nodes in told)]
+
+    @property
+    def _several(self) -> bool:
+        return len(self.nodes) > 1
+
+    def _drivers(self) -> list[str]:
+        return list(dict.fromkeys(node["driver"] for node in self.nodes if node["driver"]))
+
+
+def _by_node(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Each text with the nodes that it is of, in words."""
+    nodes: dict[str, list[int]] = {}
+    for node, text in enumerate(texts):
+        nodes.setdefault(text, []).append(node)
+    if len(nodes) == 1:
+        return [(text, "all nodes") for text in nodes]
+    return [
+        (text, ("node " if len(which) == 1 else "nodes ") + ", ".join(map(str, which)))
+        for text, which in nodes.items()
+    ]
+
+
+def _boxed(lines: Sequence[str], to_do: Sequence[str] = _TO_DO) -> str:
+    head = "WARNING: this run is meant to go over InfiniBand (--exchange.infiniband), but"
+    return "\n".join([_RULE, head, *lines, *to_do, _RULE])

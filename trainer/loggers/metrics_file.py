@@ -1,0 +1,46 @@
+"""The metrics of a run as JSON lines."""
+
+import json
+import time
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from common.files import write_atomically
+
+
+class MetricsFile:
+    """metrics.jsonl: one JSON object a line, in the order of steps, appended by rank 0."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def attempts(self) -> int:
+        """How often the run was started."""
+        return sum(line["event"] == "start" for line in self.lines())
+
+    def lines(self) -> list[dict[str, Any]]:
+        """All complete lines; a killed writer may leave half a line at the end."""
+        if not self.path.exists():
+            return []
+        lines = []
+        for text in self.path.read_text().splitlines():
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                continue
+        return lines
+
+    def rewind(self, step: int) -> None:
+        """Drop what a lost attempt wrote after the step that the run continues from."""
+        kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
+        write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+        """Add a line; figures that are not finite, which JSON does not know, are left out."""
+        finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
+        with self.path.open("a") as file:
+            file.write(
+                json.dumps({"event": event, "step": step, "time": time.time(), **finite}) + "\n"
+            )

@@ -1,0 +1,215 @@
+"""The contact sheet: a few images of each class, found without reading the whole data set."""
+
+import io
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil, sqrt
+from pathlib import Path
+
+from PIL import Image
+
+from common.page.markup import text
+from common.text import plural
+from trainer.data.encoded_image import DECODE_ERRORS, shrink
+from trainer.data.example import BrokenRecordError, Record, from_example
+from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
+from trainer.data.tfrecord import read_shard
+from trainer.errors import DataError
+from trainer.report.data_set_counts import split_title
+from trainer.report.page import embedded
+
+THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
+"""Longest side of a thumbnail, and that up to which an image is enlarged, in pixels."""
+QUALITY = 80
+RUN = 8
+"""Fewest records that are read from one start, if it has as many: seeking costs the most."""
+
+_GOLDEN = (sqrt(5) - 1) / 2
+
+FEW_CLASSES = 100
+"""Classes up to which all get the samples that were asked for; more are offered a filter."""
+THUMBNAILS = 800
+"""Most thumbnails of more classes, unless one of each is already more."""
+_ACROSS = 8
+"""Most thumbnails side by side."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One image, and where it is."""
+
+    name: str
+    """The file that it was made from."""
+    shard: str
+    record: int
+    """Number in the shard, from 0."""
+    size: tuple[int, int]
+    """Width and height as stored, in pixels; zeros if it cannot be decoded."""
+    thumbnail: bytes | None
+    """JPEG; none if it cannot be decoded."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was found in the training split."""
+
+    of_class: tuple[tuple[Sample, ...], ...]
+    """In the order of classes, each in the order in which they were found."""
+    looked_at: int
+    """Records that were read."""
+
+
+def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
+    """Read records from places all over the training split, the same each time, until every class
+    has its samples or enough was read.
+
+    Args:
+        folder: of the data set.
+        manifest: its manifest.
+        per_class: samples of each class that has as many.
+
+    Raises:
+        DataError: a record is damaged.
+        OSError: a shard cannot be read.
+    """
+    split = manifest.splits["train"]
+    needed = [min(per_class, count) for count in split.class_counts]
+    limit = max(2000, max(40, 5 * per_class) * len(needed))
+    taken: list[list[Sample]] = [[] for _ in needed]
+    left, looked_at = sum(needed), 0
+    records = islice(_records(folder, split.shards, limit), limit)
+    while left and (entry := next(records, None)):
+        shard, number, record = entry
+        looked_at += 1
+        label = record.label - manifest.first_label
+        if not 0 <= label < len(needed):
+            first, last = manifest.first_label, manifest.first_label + len(needed) - 1
+            reason = f"label {record.label} is not a class, {first} to {last}"
+            raise _damaged(folder, shard, number, reason)
+        if len(taken[label]) < needed[label]:
+            taken[label].append(_sample(shard, number, record))
+            left -= 1
+    return Samples(tuple(map(tuple, taken)), looked_at)
+
+
+def _records(
+    folder: Path, shards: Sequence[Shard], limit: int
+) -> Iterator[tuple[Shard, int, Record]]:
+    """Records of runs that begin at indexed ones, with their shards and numbers; about `most`."""
+    starts = [(shard, entry) for shard in shards for entry in range(len(shard.index))]
+    length = min(INDEX_EVERY, max(RUN, ceil(limit / max(len(starts), 1))))
+    # However many of the first are taken in this order, they are spread evenly (Weyl 1916).
+    for turn in sorted(range(len(starts)), key=lambda turn: turn * _GOLDEN % 1):
+        shard, entry = starts[turn]
+        first = entry * INDEX_EVERY
+        serialized = read_shard(folder / shard.file, shard.index[entry])
+        for number in range(first, min(first + length, shard.examples)):
+            try:
+                record = _next(serialized)
+            except BrokenRecordError as error:
+                raise _damaged(folder, shard, number, str(error)) from error
+            yield shard, number, record
+
+
+def _next(serialized: Iterator[bytes]) -> Record:
+    data = next(serialized, None)
+    if data is None:
+        raise BrokenRecordError("the shard ends before it")
+    return from_example(data)
+
+
+def _damaged(folder: Path, shard: Shard, number: int, reason: str) -> DataError:
+    return DataError(
+        f"{folder / shard.file}, record {number}: {reason};"
+        f" `python -m trainer verify {shlex.quote(str(folder))}` lists all that is damaged"
+    )
+
+
+def _sample(shard: Shard, number: int, record: Record) -> Sample:
+    try:
+        size, thumbnail = _thumbnail(record.encoded)
+    except DECODE_ERRORS:
+        size, thumbnail = (0, 0), None
+    return Sample(record.filename, shard.file, number, size, thumbnail)
+
+
+def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
+    """Width and height of an image, in pixels, and a JPEG that is fit for a page."""
+    size, image = shrink(encoded, THUMBNAIL_SIDE)
+    longest = max(size)
+    if longest <= ENLARGED_SIDE:
+        # By a whole number, so that every pixel becomes a square and stays the same.
+        factor = THUMBNAIL_SIDE // longest
+        enlarged = (image.width * factor, image.height * factor)
+        image = image.resize(enlarged, Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    image.save(buffer, format="JPEG", quality=QUALITY, optimize=True)
+    return size, buffer.getvalue()
+
+
+def samples_per_class(classes: int, requested: int) -> int:
+    """How many samples of each class keep a page small enough."""
+    if classes <= FEW_CLASSES:
+        return requested
+    return min(requested, max(1, THUMBNAILS // classes))
+
+
+def contact_sheet(manifest: Manifest, samples: Samples, per_class: int, requested: int) -> str:
+    """Samples of each class with its name and its counts.
+
+    Args:
+        manifest: of the data set.
+        samples: what was found.
+        per_class: that were looked for of each class.
+        requested: that were asked for.
+    """
+    classes = len(manifest.classes)
+    fewer = f" Not {requested}, as there are {classes:,} classes." if per_class < requested else ""
+    hint = (
+        f'<p class="hint">Up to {plural(per_class, "training image")} of each class, found among'
+        f" {samples.looked_at:,} from places all over the shards.{fewer} Point at one for its file,"
+        " its size and its place.</p>\n"
+    )
+    search = (
+        '<p class="filter" hidden><label for="filter">Show classes whose name contains</label>\n'
+        '<input id="filter" type="search" autocomplete="off" spellcheck="false">\n'
+        '<output id="filtered" for="filter"></output></p>\n'
+    )
+    cards = "".join(_card(manifest, samples, label) for label in range(classes))
+    return (
+        f"{hint}{search if classes > FEW_CLASSES else ''}"
+        f'<div class="sheet" style="--across: {min(per_class, _ACROSS)}">\n{cards}</div>\n'
+    )
+
+
+def _card(manifest: Manifest, samples: Samples, label: int) -> str:
+    name, class_samples = manifest.classes[label], samples.of_class[label]
+    counts = {title: split.class_counts[label] for title, split in manifest.splits.items()}
+    shown = ", ".join(f"{count:,} {text(split_title(title))}" for title, count in counts.items())
+    if class_samples:
+        images = "".join(f"<li>{_image(sample, name)}</li>\n" for sample in class_samples)
+        content = f"<ul>\n{images}</ul>"
+    elif counts["train"]:
+        content = f'<p class="hint">no sample among the {samples.looked_at:,} images looked at</p>'
+    else:
+        content = '<p class="hint">no training images</p>'
+    return (
+        f'<article class="class"><div><h3>{text(name)}</h3><p class="hint">{shown}</p></div>\n'
+        f"{content}</article>\n"
+    )
+
+
+def _image(sample: Sample, name: str) -> str:
+    width, height = sample.size
+    where = f"{sample.shard}, record {sample.record:,}"
+    if sample.thumbnail is None:
+        return (
+            f'<div class="absent" title="{text(where)}">{text(sample.name)} cannot be decoded</div>'
+        )
+    title = f"{sample.name}\n{width:,} x {height:,} pixels\n{where}"
+    return (
+        f'<img src="{embedded(sample.thumbnail, "image/jpeg")}" loading="lazy"'
+        f' alt="{text(f"{name}: {sample.name}")}" title="{text(title)}">'
+    )

@@ -1,0 +1,244 @@
+"""What a run's folder says, as far as it says anything. Standard library only.
+
+A run may be going on, stopped, killed in the middle of a line, or copied without some of its files.
+So whatever is missing is absent here, and what cannot be used is a sentence in `Run.problems`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from common import fields
+from common.errors import ConfigError
+from trainer.config import TrainConfig
+from trainer.errors import CheckpointError
+from trainer.loggers.metrics_file import MetricsFile
+
+POINTS = 1000
+"""Most points of a curve; a longer one is averaged."""
+
+IDENTIFYING = ("name", "runs_dir")
+"""Options that say which run it is, not how it was trained."""
+
+_COURSE = ("start", "train", "stop", "finish")
+"""Events that tell whether a run goes on."""
+
+MetricsLine = dict[str, Any]
+"""A line of metrics.jsonl with at least event and step."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One figure over the steps; entries belong together."""
+
+    steps: tuple[int, ...]
+    epochs: tuple[float | None, ...]
+    values: tuple[float, ...]
+
+    def thinned(self) -> "Curve":
+        """Means of neighbours, so that at most `POINTS` points stay."""
+        width = -(-len(self.steps) // POINTS)
+        if width <= 1:
+            return self
+        ends = [min(start + width, len(self.steps)) for start in range(0, len(self.steps), width)]
+        means = [sum(self.values[end - width : end]) / width for end in ends[:-1]]
+        rest = self.values[ends[-2] :]
+        last = [end - 1 for end in ends]
+        return Curve(
+            tuple(self.steps[index] for index in last),
+            tuple(self.epochs[index] for index in last),
+            (*means, sum(rest) / len(rest)),
+        )
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run."""
+
+    number: int
+    step: int
+    """Steps that were done when it started."""
+    time: float | None
+    """Seconds since 1970."""
+    ranks: int | None
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of a run, or how far it has come."""
+
+    final: bool
+    """Whether it is the result; else the newest figures."""
+    step: int
+    epoch: float | None
+    top1: float | None
+    top5: float | None
+    loss: float | None
+    """Mean cross-entropy on the held-out images."""
+    examples: int | None
+    """Held-out images."""
+    images_per_second: float | None
+    """Mean over the training time of the result; else the median of the intervals so far."""
+    seconds: float | None
+    """From the first step to the last evaluation; else of all phases so far."""
+    phases: Mapping[str, float]
+    """Seconds in each phase."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    path: Path
+    name: str
+    stored: Mapping[str, Any]
+    """Content of config.json."""
+    config: TrainConfig | None
+    lines: tuple[MetricsLine, ...]
+    result: Mapping[str, Any] | None
+    problems: tuple[str, ...]
+
+    @property
+    def state(self) -> Literal["finished", "stopped", "unfinished"]:
+        """unfinished: still going on, or ended without a word."""
+        events = [e for line in self.lines if (e := line["event"]) in _COURSE]
+        last = events[-1] if events else ""
+        if last == "finish" and self.result is not None:
+            return "finished"
+        return "stopped" if last == "stop" else "unfinished"
+
+    def of(self, event: str) -> list[MetricsLine]:
+        return [line for line in self.lines if line["event"] == event]
+
+    def curve(self, event: str, key: str) -> Curve:
+        """A figure of the lines that have it."""
+        lines = [line for line in self.of(event) if number(line.get(key)) is not None]
+        return Curve(
+            tuple(line["step"] for line in lines),
+            tuple(number(line.get("epoch")) for line in lines),
+            tuple(float(line[key]) for line in lines),
+        )
+
+    @cached_property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Starts in the order of time."""
+        return tuple(
+            Attempt(
+                order,
+                line["step"],
+                number(line.get("time")),
+                line["ranks"] if isinstance(line.get("ranks"), int) else None,
+                mapping(line.get("environment")),
+            )
+            for order, line in enumerate(self.of("start"), 1)
+        )
+
+    @cached_property
+    def checkpoints(self) -> tuple[int, ...]:
+        """Steps after which the state was saved."""
+        # A run continues from a checkpoint, also if it was killed before it could note it.
+        continued = {attempt.step for attempt in self.attempts if attempt.step}
+        return tuple(sorted(continued | {line["step"] for line in self.of("checkpoint")}))
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The result if the run is finished, else the newest of each figure."""
+        final = self.state == "finished"
+        source = mapping(self.result) if final else {}
+        evaluation = (self.of("evaluation") or [{}])[-1]
+        timed = [mapping(line.get("seconds")) for line in self.lines]
+        phases = numbers(source.get("seconds")) or numbers(next(filter(None, timed[::-1]), {}))
+        rates = self.curve("train", "images_per_second").values
+        step = max((line["step"] for line in self.lines), default=0)
+        epochs = [number(line.get("epoch")) for line in self.lines]
+        return Summary(
+            final,
+            step=int(number(source.get("steps")) or step),
+            epoch=next((epoch for epoch in epochs[::-1] if epoch is not None), None),
+            top1=number({**evaluation, **source}.get("top1")),
+            top5=number({**evaluation, **source}.get("top5")),
+            loss=number(evaluation.get("validation_loss")),
+            examples=int(number(source.get("examples")) or 0) or None,
+            images_per_second=number(source.get("images_per_second"))
+            or (median(rates) if rates else None),
+            seconds=number(source.get("training_seconds")) or sum(phases.values()) or None,
+            phases=phases,
+        )
+
+
+def read_run(path: Path) -> Run:
+    """Read what is there of a run.
+
+    Raises:
+        CheckpointError: the folder is not a run's.
+    """
+    if not (path / "config.json").is_file() and not (path / "metrics.jsonl").is_file():
+        raise CheckpointError(f"{path}: is not the folder of a run; it has no config.json")
+    problems: list[str] = []
+    stored = mapping(_json(path / "config.json", problems))
+    config = None
+    try:
+        config = fields.from_dict(TrainConfig, mapping(stored.get("config")))
+    except ConfigError as error:
+        problems.append(f"config.json is of another version: {'; '.join(error.problems)}")
+    try:
+        lines = tuple(_usable(MetricsFile(path / "metrics.jsonl").lines()))
+    except (OSError, ValueError) as error:
+        lines = ()
+        problems.append(f"metrics.jsonl cannot be read: {error}")
+    result = None
+    if (path / "result.json").exists():
+        content = _json(path / "result.json", problems)
+        result = content if isinstance(content, dict) else None
+    return Run(path, path.resolve().name, stored, config, lines, result, tuple(problems))
+
+
+def number(value: object) -> float | None:
+    """A finite number, or none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e300 and isfinite(value) else None
+
+
+def numbers(value: object) -> dict[str, float]:
+    """The entries of a mapping that are finite numbers."""
+    converted = {str(key): number(entry) for key, entry in mapping(value).items()}
+    return {key: entry for key, entry in converted.items() if entry is not None}
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A mapping, or an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _usable(lines: Iterable[object]) -> Iterable[MetricsLine]:
+    for line in lines:
+        if not isinstance(line, dict) or not isinstance(line.get("event"), str):
+            continue
+        if isinstance(line.get("step"), int) and line["step"] >= 0:
+            yield line
+
+
+def _json(path: Path, problems: list[str]) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        problems.append(f"{path.name} cannot be read: {reason}")
+        return None
+
+
+def options(config: TrainConfig) -> dict[str, object]:
+    """Dotted keys and values of a configuration."""
+    return {leaf.key: fields.get(config, leaf.key) for leaf in fields.leaves(TrainConfig)}
+
+
+def show_option(value: object) -> str:
+    """An option's value as it is typed."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
