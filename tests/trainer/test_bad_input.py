@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.trainer.support.command import TINY, metrics, result, run_trainer
+from tests.trainer.support.command import SMALL, TINY, metrics, result, run_trainer
 from tests.trainer.support.data_sets.records import plain_record, write_records
 from trainer.data.tfrecord import write_split
 from trainer.presets import PRESETS, to_args
@@ -26,7 +26,7 @@ def good_records(count=200):
 
 def refused(tmp_path, *args, status, words):
     """Run and expect one error with these words, no traceback and nothing left behind."""
-    done = run_trainer("train", *args, cwd=tmp_path)
+    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
     assert done.returncode == status, done.stdout + done.stderr
     assert done.stderr.count("error:") == 1, done.stderr
     assert "Traceback" not in done.stderr
@@ -79,7 +79,7 @@ def test_two_classes_of_very_unequal_size_are_trained_by_two_ranks(tmp_path):
     # One epoch is a little more than a step, and a window is longer than all of it.
     args = [*TINY, "--data.source", "tfrecords", "--data.dir", "set", "--name", "run"]
     args += ["--data.shuffle-window", "512", "--batch-size", "32"]
-    done = run_trainer("train", *args, cwd=tmp_path)
+    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     found = result(tmp_path / "runs" / "run")
     assert (found["examples"], found["steps"], found["top5"]) == (20, 3, 1.0)
@@ -120,7 +120,7 @@ def test_corrupt_image_is_named_with_shard_and_index(tmp_path):
     records[100] = replace(records[0], encoded=b"this is not a picture")
     write_data(tmp_path / "set", records)
     args = [*ONE_RANK, "--data.source", "tfrecords", "--data.dir", "set", "--log.every-steps", "1"]
-    done = run_trainer("train", *args, cwd=tmp_path)
+    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
     assert done.returncode == 3, done.stdout + done.stderr
     where = "train-00001-of-00003.tfrecord, record 34"
     assert f"{where}: cannot be read as an image" in done.stderr
@@ -139,7 +139,7 @@ def test_corrupt_images_are_skipped_named_and_counted_if_asked_for(tmp_path):
     replace(manifest, splits={**manifest.splits, "train": train}).save(tmp_path / "set")
     args = [*ONE_RANK, "--data.source", "tfrecords", "--data.dir", "set", "--epochs", "1"]
     args += ["--optimizer.warmup-epochs", "0", "--data.on-corrupt", "skip", "--batch-size", "20"]
-    done = run_trainer("train", *args, cwd=tmp_path)
+    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped train-00001-of-00003.tfrecord, record 34: cannot be read" in done.stdout
     assert (
@@ -163,7 +163,7 @@ def test_damaged_shard_is_named(tmp_path):
 @pytest.mark.slow
 def test_diverging_loss_names_step_and_checkpoint(tmp_path):
     args = [*ONE_RANK, "--optimizer.learning-rate", "1e30", "--optimizer.warmup-epochs", "0"]
-    done = run_trainer("train", *args, cwd=tmp_path)
+    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
     assert done.returncode == 5, done.stdout + done.stderr
     assert re.search(r"step \d+: the loss or a gradient of rank 0 is not finite", done.stderr)
     assert "nothing is saved yet" in done.stderr
@@ -175,7 +175,7 @@ def test_class_without_images_and_more_ranks_than_cores_are_warned_of(tmp_path, 
 
     ranks = len(os.sched_getaffinity(0)) + 1
     args = [*TINY, *data, "--ranks", str(ranks), "--batch-size", "8", "--max-steps", "2"]
-    done = run_trainer("train", *args, "--name", "run", cwd=tmp_path)
+    done = run_trainer("train", *args, "--name", "run", cwd=tmp_path, module=SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"warning: {ranks} ranks share {ranks - 1} cores" in done.stderr
     assert "warning: no training images for 1 of the classes: d" in done.stderr

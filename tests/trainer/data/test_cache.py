@@ -16,7 +16,7 @@ import pytest
 import xxhash
 
 from tests import ROOT
-from tests.trainer.support.command import TIMEOUT, TINY, run_trainer
+from tests.trainer.support.command import SMALL, TIMEOUT, TINY, run_trainer
 from trainer.data import cache
 from trainer.data.cache import ShardCache, open_cache
 from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split, load_manifest
@@ -343,7 +343,7 @@ def test_a_run_reads_what_is_kept_and_keeps_what_is_missing(tmp_path, digits_fol
     for path in (tmp_path / "set").glob("train-*"):
         path.write_bytes(b"\0" * path.stat().st_size)
     args = [*TINY, "--ranks", "1", "--data.dir", "set", "--data.cache-dir", "cache"]
-    done = run_trainer("train", *args, cwd=tmp_path)
+    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning" not in done.stdout
     assert kept(copies) == sorted(path.name for path in (tmp_path / "set").glob("*.tfrecord"))

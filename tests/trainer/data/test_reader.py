@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from benchmarks.data.slow_storage import compile_library
 from tests import ROOT
-from tests.trainer.support.command import TIMEOUT, TINY, start_trainer
+from tests.trainer.support.command import SMALL, TIMEOUT, TINY, start_trainer
 from trainer.config import DataConfig
 from trainer.data import cache, reader
 from trainer.data.cache import ShardCache
@@ -266,7 +266,7 @@ def test_storage_that_fails_for_good_is_named_with_its_error(source, slow_reads)
 def test_a_shard_lost_under_two_ranks_ends_both_by_its_name(tmp_path, digits_folder):
     shutil.copytree(digits_folder, tmp_path / "set")
     args = [*TINY, "--data.dir", "set", "--epochs", "2000"]
-    process = start_trainer("train", *args, cwd=tmp_path)
+    process = start_trainer("train", *args, cwd=tmp_path, module=SMALL)
     try:
         assert any(re.search("step +5 ", line) for line in process.stdout)
         (tmp_path / "set" / SHARD).unlink()

@@ -13,7 +13,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests import ROOT
-from tests.trainer.support.command import TIMEOUT, TINY, final_state, metrics, result
+from tests.trainer.support.command import SMALL, TIMEOUT, TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.launched import (
     freeze,
@@ -30,8 +30,6 @@ from trainer.distributed.launcher import launch_with_restarts
 from trainer.distributed.restart_policy import AttemptResult
 from trainer.report.run_data import read_run
 
-SMALL = "tests.trainer.support.small"
-"""The trainer, with a small model and a launcher that waits less."""
 LONG = [*TINY, "--name", "run", "--epochs", "4000", "--evaluation.every-epochs", "0"]
 RESTARTED = [*TINY, "--epochs", "4", "--evaluation.every-epochs", "0", "--restarts", "3"]
 CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")

@@ -22,6 +22,9 @@ TINY = [
 ]
 """Options that make the digits preset train in a second or two, and once."""
 
+SMALL = "tests.trainer.support.small"
+"""The trainer, with a small model and a launcher that waits less."""
+
 
 def start_trainer(
     *args: str, cwd: Path, env: Mapping[str, str] | None = None, module: str = "trainer"
