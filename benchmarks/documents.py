@@ -1,54 +1,60 @@
 """Fill the tables of the documents from the raw rounds in benchmarks/results/.
 
-    .venv-trainer/bin/python -m benchmarks documents
-
 A table stands between `<!-- NAME -->` and `<!-- end -->`. NAME.json is what
-`python -m benchmarks NAME --json benchmarks/results/NAME.json`, or `python -m
-benchmarks.NAME` with the same option, wrote; the table `summary` is made of several.
+`python -m benchmarks NAME --json benchmarks/results/NAME.json` wrote; the table `summary` is made
+of several.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tables
+from benchmarks.data import input as input_
 from benchmarks.data import memory, prepare, resume, slow_storage
 from benchmarks.faults import chaos
-from benchmarks.measure import columns, ratio, spread
+from benchmarks.measure import columns, ratio, read_samples, spread
+from benchmarks.training import checkpoint, exchange, loop, train
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 RESULTS = ROOT / "benchmarks" / "results"
-RENDER: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    **tables.RENDER,
-    "prepare": lambda data: prepare.show(
-        tables.read(data["samples"]),
-        {name: [_counts(each) for each in found] for name, found in data["seconds"].items()},
-        _counts(data["peaks_mb"]),
-    ),
-    "slow_storage": lambda data: slow_storage.table(
-        {int(delay): found for delay, found in data["rounds"].items()}
-    ),
-    "resume": lambda data: resume.table(data["rounds"]),
-    "input_memory": lambda data: memory.table(
-        {int(images): found for images, found in data["rounds"].items()}
-    ),
+SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "loop": loop.show,
+    "exchange": exchange.show,
+    "train": train.show,
+    "input": input_.show,
+    "memory": memory.show,
+    "prepare": prepare.show,
+    "slow-storage": slow_storage.show,
+    "resume": resume.show,
+    "checkpoint": checkpoint.show,
     "chaos": chaos.show,
 }
-"""From raw rounds to tables, by name."""
-TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+"""From what a benchmark wrote to its tables, by name."""
+TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Fill the tables of README.md and docs/benchmarks.md from benchmarks/results/."""
+
+
+def run(_: Options) -> None:
+    """Write the documents again."""
+    for document in DOCUMENTS:
+        document.write_text(filled(document.read_text()))
 
 
 def filled(text: str) -> str:
     """A document with every table made again."""
 
-    def table(found: re.Match[str]) -> str:
-        name = found[1]
-        made = summary() if name == "summary" else RENDER[name](result(name))
-        return f"<!-- {name} -->\n{made}\n<!-- end -->"
+    def table(marked: re.Match[str]) -> str:
+        name = marked[1]
+        text = summary() if name == "summary" else SHOW[name](result(name))
+        return f"<!-- {name} -->\n{text}\n<!-- end -->"
 
     return TABLE.sub(table, text)
 
@@ -59,38 +65,32 @@ def result(name: str) -> dict[str, Any]:
     return data
 
 
-def _counts(found: Mapping[str, float]) -> dict[int, float]:
-    """Values by number of images, which JSON keeps as text."""
-    return {int(count): value for count, value in found.items()}
-
-
 def summary() -> str:
     """One line for each question."""
-    one, two = (tables.read(result("loop")["worlds"][ranks]) for ranks in ("1", "2"))
-    exchanged = tables.read(result("exchange")["samples"])
-    read = tables.read(result("input")["samples"])
-    prepared = tables.read(result("prepare")["samples"])
-    ours = tables.OURS
+    alone, paired = (read_samples(result("loop")["worlds"][ranks]) for ranks in ("1", "2"))
+    exchanged = read_samples(result("exchange")["samples"])
+    read = read_samples(result("input")["samples"])
+    prepared = read_samples(result("prepare")["samples"])
 
     rows = [
         ["what", "beside", "1 rank", "2 ranks"],
         [
             "CPU time of a step of the loop, on a network so small that little else is left",
             "one `tf.function` call a step",
-            ratio(one, ours, tables.CALLS).text(),
-            ratio(two, ours, tables.CALLS).text(),
+            ratio(alone, loop.OURS, loop.CALLS).text(),
+            ratio(paired, loop.OURS, loop.CALLS).text(),
         ],
         [
             "the same",
             "a loop in the graph without any bookkeeping",
-            ratio(one, ours, tables.BARE_LOOP).text(),
-            ratio(two, ours, tables.BARE_LOOP).text(),
+            ratio(alone, loop.OURS, loop.BARE_LOOP).text(),
+            ratio(paired, loop.OURS, loop.BARE_LOOP).text(),
         ],
         [
             "CPU time of an exchange of ResNet50's gradients",
             "one bare grouped all-reduce",
             "",
-            ratio(exchanged, "ours, 1 group", tables.BARE).text(),
+            ratio(exchanged, exchange.ours(1), exchange.BARE).text(),
         ],
         [
             "images/s of two ranks, ResNet50, 224 pixels, 16 a rank",
@@ -101,13 +101,13 @@ def summary() -> str:
         [
             "CPU time of an image from shard to batch, 224 pixels",
             "decoding and resizing alone",
-            ratio(read, tables.PIPELINE, tables.FLOOR).text(),
+            ratio(read, input_.PIPELINE, input_.FLOOR).text(),
             "",
         ],
         [
             "the same",
             "a textbook pipeline: decode all, resize, crop, float32",
-            ratio(read, tables.PIPELINE, tables.TEXTBOOK).text(),
+            ratio(read, input_.PIPELINE, input_.TEXTBOOK).text(),
             "",
         ],
         [
@@ -122,16 +122,5 @@ def summary() -> str:
 
 def _scaling(size: str) -> str:
     rounds = result("train")["rounds"][size]
-    name = tables.together(tables.SHIPPED_CYCLE_MS)
-    return spread([rates[name] / rates[tables.APART] for rates in rounds]).text()
-
-
-def main() -> None:
-    """Write the documents again."""
-    argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None).parse_args()
-    for document in DOCUMENTS:
-        document.write_text(filled(document.read_text()))
-
-
-if __name__ == "__main__":
-    main()
+    name = train.together(train.SHIPPED_CYCLE_MS)
+    return spread([rates[name] / rates[train.APART] for rates in rounds]).text()

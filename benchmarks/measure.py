@@ -1,4 +1,4 @@
-"""Contenders taking turns, and what is said about their times.
+"""Contenders taking turns, what is said about their times, and where it is written.
 
 On a shared machine one time says little: contenders run one after the other in every round, the
 figure is the median over rounds with its range, ratios are formed inside a round, and processor
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from common.files import write_atomically
 from trainer.distributed.communicator import Communicator
 from trainer.loggers.console import Console
 
@@ -132,21 +133,52 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def write_json(
-    path: str | None, benchmark: str, started_on: Mapping[str, Any], **facts: Any
-) -> None:
-    """Write what was measured, with every round, if a file is named."""
-    if path is None:
-        return
-    data = {
-        "benchmark": benchmark,
-        "environment": dict(started_on),
-        "load_average_after": os.getloadavg(),
-        **facts,
-    }
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(to_json(data) + "\n")
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """What every benchmark that measures can be told."""
+
+    json: str | None = None
+    """File for the raw rounds."""
+
+
+def publish(
+    benchmark: str,
+    options: BenchmarkOptions,
+    started_on: Mapping[str, Any],
+    show: Callable[[Mapping[str, Any]], str],
+    **facts: Any,
+) -> dict[str, Any]:
+    """Print what was measured, and write it down with every round if a file is named.
+
+    Args:
+        benchmark: its name.
+        options: what it was told.
+        started_on: the environment at its start.
+        show: makes the tables from what is in the file.
+        facts: what was measured.
+
+    Returns:
+        What is in the file.
+    """
+    text = to_json(
+        {
+            "benchmark": benchmark,
+            "environment": dict(started_on),
+            "load_average_after": os.getloadavg(),
+            "options": options,
+            **facts,
+        }
+    )
+    data: dict[str, Any] = json.loads(text)
+    print("\n" + show(data))
+    if options.json is not None:
+        write_atomically(Path(options.json), text + "\n")
+    return data
+
+
+def read_samples(samples: Mapping[str, Sequence[Mapping[str, float]]]) -> Samples:
+    """Samples as JSON has them."""
+    return {name: [Sample(**sample) for sample in rounds] for name, rounds in samples.items()}
 
 
 def to_json(data: Mapping[str, Any]) -> str:

@@ -5,16 +5,17 @@ import sys
 from collections.abc import Sequence
 
 from common.errors import UserError
-from environments import base, build, stand_in
+from environments import base, build
 from environments.build import Order
 from environments.builders import find_builder
+from environments.stand_in import cuda_compiler
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        return int(given.run(given))
+        return int(options.run(options))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -57,24 +58,24 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _build(given: argparse.Namespace) -> int:
+def _build(options: argparse.Namespace) -> int:
     builder = find_builder()
-    order = Order(given.image, given.base, dict(given.argument), given.fresh)
-    if given.stand_in:
-        order = stand_in.order(builder, order, _tell)
+    order = Order(options.image, options.base, dict(options.argument), options.fresh)
+    if options.stand_in:
+        order = cuda_compiler.stand_in_order(builder, order, _tell)
     build.build(builder, order, _tell)
     return 0
 
 
-def _builder(given: argparse.Namespace) -> int:  # noqa: ARG001
+def _builder(options: argparse.Namespace) -> int:  # noqa: ARG001
     _tell(find_builder().program)
     return 0
 
 
-def _remove(given: argparse.Namespace) -> int:  # noqa: ARG001
+def _remove(options: argparse.Namespace) -> int:  # noqa: ARG001
     builder = find_builder()
-    orders = (Order("gpu", tag=stand_in.TAG), Order("gpu"), Order("cpu"))
-    for name in (*(order.name for order in orders), stand_in.COMPILER, base.LOCAL):
+    orders = (Order("gpu", tag=cuda_compiler.TAG), Order("gpu"), Order("cpu"))
+    for name in (*(order.name for order in orders), cuda_compiler.IMAGE, base.LOCAL):
         if builder.engine.has(name):
             builder.remove(name)
             _tell(f"removed {name}")

@@ -66,11 +66,11 @@ def findings(report: Mapping[str, Any]) -> list[Finding]:
     Raises:
         UserError: it did not look a package up.
     """
-    found = []
+    vulnerabilities = []
     for package in report["dependencies"]:
         if "skip_reason" in package:
             raise UserError(f"{package['name']} was not looked up: {package['skip_reason']}")
-        found += [
+        vulnerabilities += [
             Finding(
                 package["name"],
                 package["version"],
@@ -79,37 +79,40 @@ def findings(report: Mapping[str, Any]) -> list[Finding]:
             )
             for entry in package["vulns"]
         ]
-    return found
+    return vulnerabilities
 
 
 def problems(
-    found: Mapping[Finding, Iterable[str]], judged: Sequence[Judgement], today: date
+    locks_by_finding: Mapping[Finding, Iterable[str]], accepted: Sequence[Judgement], today: date
 ) -> list[str]:
     """What somebody has to look at: a sentence each.
 
     Args:
-        found: with the names of the locks.
-        judged: what may stay.
+        locks_by_finding: the findings, with the names of the locks.
+        accepted: what may stay.
         today: a judgement is good up to its date.
     """
-    told, used = [], set()
-    for finding, locks in found.items():
-        matching = [j for j in judged if j.package == finding.package and j.id in finding.ids]
-        used |= set(matching)
+    sentences, applied = [], set()
+    for finding, locks in locks_by_finding.items():
+        matching = [j for j in accepted if j.package == finding.package and j.id in finding.ids]
+        applied |= set(matching)
         if not matching:
             mended = f"mended in {', '.join(finding.fixed)}" if finding.fixed else "mended nowhere"
-            told.append(
+            sentences.append(
                 f"{finding.package} {finding.version} has {' = '.join(finding.ids)}, {mended}; "
                 f"it is in {', '.join(sorted(locks))}"
             )
-    for one in judged:
-        if one not in used:
-            told.append(
-                f"{one.package} {one.id} was judged, but is found no more; delete the entry"
+    for judgement in accepted:
+        if judgement not in applied:
+            sentences.append(
+                f"{judgement.package} {judgement.id} was judged, but is found no more; "
+                "delete the entry"
             )
-        elif one.until < today:
-            told.append(f"{one.package} {one.id} was judged until {one.until}; look again")
-    return told
+        elif judgement.until < today:
+            sentences.append(
+                f"{judgement.package} {judgement.id} was judged until {judgement.until}; look again"
+            )
+    return sentences
 
 
 def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
@@ -125,20 +128,20 @@ def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
     command = [sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip"]
     command += ["--progress-spinner", "off", "--format", "json", "--requirement", str(lock)]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [*command, *service],
             capture_output=True, text=True, check=False, timeout=60 * _MINUTES,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise UserError(f"{lock.name}: no answer within {_MINUTES} minutes") from error
     try:
-        return findings(json.loads(done.stdout))
+        return findings(json.loads(completed.stdout))
     except json.JSONDecodeError as error:
         # Its exit status is 1 for findings as for failures.
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        last_words = completed.stderr.strip().splitlines() or ["it said nothing"]
         raise UserError(
             f"{lock.name}: pip-audit gave no answer; OSV must be in reach (--osv-url names another "
-            f"address of it). Its last words: {said[-1]}"
+            f"address of it). Its last words: {last_words[-1]}"
         ) from error
 
 
@@ -152,23 +155,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     service = ["--vulnerability-service", "osv"]
     service += ["--osv-url", options.osv_url] if options.osv_url else []
     locks = sorted((ROOT / "locks").glob("*.txt"))
-    found: dict[Finding, list[str]] = {}
+    locks_by_finding: dict[Finding, list[str]] = {}
     try:
         judged = judgements(JUDGED)
         with ThreadPoolExecutor(4) as pool:
-            for lock, told in zip(
+            for lock, lock_findings in zip(
                 locks, pool.map(lambda lock: scanned(lock, service), locks), strict=True
             ):
-                for finding in told:
-                    found.setdefault(finding, []).append(lock.name)
+                for finding in lock_findings:
+                    locks_by_finding.setdefault(finding, []).append(lock.name)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    open_ = problems(found, judged, datetime.now(UTC).date())
-    for problem in open_:
+    open_problems = problems(locks_by_finding, judged, datetime.now(UTC).date())
+    for problem in open_problems:
         print(f"error: {problem}", file=sys.stderr)
-    print(f"{len(locks)} locks, {len(found)} known vulnerabilities, {len(open_)} to look at")
-    return 1 if open_ else 0
+    print(
+        f"{len(locks)} locks, {len(locks_by_finding)} known vulnerabilities, "
+        f"{len(open_problems)} to look at"
+    )
+    return 1 if open_problems else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import UserError
+from common.files import write_atomically
 from environments import base
 from environments.builders import Builder, Recipe
 from jobs.errors import SnapshotError
@@ -22,8 +23,8 @@ BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000, "gpu": 5_800_000_000
 SBOM: Final = ROOT / ".tools" / "sbom" / "bin" / "python"
 """With what reads an image; `make images` installs it."""
 
-_TOLD_SECONDS: Final = 30.0
-_SHOWN: Final = 25
+_PROGRESS_SECONDS: Final = 30.0
+_SHOWN_LINES: Final = 25
 """Lines of a build that has failed."""
 
 
@@ -91,14 +92,16 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
     except SnapshotError as error:
         raise UserError(str(error)) from error
     dockerfile = context.contents["Dockerfile"].decode()
-    begun = order.base or base.ensure(builder, base.declared(dockerfile), tell, fresh=order.fresh)
-    tell(f"building {order.name} on {begun} with {builder.program}")
+    base_image = order.base or base.ensure(
+        builder, base.declared(dockerfile), tell, fresh=order.fresh
+    )
+    tell(f"building {order.name} on {base_image} with {builder.program}")
     order.beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        here, id_file = Path(folder, "context"), Path(folder, "id")
-        context.write(here)
-        arguments = {"BASE_IMAGE": begun, **order.arguments}
-        recipe = Recipe(here, arguments, fresh=order.fresh, id_file=id_file)
+        context_folder, id_file = Path(folder, "context"), Path(folder, "id")
+        context.write(context_folder)
+        arguments = {"BASE_IMAGE": base_image, **order.arguments}
+        recipe = Recipe(context_folder, arguments, fresh=order.fresh, id_file=id_file)
         seconds, steps, cached = _follow(builder, recipe, order, tell)
         if not id_file.exists():
             raise UserError(f"{order.name}: the build was interrupted; give the command again")
@@ -106,7 +109,7 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
     built = Built(
         name=order.name,
         version=context.version,
-        base=begun,
+        base=base_image,
         arguments=sorted(order.arguments),
         builder=builder.program,
         bytes=builder.size(order.name),
@@ -116,7 +119,7 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
         cold_seconds=seconds if not cached else _cold_seconds(order, context.version),
     )
     text = json.dumps(asdict(built), indent=1)
-    record(order).write_text(f"{text}\n", encoding="utf-8")
+    write_atomically(record(order), f"{text}\n")
     limit = BUDGET.get(order.image)
     of_limit = f" of at most {limit / 1e9:.2f}" if limit else ""
     tell(
@@ -142,17 +145,25 @@ def _describe(builder: Builder, order: Order, tell: Callable[[str], None]) -> bo
         return False
     tell("reading what is inside")
     with builder.root(order.name) as root:
-        command = [str(SBOM), "-m", "environments.sbom", str(root), "--to", str(order.beside)]
-        done = subprocess.run(
+        command = [
+            str(SBOM),
+            "-m",
+            "environments.inventory.sbom",
+            str(root),
+            "--to",
+            str(order.beside),
+        ]
+        completed = subprocess.run(
             [*command, "--name", order.name.removeprefix("localhost/")],
             cwd=ROOT,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
         )
-    if done.returncode:
+    if completed.returncode:
         raise UserError(
-            f"{order.name}: no bill of materials: {done.stderr.removeprefix('error: ').strip()}"
+            f"{order.name}: no bill of materials:"
+            f" {completed.stderr.removeprefix('error: ').strip()}"
         )
     return True
 
@@ -161,7 +172,7 @@ def _follow(
     builder: Builder, recipe: Recipe, order: Order, tell: Callable[[str], None]
 ) -> tuple[float, int, int]:
     """Build, showing each step as it begins; seconds, steps, and those that were there."""
-    begun, told, steps, cached = time.monotonic(), time.monotonic(), 0, 0
+    started, shown, steps, cached = time.monotonic(), time.monotonic(), 0, 0
     log = order.beside / "build.log"
     command = builder.build_command(recipe, order.name)
     with (
@@ -179,20 +190,20 @@ def _follow(
             if step:
                 # What a stage begins with is looked up, and nothing that is done.
                 steps += "FROM " not in step[1]
-                tell(f"{now - begun:5.0f} s  {step[1].split('&&')[0].strip()[:100]}")
-            elif now - told > _TOLD_SECONDS and line.strip():
-                tell(f"{now - begun:5.0f} s    {line.strip()[:100]}")
+                tell(f"{now - started:5.0f} s  {step[1].split('&&')[0].strip()[:100]}")
+            elif now - shown > _PROGRESS_SECONDS and line.strip():
+                tell(f"{now - started:5.0f} s    {line.strip()[:100]}")
             else:
                 continue
-            told = now
+            shown = now
     if process.returncode:
-        lines = log.read_text(encoding="utf-8").splitlines()[-_SHOWN:]
+        lines = log.read_text(encoding="utf-8").splitlines()[-_SHOWN_LINES:]
         end = "\n".join(f"  {line}" for line in lines)
         raise UserError(
             f"{order.name}: the build ended with status {process.returncode}; all it said is in"
             f" {log}, its end:\n{end}"
         )
-    return time.monotonic() - begun, steps, cached
+    return time.monotonic() - started, steps, cached
 
 
 def record(order: Order) -> Path:
@@ -203,8 +214,8 @@ def record(order: Order) -> Path:
 def _cold_seconds(order: Order, version: str) -> float | None:
     """Of the newest build of this version whose every step was run."""
     try:
-        before = json.loads(record(order).read_text(encoding="utf-8"))
+        earlier = json.loads(record(order).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    found = before.get("cold_seconds") if before.get("version") == version else None
-    return None if found is None else float(found)
+    seconds = earlier.get("cold_seconds") if earlier.get("version") == version else None
+    return None if seconds is None else float(seconds)

@@ -72,9 +72,11 @@ class Builder(ABC):
 
     def pull(self, image: str) -> str | None:
         """Bring an image from its registry; what went wrong, if something did."""
-        done = self.engine.run("pull", image)
+        completed = self.engine.run("pull", image)
         return (
-            None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1]
+            None
+            if completed.returncode == 0
+            else (completed.stderr.strip().splitlines() or ["failed"])[-1]
         )
 
     def remove(self, image: str) -> None:

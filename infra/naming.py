@@ -96,24 +96,24 @@ class Names:
     seed: str = ""
 
     def __post_init__(self) -> None:
-        found = self._problems()
-        if found:
-            raise NamingError(found)
+        problems = self._problems()
+        if problems:
+            raise NamingError(problems)
 
     def _problems(self) -> list[str]:
         forms = {"prefix": PREFIX, "stack": STACK, "region": REGION}
-        wants = {
+        descriptions = {
             "prefix": "lower-case letters and digits, a letter first",
             "stack": "lower-case letters, digits and single hyphens, a letter first",
             "region": "a region's short name, such as westeurope",
         }
-        found = [
-            f"{part}: {getattr(self, part)!r} must be {wants[part]}"
+        problems = [
+            f"{part}: {getattr(self, part)!r} must be {descriptions[part]}"
             for part, form in forms.items()
             if not re.fullmatch(form, getattr(self, part))
         ]
-        if found:
-            return found
+        if problems:
+            return problems
         names = {kind: str(getattr(self, kind)) for kind in LIMITS}
         over = {
             kind: len(name) - LIMITS[kind].longest

@@ -33,7 +33,7 @@ class Cluster:
     gpus_per_node: Annotated[int, Bounds(0)]
     infiniband: bool
     priority: Literal["LowPriority", "Dedicated"]
-    """Nodes of LowPriority are cheaper, and may be taken back at any time."""
+    """Nodes of LowPriority are cheaper, and may be pre-empted at any time."""
     max_nodes: Annotated[int, Bounds(1)]
     identity_client_id: Guid
     """The identity that its jobs act as."""

@@ -10,6 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.catalog import resource_ids
+
+WORKSPACE = "machinelearningservices:Workspace"
+COMPUTE = "machinelearningservices:Compute"
+DATASTORE = "machinelearningservices:Datastore"
+STORAGE = "storage:StorageAccount"
+CONTAINER = "storage:BlobContainer"
+REGISTRY = "containerregistry:Registry"
+VAULT = "keyvault:Vault"
+LOGS = "operationalinsights:Workspace"
+INSIGHTS = "applicationinsights:Component"
+IDENTITY = "managedidentity:UserAssignedIdentity"
+ASSIGNMENT = "authorization:RoleAssignment"
+NETWORK = "network:VirtualNetwork"
+GROUP = "resources:ResourceGroup"
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -38,8 +54,33 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """The last part of the type, such as `StorageAccount`."""
-        return self.type.rsplit(":", 1)[-1]
+        """`module:Kind` of the type, such as `storage:StorageAccount`, as the constants above."""
+        return resource_ids.kind_of(self.type)
+
+
+def of_kind(resources: Sequence[Resource], *kinds: str) -> list[Resource]:
+    """The resources of these kinds."""
+    return [resource for resource in resources if resource.kind in kinds]
+
+
+def value_at(inputs: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path; None where any part of it is missing."""
+    value: Any = inputs
+    for key in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def input_at(resource: Resource, path: str) -> Any:
+    """The input at a dotted path; None where any part of it is missing."""
+    return value_at(resource.inputs, path)
+
+
+def entries_at(resource: Resource, path: str) -> Sequence[Any]:
+    """The list at a dotted path; empty where there is none."""
+    return input_at(resource, path) or ()
 
 
 def to_json(resources: Iterable[Resource]) -> str:
@@ -87,7 +128,9 @@ def requirements(resources: Sequence[Resource]) -> dict[str, frozenset[str]]:
             raise ValueError("circle of dependencies: " + " -> ".join((*path, key)))
         if key not in complete:
             needed = direct.get(key, [])
-            complete[key] = frozenset(needed).union(*(follow(one, (*path, key)) for one in needed))
+            complete[key] = frozenset(needed).union(
+                *(follow(other, (*path, key)) for other in needed)
+            )
         return complete[key]
 
     return {key: follow(key, ()) for key in direct}

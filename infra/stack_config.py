@@ -1,14 +1,21 @@
-"""Settings of the stack that Pulumi is running: the only reader of its configuration."""
+"""The configuration of a stack: of the one that Pulumi is running, or of a stack's file."""
 
 import json
 import typing
 from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pulumi
+import yaml
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from infra.settings import Settings, load
+from infra.settings import Settings
+from infra.validation import load
+
+ROOT = Path(__file__).resolve().parents[1]
+"""Folder of the project's and the stacks' files."""
 
 
 def from_stack() -> Settings:
@@ -21,18 +28,60 @@ def from_stack() -> Settings:
     return load(decode(config, pulumi.get_project()) | {"stack": pulumi.get_stack()})
 
 
+def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, Any]]:
+    """The project's name, and a stack's configuration without the project in front of its keys.
+
+    Args:
+        stack: its name.
+        file: that holds the configuration, if not the stack's own.
+
+    Raises:
+        ValueError: there is no such stack.
+    """
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
+    file = file or ROOT / f"Pulumi.{stack}.yaml"
+    if not file.exists():
+        known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
+        raise ValueError(f"there is no stack {stack!r}; there are {', '.join(known)}")
+    config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
+    own = {
+        key.removeprefix(f"{project}:"): value
+        for key, value in config.items()
+        if key.startswith(f"{project}:")
+    }
+    return project, own
+
+
+def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]:
+    """The values with another one at a dotted key."""
+    changed: dict[str, Any] = deepcopy(dict(values))
+    *groups, last = key.split(".")
+    inner = changed
+    for group in groups:
+        if not isinstance(inner.get(group), dict):
+            inner[group] = {}
+        inner = inner[group]
+    inner[last] = value
+    return changed
+
+
 def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:
     """The project's own keys, as data: the engine hands every value over as text, and JSON is what
     stands for lists, groups, numbers and switches. Text that should be one of these and is not
     stays text, so that `load` can say what is wrong with it.
     """
     hints = typing.get_type_hints(Settings)
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, value in config.items():
         namespace, _, name = key.rpartition(":")
         if namespace == project:
-            found[name] = value if hints.get(name) is str else _parsed(value)
-    return found
+            values[name] = value if hints.get(name) is str else _parsed(value)
+    return values
+
+
+def encode(value: object) -> str:
+    """A value of a stack's file as the engine hands it to a program."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _parsed(value: Any) -> object:

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Literal
 
 from infra.errors import AddressError
-
-Role = Literal["training", "build", "endpoints", "jump"]
+from infra.naming import SubnetRole
 
 RESERVED_BY_AZURE = 5
 """Addresses that Azure keeps in each subnet: the first four and the last one."""
@@ -34,14 +32,14 @@ class AddressPlan:
     jump: IPv4Network | None
 
     @property
-    def subnets(self) -> dict[Role, IPv4Network]:
+    def subnets(self) -> dict[SubnetRole, IPv4Network]:
         """Those that exist, by role."""
-        found: dict[Role, IPv4Network] = {
+        subnets: dict[SubnetRole, IPv4Network] = {
             "training": self.training,
             "build": self.build,
             "endpoints": self.endpoints,
         }
-        return found if self.jump is None else found | {"jump": self.jump}
+        return subnets if self.jump is None else subnets | {"jump": self.jump}
 
 
 def usable(subnet: IPv4Network) -> int:
@@ -66,19 +64,21 @@ def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
         network = IPv4Network(space)
     except ValueError as error:
         return [f"{space!r} is not an IPv4 range ({error}); write it like 10.64.0.0/22"]
-    found = []
+    problems = []
     if network.overlaps(DOCKER_BRIDGE):
-        found.append(f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; move it")
+        problems.append(
+            f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; move it"
+        )
     elif not any(network.subnet_of(private) for private in PRIVATE):
-        found.append(f"{space} is not private; choose one inside {', '.join(map(str, PRIVATE))}")
+        problems.append(f"{space} is not private; choose one inside {', '.join(map(str, PRIVATE))}")
     for other in others:
         try:
             overlaps = network.overlaps(IPv4Network(other))
         except ValueError:
             continue
         if overlaps:
-            found.append(f"{space} overlaps {other} of a network that it is peered with")
-    return found
+            problems.append(f"{space} overlaps {other} of a network that it is peered with")
+    return problems
 
 
 def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = False) -> AddressPlan:
@@ -93,22 +93,22 @@ def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = Fals
     Raises:
         AddressError: the space is no private range, overlaps the containers' one, or is too small.
     """
-    found = space_problems(space)
-    if found:
-        raise AddressError(found)
+    problems = space_problems(space)
+    if problems:
+        raise AddressError(problems)
     network = IPv4Network(space)
-    wanted: dict[Role, int] = {
+    addresses: dict[SubnetRole, int] = {
         "training": training_nodes,
         "build": build_nodes,
         "endpoints": ENDPOINT_ADDRESSES,
     }
     if jump:
-        wanted["jump"] = JUMP_ADDRESSES
-    lengths = {role: prefix_length(count) for role, count in wanted.items()}
+        addresses["jump"] = JUMP_ADDRESSES
+    lengths = {role: prefix_length(count) for role, count in addresses.items()}
     total = sum(2 ** (32 - length) for length in lengths.values())
     if total > network.num_addresses:
-        raise AddressError([_too_small(network, wanted, lengths, total)])
-    placed: dict[Role, IPv4Network] = {}
+        raise AddressError([_too_small(network, addresses, lengths, total)])
+    placed: dict[SubnetRole, IPv4Network] = {}
     start = int(network.network_address)
     for role, length in sorted(lengths.items(), key=lambda item: item[1]):
         placed[role] = IPv4Network((start, length))
@@ -119,9 +119,12 @@ def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = Fals
 
 
 def _too_small(
-    network: IPv4Network, wanted: dict[Role, int], lengths: dict[Role, int], total: int
+    network: IPv4Network,
+    addresses: dict[SubnetRole, int],
+    lengths: dict[SubnetRole, int],
+    total: int,
 ) -> str:
-    needs = ", ".join(f"{role} /{lengths[role]} for {count}" for role, count in wanted.items())
+    needs = ", ".join(f"{role} /{lengths[role]} for {count}" for role, count in addresses.items())
     enough = 32 - (total - 1).bit_length()
     return (
         f"{network} has {network.num_addresses} addresses, but the subnets need {total} ({needs}; "

@@ -1,24 +1,26 @@
-"""What settings contradict each other, or Azure would refuse, though each field is well formed.
+"""Validation: settings from a stack's configuration, and what keeps them from being declared.
 
+`load` reads the fields, and holds them against each other and against what Azure would refuse.
 Each check names the keys that it reads, and is left out when one of them was wrong by itself: its
 problem is known already.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
+from typing import Final, get_args
 
+from common import fields
 from common.fields import Reading
-from infra import capacity, naming
-from infra import subnets as addresses
-from infra.capacity import ROLES, key
-from infra.errors import AddressError
+from infra import naming, subnets
+from infra.catalog import vm_sizes
+from infra.errors import AddressError, SettingsError
+from infra.naming import CLUSTER, PRIORITIES, ClusterRole
+from infra.settings import Settings
 
-if TYPE_CHECKING:
-    from infra.settings import Settings
-
+ROLES: Final[Sequence[ClusterRole]] = get_args(ClusterRole)
 REQUIRED_TAGS = ("owner", "cost-center")
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
 """Azure Resource Manager, "Use tags"; names are shortest for storage accounts."""
@@ -30,15 +32,32 @@ WIDEST_ALLOWED = 8
 """Prefix length of the largest range that may be let in."""
 
 
+def load(values: Mapping[str, object]) -> Settings:
+    """Read the configuration of a stack.
+
+    Args:
+        values: nested plain data by the names of the fields, with the stack's name as `stack`.
+
+    Raises:
+        SettingsError: with every unknown or missing key, wrong type, value out of bounds,
+            contradiction, and name, size, address space or quota that Azure would refuse.
+    """
+    reading = fields.read(Settings, values)
+    problems = [*reading.problems, *contradictions(reading)]
+    if problems:
+        raise SettingsError(problems)
+    return reading.value
+
+
 @dataclass(frozen=True)
 class Check:
     """One rule over several fields."""
 
     reads: tuple[str, ...]
-    find: Callable[["Settings"], Iterator[str]]
+    find: Callable[[Settings], Iterator[str]]
 
 
-def contradictions(reading: "Reading[Settings]") -> list[str]:
+def contradictions(reading: Reading[Settings]) -> list[str]:
     """Every problem that the sound fields have with each other."""
     return [
         problem
@@ -48,13 +67,104 @@ def contradictions(reading: "Reading[Settings]") -> list[str]:
     ]
 
 
-def _names(settings: "Settings") -> Iterator[str]:
+def _names(settings: Settings) -> Iterator[str]:
     yield from naming.problems(
         settings.prefix, settings.stack, settings.location, settings.name_seed
     )
 
 
-def _network(settings: "Settings") -> Iterator[str]:
+def _cluster_names(settings: Settings) -> Iterator[str]:
+    """What is wrong with the names that clusters were given."""
+    names = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
+    for role, name in names.items():
+        at = f"{_key(role)}.name"
+        ends = re.fullmatch(r"(.*)-(\d+)", name)
+        if ends:
+            yield (
+                f"{at}: {name!r} ends in a hyphen and digits, which Azure Machine Learning "
+                f"refuses; write {ends[1] + ends[2]!r}, for example"
+            )
+        elif not re.fullmatch(CLUSTER, name):
+            yield f"{at}: {name!r} must be 3 to 24 letters, digits and hyphens, a letter first"
+        first = next(other for other in names if names[other].lower() == name.lower())
+        if first != role:
+            yield f"{at}: {name!r} is the name of {_key(first)} too; give each its own"
+
+
+def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
+    """What is wrong with a cluster's size, if the stack has that cluster."""
+    cluster = settings.clusters.by_role.get(role)
+    if cluster is None:
+        return
+    at, gpu = f"{_key(role)}.size", role in {"gpu", "gpu-dedicated"}
+    choice = ", ".join(other.name for other in vm_sizes.deployable(gpu=gpu))
+    size = vm_sizes.find(cluster.size)
+    offered = {name.lower() for name in settings.subscription.sizes}
+    if size is None:
+        yield f"{at}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
+    elif size.name != cluster.size:
+        yield f"{at}: {cluster.size!r} is written {size.name}"
+    elif size.status != "deployable":
+        state = {"retired": "is retired", "restricted": "is closed to new subscriptions"}
+        yield (
+            f"{at}: {size.name} {state[size.status]} since {size.since}; take {size.replacement}"
+        )
+    elif bool(size.gpus) != gpu:
+        yield f"{at}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}"
+    elif offered and size.name.lower() not in offered:
+        yield (
+            f"{at}: {size.name} is not on offer in location {settings.location!r} by "
+            "subscription.sizes; choose another size or region, or bring that list up to date"
+        )
+
+
+def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
+    """What is wrong with a cluster's number of nodes, if its size is known."""
+    cluster = settings.clusters.by_role.get(role)
+    size = vm_sizes.find(cluster.size) if cluster else None
+    if cluster is None or size is None:
+        return
+    at, count = f"{_key(role)}.max_nodes", cluster.max_nodes
+    if size.infiniband and count > vm_sizes.RDMA_POOL_NODES:
+        yield (
+            f"{at}: {count} nodes, but a cluster with InfiniBand has at most "
+            f"{vm_sizes.RDMA_POOL_NODES}"
+        )
+    quota = settings.subscription.low_priority_cores
+    if quota is None or PRIORITIES[role] != "LowPriority":
+        return
+    if count * size.vcpus > quota:
+        yield (
+            f"{at}: {count} nodes of {size.name} take {count * size.vcpus} cores, but the "
+            f"low-priority quota is {quota} (subscription.low_priority_cores), enough for "
+            f"{quota // size.vcpus}; take fewer nodes or ask for more quota"
+        )
+
+
+def _dedicated_cores(settings: Settings) -> Iterator[str]:
+    """What is wrong with the dedicated quotas: nodes that are not running count as well."""
+    known = sorted({entry.series for entry in vm_sizes.BY_NAME.values()})
+    for series, quota in settings.subscription.dedicated_cores.items():
+        at = f"subscription.dedicated_cores.{series}"
+        if series not in known:
+            yield f"{at}: is no series of the catalogue, which are {', '.join(known)}"
+            continue
+        cores = {
+            _key(role): cluster.max_nodes * size.vcpus
+            for role, cluster in settings.clusters.by_role.items()
+            if PRIORITIES[role] == "Dedicated"
+            and (size := vm_sizes.find(cluster.size))
+            and size.series == series
+        }
+        if sum(cores.values()) > quota:
+            users = ", ".join(f"{name} {count}" for name, count in cores.items())
+            yield (
+                f"{at}: {quota} cores, but at their largest the clusters take "
+                f"{sum(cores.values())} ({users}); take fewer nodes or ask for more quota"
+            )
+
+
+def _network(settings: Settings) -> Iterator[str]:
     network = settings.network
     if network.existing is not None:
         return
@@ -69,7 +179,7 @@ def _network(settings: "Settings") -> Iterator[str]:
     yield from (f"network.address_space: {problem}" for problem in _space(settings))
 
 
-def _plan(settings: "Settings") -> Iterator[str]:
+def _plan(settings: Settings) -> Iterator[str]:
     if settings.network.existing is not None or _space(settings):
         return
     try:
@@ -78,12 +188,12 @@ def _plan(settings: "Settings") -> Iterator[str]:
         yield from (f"network.address_space: {problem}" for problem in error.problems)
 
 
-def _space(settings: "Settings") -> list[str]:
+def _space(settings: Settings) -> list[str]:
     network = settings.network
-    return addresses.space_problems(network.address_space, network.peer_address_spaces)
+    return subnets.space_problems(network.address_space, network.peer_address_spaces)
 
 
-def _existing_network(settings: "Settings") -> Iterator[str]:
+def _existing_network(settings: Settings) -> Iterator[str]:
     network, existing = settings.network, settings.network.existing
     if existing is None:
         return
@@ -106,7 +216,7 @@ def _existing_network(settings: "Settings") -> Iterator[str]:
         yield "network.peer_with: network.existing is not changed; its owner peers it"
 
 
-def _profile(settings: "Settings") -> Iterator[str]:
+def _profile(settings: Settings) -> Iterator[str]:
     allowed = settings.allowed_addresses
     if settings.profile == "private" and allowed:
         yield (
@@ -139,7 +249,7 @@ def _allowed(text: str) -> Iterator[str]:
         yield f"{text}: a storage account takes no /31 and /32; list the addresses themselves"
 
 
-def _storage(settings: "Settings") -> Iterator[str]:
+def _storage(settings: Settings) -> Iterator[str]:
     default, data = settings.storage.existing_default, settings.storage.existing_data
     if default is not None and data is not None and default.lower() == data.lower():
         yield (
@@ -148,22 +258,26 @@ def _storage(settings: "Settings") -> Iterator[str]:
         )
 
 
-def _encryption(settings: "Settings") -> Iterator[str]:
-    wanted, vault = settings.encryption, settings.vault
-    if wanted.key_uri is not None and vault.existing is None:
+def _encryption(settings: Settings) -> Iterator[str]:
+    encryption, vault = settings.encryption, settings.vault
+    if encryption.key_uri is not None and vault.existing is None:
         yield "vault.existing: is missing; encryption.key_uri is of a vault that exists"
-    if wanted.key_uri is not None and not wanted.customer_managed_keys:
+    if encryption.key_uri is not None and not encryption.customer_managed_keys:
         yield "encryption.key_uri: is not used; set encryption.customer_managed_keys to true"
-    if wanted.customer_managed_keys and vault.existing is not None and wanted.key_uri is None:
+    if (
+        encryption.customer_managed_keys
+        and vault.existing is not None
+        and encryption.key_uri is None
+    ):
         yield "encryption.key_uri: is missing; nothing is added to vault.existing, so give its key"
-    if wanted.key_uri is not None and vault.existing is not None:
-        of = wanted.key_uri.removeprefix("https://").partition(".")[0]
+    if encryption.key_uri is not None and vault.existing is not None:
+        key_vault = encryption.key_uri.removeprefix("https://").partition(".")[0]
         name = vault.existing.rpartition("/")[2]
-        if of.lower() != name.lower():
-            yield f"encryption.key_uri: is of vault {of!r}, but vault.existing is {name!r}"
+        if key_vault.lower() != name.lower():
+            yield f"encryption.key_uri: is of vault {key_vault!r}, but vault.existing is {name!r}"
     if vault.existing is not None or vault.purge_protection:
         return
-    if wanted.customer_managed_keys:
+    if encryption.customer_managed_keys:
         yield (
             "vault.purge_protection: must be true with encryption.customer_managed_keys; without "
             "its key nobody can read the data again"
@@ -172,12 +286,12 @@ def _encryption(settings: "Settings") -> Iterator[str]:
         yield "vault.purge_protection: must be true where protect is true"
 
 
-def _told(settings: "Settings") -> Iterator[str]:
+def _budget_emails(settings: Settings) -> Iterator[str]:
     if not settings.budget.emails:
         yield "budget.emails: is empty; somebody has to be told, give at least one e-mail address"
 
 
-def _shares(settings: "Settings") -> Iterator[str]:
+def _budget_percentages(settings: Settings) -> Iterator[str]:
     actual, forecast = settings.budget.actual_percent, settings.budget.forecast_percent
     for name, shares in (("actual_percent", actual), ("forecast_percent", forecast)):
         if not shares:
@@ -192,7 +306,7 @@ def _shares(settings: "Settings") -> Iterator[str]:
         )
 
 
-def _tags(settings: "Settings") -> Iterator[str]:
+def _tags(settings: Settings) -> Iterator[str]:
     for tag in REQUIRED_TAGS:
         if not settings.tags.get(tag):
             yield f"tags.{tag}: is missing; say who owns the stack and who pays for it"
@@ -216,32 +330,39 @@ def _range(text: str) -> IPv4Network | None:
         return None
 
 
+def _key(role: ClusterRole) -> str:
+    """Where a cluster stands in the settings."""
+    return f"clusters.{role.replace('-', '_')}"
+
+
 CHECKS = (
     Check(("prefix", "stack", "location", "name_seed"), _names),
-    Check(tuple(f"{key(role)}.name" for role in ROLES), capacity.names),
+    Check(tuple(f"{_key(role)}.name" for role in ROLES), _cluster_names),
     *(
-        Check((f"{key(role)}.size", "subscription.sizes", "location"), partial(capacity.size, role))
+        Check(
+            (f"{_key(role)}.size", "subscription.sizes", "location"), partial(_cluster_size, role)
+        )
         for role in ROLES
     ),
     *(
         Check(
             (
-                f"{key(role)}.size",
-                f"{key(role)}.max_nodes",
+                f"{_key(role)}.size",
+                f"{_key(role)}.max_nodes",
                 "subscription.low_priority_cores",
             ),
-            partial(capacity.nodes, role),
+            partial(_cluster_nodes, role),
         )
         for role in ROLES
     ),
-    Check(("clusters", "subscription.dedicated_cores"), capacity.dedicated),
+    Check(("clusters", "subscription.dedicated_cores"), _dedicated_cores),
     Check(("network",), _network),
     Check(("network",), _existing_network),
-    Check(("network", *(f"{key(role)}.max_nodes" for role in ROLES)), _plan),
+    Check(("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), _plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),
-    Check(("budget.emails",), _told),
-    Check(("budget.actual_percent", "budget.forecast_percent"), _shares),
+    Check(("budget.emails",), _budget_emails),
+    Check(("budget.actual_percent", "budget.forecast_percent"), _budget_percentages),
     Check(("tags",), _tags),
 )

@@ -1,4 +1,4 @@
-"""Errors in Azure's own form."""
+"""Errors for people, and refusals in Azure's own form."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ from common.errors import UserError
 
 
 class RehearsalError(UserError):
-    """Something keeps the rehearsal itself from running."""
+    """The rehearsal itself cannot run."""
 
 
 class AzureError(Exception):
-    """An answer that refuses a request."""
+    """A refusal, which becomes the response to a request."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
-        """Keep what the answer will say.
+        """Make a refusal.
 
         Args:
-            status: of HTTP.
-            code: Azure's word for the kind of error.
+            status: HTTP status.
+            code: Azure's code of the error.
             message: for people.
         """
         super().__init__(message)

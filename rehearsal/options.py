@@ -1,15 +1,15 @@
-"""What a rehearsal may be told."""
+"""How Azure on loopback behaves."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 _ROOT = Path(__file__).resolve().parents[1]
 
 
-Manner = Literal["fail", "cancel", "restart"]
-"""What becomes of a job whose nodes were taken, since Azure's documents disagree: it fails with
-PreemptionError, is cancelled without a word, or is started again when there are nodes."""
+PreemptionManner: TypeAlias = Literal["fail", "cancel", "restart"]
+"""What becomes of a job that was pre-empted, since Azure's documents disagree: it fails with
+PreemptionError, is cancelled without a message, or is started again when there are nodes."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Options:
     """Put first on the PATH of jobs, so that its `python` stands for the image's. Of no use with an
     image of this machine."""
     image: str | None = None
-    """Image of this machine in which all jobs run, whatever environment they ask for; without it
-    they are processes of this machine."""
-    most_processes_per_node: int | None = None
+    """Image of this machine in which all jobs run, whatever environment they ask for; None for jobs
+    as processes of this machine."""
+    max_processes_per_node: int | None = None
     """Caps a job's processes on a node, for machines with few cores."""
     allocation_seconds: float = 0.2
     """From asking for a node until it is there."""
-    most_idle_seconds: float | None = None
+    max_idle_seconds: float | None = None
     """Caps the time that an idle node stays, which is the cluster's own otherwise."""
     preparation_seconds: float = 0.0
     """Of a job on nodes that are there: pulling the image, in Azure."""
@@ -41,12 +41,12 @@ class Options:
     """How long a token of the identity service holds."""
     operation_seconds: float = 0.0
     """How long deletions of computes and workspaces go on after they were accepted."""
-    preemption: Manner = "fail"
+    preemption: PreemptionManner = "fail"
     mean_node_seconds: float | None = None
-    """How long a node of low priority stays on average before it is taken away, by chance; none is
-    until somebody takes it."""
+    """How long a node of low priority stays on average before it is pre-empted by chance; None for
+    nodes that stay until `Admin.preempt`."""
     seed: int = 0
-    """Of that chance: the same seed takes the same jobs' nodes after the same time."""
+    """Of that chance: with the same seed the same jobs are pre-empted after the same time."""
     roles: bool = False
-    """Whether blobs are only for who has a role on them, by itself or by a group: of those who are
-    signed in, and of jobs for their inputs and outputs. Otherwise everybody may do everything."""
+    """Whether access to blobs needs a role, assigned to a client or to a group that it is in; jobs
+    need one for their inputs and outputs. Otherwise all clients may do everything."""

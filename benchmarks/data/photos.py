@@ -1,21 +1,23 @@
 """A folder of photographs like ImageNet's, from those that scikit-image and scikit-learn ship.
 
-    .venv-trainer/bin/python -m benchmarks photos data/photos --count 1000
-
 Each image is a random crop of one photograph, at a random scale, mirrored or not; around 500 x 375
 pixels and 100 KB, as a JPEG of quality 91 to 95. Its folder is the name of the photograph. The same
 count and seed give the same files.
 """
 
-import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import skimage
 from PIL import Image, ImageOps
 from rich.progress import track
 from sklearn import datasets
+
+from common.errors import UserError
+from trainer.config import Positive
 
 NAMES = (
     "astronaut.png",
@@ -33,6 +35,31 @@ SHAPES = ((500, 375), (375, 500), (500, 333), (500, 400), (440, 440), (640, 480)
 """Width and height of images, before they vary; most of ImageNet's have a long side of 500."""
 
 
+@dataclass(frozen=True)
+class Options:
+    """Write FOLDER/CLASS/NUMBER.jpg: random crops of ten photographs that scikit-image and
+    scikit-learn ship, like ImageNet's in size and content. A count and a seed make the same files.
+    """
+
+    folder: str = ""
+    """Folder to write; the first argument."""
+
+    count: Annotated[int, Positive] = 1000
+    """Images to make."""
+
+    seed: int = 0
+    """Decides the crops."""
+
+
+def run(options: Options) -> None:
+    """Write the folder."""
+    if not options.folder:
+        raise UserError("name the folder to write, as in: write-photos data/photos")
+    total = write_photos(Path(options.folder), options.count, options.seed)
+    average = total / options.count / 1000
+    print(f"{options.folder}: {options.count:,} images of {average:.0f} KB on average")
+
+
 def photograph(name: str) -> Image.Image:
     """One of the packages' photographs."""
     folders = Path(skimage.__file__).parent / "data", Path(datasets.__file__).parent / "images"
@@ -42,11 +69,11 @@ def photograph(name: str) -> Image.Image:
 
 def crops(count: int, seed: int = 0) -> Iterator[tuple[str, Image.Image, int]]:
     """Class, image and JPEG quality of each image, by its number and the seed alone."""
-    originals = [photograph(name) for name in NAMES]
+    originals = {name: photograph(name) for name in NAMES}
     for number in range(count):
         random = np.random.default_rng([seed, number])
-        which = number % len(NAMES)
-        original = originals[which]
+        name = NAMES[number % len(NAMES)]
+        original = originals[name]
         shape = np.array(SHAPES[random.integers(len(SHAPES))]) * random.uniform(0.85, 1.15)
         width, height = (int(side) for side in shape)
         # At least a quarter of the photograph's side, so that little of it is enlarged much.
@@ -62,7 +89,7 @@ def crops(count: int, seed: int = 0) -> Iterator[tuple[str, Image.Image, int]]:
         # Sensors have noise, which enlarging has smoothed away and which JPEGs are full of.
         pixels = np.asarray(image) + random.normal(0, random.uniform(3, 12), (height, width, 1))
         image = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
-        yield Path(NAMES[which]).stem, image, int(random.integers(91, 96))
+        yield Path(name).stem, image, int(random.integers(91, 96))
 
 
 def write_photos(folder: Path, count: int, seed: int = 0) -> int:
@@ -76,20 +103,3 @@ def write_photos(folder: Path, count: int, seed: int = 0) -> int:
         image.save(path, quality=quality)
         total += path.stat().st_size
     return total
-
-
-def main() -> None:
-    """Read the command line and write the folder."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, help="folder to write")
-    parser.add_argument("--count", type=int, default=1000, help="images to make (1000)")
-    parser.add_argument("--seed", type=int, default=0, help="decides the crops (0)")
-    given = parser.parse_args()
-    size = write_photos(given.folder, given.count, given.seed)
-    print(
-        f"{given.folder}: {given.count:,} images of {size / given.count / 1000:.0f} KB on average"
-    )
-
-
-if __name__ == "__main__":
-    main()

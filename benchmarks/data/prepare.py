@@ -1,8 +1,6 @@
 """What `python -m trainer prepare folder` costs an image, beside a copy of the bytes and beside the
 usual converter, and the memory that it needs.
 
-    .venv-trainer/bin/python -m benchmarks prepare --scratch /dev/shm --json build/prepare.json
-
 Makes 1,000 photographs (benchmarks/data/photos.py) and gives each 10 and 20 names by hard links.
 The difference between both is the cost of an image; what is left is fixed: the start, and the look
 at 512 images. Processor time is that of a whole command with all its processes, but that of the
@@ -16,7 +14,6 @@ Memory is the sum of what all processes hold resident, which counts twice what t
 highest, looked at every 50 ms; with 10,000 and with 100,000 images of 100 x 75 pixels.
 """
 
-import argparse
 import os
 import resource
 import subprocess
@@ -24,11 +21,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from benchmarks.data.photos import crops, write_photos
-from benchmarks.measure import Sample, Samples, columns, ratio, spread, table, write_json
+from benchmarks.measure import (
+    BenchmarkOptions,
+    Sample,
+    Samples,
+    columns,
+    publish,
+    ratio,
+    read_samples,
+    spread,
+    table,
+)
+from common.errors import UserError
+from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 
 PHOTOS = 1000
@@ -87,6 +97,35 @@ print(1000 * cpu / images, 1000 * wall / images)
 """
 
 
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """CPU-milliseconds of an image from file to shard, beside a copy of the bytes and the usual
+    converter, and the memory that it needs.
+    """
+
+    rounds: Annotated[int, Positive] = 5
+    """How often each contender has its turn."""
+
+    photos: str | None = None
+    """Folder that `write-photos` has written; none makes 1,000 photographs."""
+
+    scratch: str | None = None
+    """Folder for 3 GB, on the disk of --photos; none is the system's for temporary files."""
+
+
+def run(options: Options) -> None:
+    """Measure times, then memory."""
+    started_on = environment()
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        scratch = Path(folder)
+        photos = scratch / "photos" if options.photos is None else Path(options.photos)
+        if options.photos is None:
+            write_photos(photos, PHOTOS)
+        times = measure_times(photos, scratch, options.rounds)
+        peaks = measure_memory(scratch)
+    publish("prepare", options, started_on, show, **times, peaks_mb=peaks)
+
+
 def prepare_command(folder: Path, output: Path) -> list[str]:
     """Our command line."""
     options = ["--input", str(folder), "--output", str(output)]
@@ -106,10 +145,10 @@ def copy_command(folder: Path, output: Path) -> list[str]:
 def multiply(photos: Path, folder: Path, times: int) -> None:
     """Give each file so many names, in the same classes."""
     for photo in photos.glob("*/*"):
-        place = folder / photo.parent.name
-        place.mkdir(parents=True, exist_ok=True)
+        target = folder / photo.parent.name
+        target.mkdir(parents=True, exist_ok=True)
         for number in range(times):
-            os.link(photo, place / f"{photo.stem}-{number}{photo.suffix}")
+            os.link(photo, target / f"{photo.stem}-{number}{photo.suffix}")
 
 
 def timed(command: Sequence[str]) -> tuple[float, float]:
@@ -142,16 +181,16 @@ def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
     seconds: dict[str, list[dict[int, float]]] = {name: [] for name in commands}
     for turn in range(rounds):
         for name, command in commands.items():
-            found = {}
+            measured = {}
             for images, folder in folders.items():
                 with tempfile.TemporaryDirectory(dir=scratch) as output:
-                    found[images] = timed(command(folder, Path(output) / "written"))
+                    measured[images] = timed(command(folder, Path(output) / "written"))
             cpu, wall = (
                 1000 * (more - less) / (many - few)
-                for less, more in zip(found[few], found[many], strict=True)
+                for less, more in zip(measured[few], measured[many], strict=True)
             )
             samples[name].append(Sample(cpu, wall))
-            seconds[name].append({images: each[0] for images, each in found.items()})
+            seconds[name].append({images: each[0] for images, each in measured.items()})
         with tempfile.TemporaryDirectory(dir=scratch) as output:
             arguments = [str(photos), str(Path(output) / "written")]
             cpu, wall = map(
@@ -193,7 +232,7 @@ def peak_mb(command: Sequence[str]) -> float:
             peak = max(peak, sum(resident(pid) for pid in family(process.pid)))
             time.sleep(0.05)
         if process.returncode:
-            raise SystemExit(f"{' '.join(command)}: ended with status {process.returncode}")
+            raise UserError(f"{' '.join(command)}: ended with status {process.returncode}")
     return peak / 1e6
 
 
@@ -215,17 +254,15 @@ def resident(pid: int) -> int:
     return pages * resource.getpagesize()
 
 
-def show(
-    samples: Samples,
-    seconds: Mapping[str, Sequence[Mapping[int, float]]],
-    peaks: Mapping[int, float],
-) -> str:
+def show(data: Mapping[str, Any]) -> str:
     """The tables, and whether the goals are reached."""
+    samples = read_samples(data["samples"])
     less = spread([1 / each for each in _ratios(samples, OURS, USUAL)])
     fixed = {
-        name: spread([_fixed(counts) for counts in rounds]).text()
-        for name, rounds in seconds.items()
+        name: spread([_fixed(seconds) for seconds in rounds]).text()
+        for name, rounds in data["seconds"].items()
     }
+    peaks = {int(count): peak for count, peak in data["peaks_mb"].items()}
     few, many = (peaks[count] for count in COUNTS)
     rows = [["images", "MB at the highest"]]
     rows += [[f"{count:,}", f"{peaks[count]:.0f}"] for count in COUNTS]
@@ -247,38 +284,14 @@ def show(
 
 def _ratios(samples: Samples, name: str, reference: str) -> list[float]:
     pairs = zip(samples[name], samples[reference], strict=True)
-    return [one.cpu_ms / other.cpu_ms for one, other in pairs]
+    return [sample.cpu_ms / other.cpu_ms for sample, other in pairs]
 
 
-def _fixed(counts: Mapping[int, float]) -> float:
-    """Seconds of a command without any images, by a straight line through both sizes."""
-    (few, less), (many, more) = counts.items()
+def _fixed(seconds: Mapping[str, float]) -> float:
+    """Seconds of a command without any images, by a straight line through both sizes.
+
+    Args:
+        seconds: by number of images.
+    """
+    (few, less), (many, more) = ((int(count), value) for count, value in seconds.items())
     return less - few * (more - less) / (many - few)
-
-
-def main() -> None:
-    """Measure, print the tables, write the raw rounds."""
-    layout = argparse.RawTextHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--photos", type=Path, help="folder that benchmarks.data.photos has written"
-    )
-    parser.add_argument("--scratch", type=Path, help="folder for 3 GB, on the disk of --photos")
-    parser.add_argument("--json")
-    given = parser.parse_args()
-    started_on = environment()
-    with tempfile.TemporaryDirectory(dir=given.scratch) as folder:
-        scratch = Path(folder)
-        photos = given.photos or scratch / "photos"
-        if given.photos is None:
-            write_photos(photos, PHOTOS)
-        times = measure_times(photos, scratch, given.rounds)
-        peaks = measure_memory(scratch)
-    print("\n" + show(**times, peaks=peaks))
-    options = {"rounds": given.rounds, "photos": PHOTOS, "times": TIMES}
-    write_json(given.json, "prepare", started_on, options=options, **times, peaks_mb=peaks)
-
-
-if __name__ == "__main__":
-    main()

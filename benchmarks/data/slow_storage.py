@@ -1,30 +1,76 @@
-"""What slow storage costs: images a second of the input when every read takes longer.
-
-    .venv-trainer/bin/python -m benchmarks slow-storage --json build/slow_storage.json
+"""What slow storage costs: images/s of the input when every read takes longer.
 
 A library that is loaded before all others lets each read of a shard sleep first. No sleep and some
 take turns, each in a process of its own that reads, decodes and crops more than an epoch. The time
 until the first batch is told on its own.
 """
 
-import argparse
-import json
-import os
 import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Final
 
-from benchmarks.measure import columns, spread, write_json
-from trainer.diagnostics.environment import cores, environment
+from benchmarks.measure import BenchmarkOptions, columns, publish, spread
+from benchmarks.processes import in_process
+from trainer.config import Positive
+from trainer.diagnostics.environment import environment
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY_CODE = ROOT / "tests" / "trainer" / "slow_reads.c"
-GOAL = 0.9
+LIBRARY_CODE: Final = Path(__file__).with_name("slow_reads.c")
+GOAL: Final = 0.9
 """Part of the speed that should be left."""
+
+
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """Images/s of the input when every read of a shard takes some milliseconds longer, beside the
+    same without.
+    """
+
+    data: str | None = None
+    """Folder of a data set; none makes one of noise for the time of the measurement."""
+
+    images: Annotated[int, Positive] = 4000
+    """Images of noise."""
+
+    milliseconds: Annotated[tuple[int, ...], Positive] = (20,)
+    """By how much a read takes longer."""
+
+    image_size: Annotated[int, Positive] = 224
+    """Height and width of the input, in pixels."""
+
+    batch_size: Annotated[int, Positive] = 64
+    """Images of a batch."""
+
+    batches: Annotated[int, Positive] = 72
+    """Batches that are timed."""
+
+    streams: Annotated[int, Positive] = 64
+    """As --data.streams of a training."""
+
+    window: Annotated[int, Positive] = 512
+    """As --data.shuffle-window of a training."""
+
+    rounds: Annotated[int, Positive] = 5
+    """How often each delay has its turn."""
+
+
+def run(options: Options) -> None:
+    """Let the delays take turns."""
+    started_on = environment()
+    with tempfile.TemporaryDirectory() as scratch:
+        library = compile_library(Path(scratch))
+        data = options.data or f"{scratch}/noise"
+        if options.data is None:
+            in_process("benchmarks.data.reading:write_noise", folder=data, images=options.images)
+        rounds: dict[int, list[dict[str, float]]] = {ms: [] for ms in (0, *options.milliseconds)}
+        for number in range(options.rounds):
+            for milliseconds, turns in rounds.items():
+                turns.append(_measure(options, data, library, milliseconds))
+            print(f"round {number + 1} of {options.rounds}", flush=True)
+    publish("slow-storage", options, started_on, show, rounds=rounds)
+    print(f"the goal is at least {GOAL:.2f} of the speed without delay")
 
 
 def compile_library(folder: Path) -> Path:
@@ -35,130 +81,37 @@ def compile_library(folder: Path) -> Path:
     return library
 
 
-def measure(args: argparse.Namespace, library: Path, milliseconds: int) -> dict[str, float]:
-    """Read some batches in a process of its own whose reads take longer."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.data.slow_storage",
-        "--data",
-        args.data,
-        "--be-measured",
-    ]
-    for name in ("image_size", "batch_size", "batches", "streams", "window"):
-        command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1"}
-    env |= {"LD_PRELOAD": str(library), "SLOW_READ_MS": str(milliseconds)}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def be_measured(args: argparse.Namespace) -> None:
-    """Read some batches and print what it took."""
-    # TensorFlow is slow to import, and the process that only waits needs none.
-    from trainer.config import DataConfig  # noqa: PLC0415
-    from trainer.data.manifest import load_manifest  # noqa: PLC0415
-    from trainer.data.pipeline import training_batches  # noqa: PLC0415
-    from trainer.data.source import Source  # noqa: PLC0415
-
-    manifest = load_manifest(Path(args.data))
-    config = DataConfig(dir=args.data, streams=args.streams, shuffle_window=args.window)
-    split, classes = manifest.splits["train"], len(manifest.classes)
-    source = Source(Path(args.data), split, classes, args.image_size, config, 0)
-    begin = time.perf_counter()
-    batches = iter(training_batches(source, 0, 1, args.batch_size, 0, cores()))
-    next(batches)
-    first = time.perf_counter() - begin
-    # What was decoded ahead while nobody asked.
-    for _ in range(config.prefetch_batches + 2):
-        next(batches)
-    begin, cpu = time.perf_counter(), time.process_time()
-    for _ in range(args.batches):
-        next(batches)
-    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    images = args.batches * args.batch_size
-    print(
-        json.dumps(
-            {
-                "first_batch_seconds": first,
-                "images_per_second": images / seconds,
-                "cpu_ms_per_image": 1000 * cpu / images,
-            }
-        )
+def _measure(options: Options, data: str, library: Path, milliseconds: int) -> dict[str, float]:
+    return in_process(
+        "benchmarks.data.reading:batch_rate",
+        {"LD_PRELOAD": str(library), "SLOW_READ_MS": str(milliseconds)},
+        data=data,
+        image_size=options.image_size,
+        batch_size=options.batch_size,
+        batches=options.batches,
+        streams=options.streams,
+        window=options.window,
     )
-    # Ending the iterator would wait for windows that nobody needs any more.
-    sys.stdout.flush()
-    os._exit(0)
 
 
-@contextmanager
-def data_set(args: argparse.Namespace, scratch: Path) -> Iterator[str]:
-    """The folder that was named, or one of noise that costs what photographs do."""
-    if args.data is None:
-        from trainer.data.builtin.synthetic import prepare_noise  # noqa: PLC0415
-
-        prepare_noise(str(scratch / "noise"), args.images)
-    yield args.data or str(scratch / "noise")
-
-
-def table(rounds: dict[int, list[dict[str, float]]]) -> str:
-    """Speed, start and processor time by the time that a read takes longer."""
+def show(data: Mapping[str, Any]) -> str:
+    """Speed, start and CPU time by the time that a read takes longer."""
+    rounds = data["rounds"]
     rows = [["a read takes longer by", "images/s", "/ without", "first batch, s", "CPU-ms/image"]]
-    for milliseconds, found in rounds.items():
+    for milliseconds, turns in rounds.items():
         rows.append(
             [
                 f"{milliseconds} ms",
-                spread([one["images_per_second"] for one in found]).text(".0f"),
+                spread([turn["images_per_second"] for turn in turns]).text(".0f"),
                 spread(ratios(rounds, milliseconds)).text(),
-                spread([one["first_batch_seconds"] for one in found]).text(),
-                spread([one["cpu_ms_per_image"] for one in found]).text(),
+                spread([turn["first_batch_seconds"] for turn in turns]).text(),
+                spread([turn["cpu_ms_per_image"] for turn in turns]).text(),
             ]
         )
     return columns(rows)
 
 
-def ratios(rounds: dict[int, list[dict[str, float]]], milliseconds: int) -> list[float]:
+def ratios(rounds: Mapping[str, Sequence[Mapping[str, float]]], milliseconds: str) -> list[float]:
     """Speed beside that without delay, formed inside each round."""
-    pairs = zip(rounds[milliseconds], rounds[0], strict=True)
+    pairs = zip(rounds[milliseconds], rounds["0"], strict=True)
     return [slow["images_per_second"] / fast["images_per_second"] for slow, fast in pairs]
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", help="folder of a data set (none: noise, for the time of this)")
-    parser.add_argument("--images", type=int, default=4000, help="images of noise (4000)")
-    parser.add_argument("--milliseconds", type=int, nargs="+", default=[20], help="delays (20)")
-    parser.add_argument("--image-size", type=int, default=224, help="pixels (224)")
-    parser.add_argument("--batch-size", type=int, default=64, help="images of a batch (64)")
-    parser.add_argument("--batches", type=int, default=72, help="batches that are timed (72)")
-    parser.add_argument("--streams", type=int, default=64, help="data.streams (64)")
-    parser.add_argument("--window", type=int, default=512, help="data.shuffle_window (512)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each (5)")
-    parser.add_argument("--json", help="file for the raw rounds")
-    parser.add_argument("--be-measured", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
-
-
-def main() -> None:
-    """Let the delays take turns, print a table, write the raw rounds."""
-    args = parse()
-    if args.be_measured:
-        be_measured(args)
-        return
-    started_on = environment()
-    with tempfile.TemporaryDirectory() as scratch, data_set(args, Path(scratch)) as args.data:
-        library = compile_library(Path(scratch))
-        rounds: dict[int, list[dict[str, float]]] = {ms: [] for ms in (0, *args.milliseconds)}
-        for number in range(args.rounds):
-            for milliseconds, found in rounds.items():
-                found.append(measure(args, library, milliseconds))
-            print(f"round {number + 1} of {args.rounds}", flush=True)
-    print("\n" + table(rounds))
-    print(f"the goal is at least {GOAL:.2f} of the speed without delay")
-    write_json(args.json, "slow_storage", started_on, options=vars(args), rounds=rounds)
-
-
-if __name__ == "__main__":
-    main()

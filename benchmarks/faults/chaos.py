@@ -9,12 +9,10 @@ left to it; where the run has ended, the same command is given again. A launcher
 woken after some seconds, as nobody else could; a rank that is stopped never is.
 """
 
-import argparse
 import hashlib
 import json
 import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +20,13 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from signal import Signals
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from benchmarks.faults.victim import RANKS, Victim, wait_until
-from benchmarks.measure import columns, write_json
+from benchmarks.faults.watched_run import RANKS, WatchedRun, require
+from benchmarks.measure import BenchmarkOptions, columns, publish
+from common.errors import UserError
 from trainer.checkpoints.format import STATE
+from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 from trainer.errors import STOP_STATUSES
 
@@ -40,12 +40,40 @@ OPTIONS = (
     *("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40"),
 )
 WAKE_SECONDS = 3.0
-PATIENCE_SECONDS = 300.0
+RESUME_TIMEOUT_SECONDS = 300.0
 """A run that has not resumed after so long never will."""
 
 
 @dataclass(frozen=True)
-class Blow:
+class Options(BenchmarkOptions):
+    """A training that gets SIGKILL, SIGTERM and SIGSTOP again and again, beside one that was left
+    alone: how soon it goes on, and whether both end with the same bytes.
+    """
+
+    seed: int = 0
+    """Of what is done when."""
+
+    kills: Annotated[int, Positive] = 20
+    """Signals."""
+
+    epochs: Annotated[int, Positive] = 40
+    """Of the training."""
+
+
+def run(options: Options) -> int:
+    """Print the table; returns 1 if the final states differ."""
+    started_on = environment()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        extra = ["--epochs", str(options.epochs)]
+        outcome = chaos(
+            Path(folder), options.seed, options.kills, extra, lambda text: print(text, flush=True)
+        )
+    publish("chaos", options, started_on, show, **asdict(outcome))
+    return int(outcome.undisturbed_state != outcome.disturbed_state)
+
+
+@dataclass(frozen=True)
+class Fault:
     """What is to be done to whom, and when."""
 
     signal: str
@@ -54,10 +82,10 @@ class Blow:
 
 
 @dataclass(frozen=True)
-class Struck:
+class Recovery:
     """What was done, and what came of it."""
 
-    blow: Blow
+    fault: Fault
     step: int
     """Steps done, as last reported."""
     ended: int | None
@@ -68,80 +96,80 @@ class Struck:
     """From the signal until that step was done."""
 
 
-def plan(seed: int, kills: int) -> list[Blow]:
+def plan(seed: int, kills: int) -> list[Fault]:
     """Each signal in each phase, as far as they go; then at random. To whom is left to chance."""
     chance = random.Random(seed)
     every = [(signal.name, phase) for signal, phase in product(SIGNALS, PHASES)]
     chance.shuffle(every)
     more = [chance.choice(every) for _ in range(kills - len(every))]
     return [
-        Blow(signal, chance.choice(TARGETS), phase) for signal, phase in [*every, *more][:kills]
+        Fault(signal, chance.choice(TARGETS), phase) for signal, phase in [*every, *more][:kills]
     ]
 
 
-def strike(victim: Victim, blow: Blow, chance: random.Random) -> Struck | None:
+def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery | None:
     """Wait for the phase, send the signal, and wait until the run has resumed.
 
     Returns:
         What happened; none if the phase was over when the signal came, which then disturbed another
         one.
     """
-    if blow.phase == "start-up":
-        wait_until(lambda: len(victim.ranks()) == RANKS, 60, "all ranks are there")
+    if fault.phase == "start-up":
+        require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
         # Up to where TensorFlow is loaded and the ranks look for each other.
         time.sleep(chance.uniform(0.0, 8.0))
     else:
-        wait_until(
-            lambda: len(victim.starts()) > 0 and victim.phase() is not None, 120, "it trains"
-        )
+        require(lambda: len(watched.starts()) > 0 and watched.phase() is not None, 120, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
-        wait_until(lambda: _reached(victim, blow.phase), 120, f"it reaches the phase {blow.phase}")
-    pid = victim.target(blow.target)
+        require(lambda: _reached(watched, fault.phase), 120, f"it reaches the phase {fault.phase}")
+    pid = watched.target(fault.target)
     if pid is None:
         return None
-    attempt, sent = len(victim.starts()), time.time()
-    os.kill(pid, Signals[blow.signal])
+    attempt, sent = len(watched.starts()), time.time()
+    os.kill(pid, Signals[fault.signal])
     hit = (
-        len(victim.starts()) == attempt
-        if blow.phase == "start-up"
-        else _reached(victim, blow.phase)
+        len(watched.starts()) == attempt
+        if fault.phase == "start-up"
+        else _reached(watched, fault.phase)
     )
-    lines = victim.lines()
+    lines = watched.lines()
     step = lines[-1]["step"] if lines else 0
     ended = None
-    if blow.target == "launcher" and blow.signal == "SIGSTOP":
+    if fault.target == "launcher" and fault.signal == "SIGSTOP":
         time.sleep(WAKE_SECONDS)
         os.kill(pid, Signals.SIGCONT)
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + RESUME_TIMEOUT_SECONDS
     while True:
-        if victim.process.poll() is not None:
-            ended = victim.wait(60)
+        if watched.process.poll() is not None:
+            ended = watched.wait(60)
             if ended == 0:
-                raise SystemExit("the run has finished before the last blow: give it more --epochs")
-            victim.again()
-        resumed = _resumed(victim, attempt, sent, blow)
+                raise UserError("the run has finished before the last fault: give it more --epochs")
+            watched.again()
+        resumed = _resumed(watched, attempt, sent, fault)
         if resumed:
             break
         if time.monotonic() > deadline:
-            raise SystemExit(f"after {blow} the run has not resumed for {PATIENCE_SECONDS:.0f} s")
+            raise UserError(
+                f"after {fault} the run has not resumed for {RESUME_TIMEOUT_SECONDS:.0f} s"
+            )
         time.sleep(0.02)
-    done = Struck(blow, step, ended, resumed["step"] + 1, resumed["time"] - sent)
-    return done if hit else None
+    recovery = Recovery(fault, step, ended, resumed["step"] + 1, resumed["time"] - sent)
+    return recovery if hit else None
 
 
-def _reached(victim: Victim, phase: Phase) -> bool:
+def _reached(watched: WatchedRun, phase: Phase) -> bool:
     if phase == "save":
-        return victim.saving()
-    return victim.phase() == {"step": "train"}.get(phase, phase)
+        return watched.saving()
+    return watched.phase() == {"step": "train"}.get(phase, phase)
 
 
-def _resumed(victim: Victim, attempt: int, sent: float, blow: Blow) -> dict[str, Any] | None:
+def _resumed(watched: WatchedRun, attempt: int, sent: float, fault: Fault) -> dict[str, Any] | None:
     """The report of the first step after a signal."""
-    if blow.target == "launcher" and blow.signal == "SIGSTOP":
+    if fault.target == "launcher" and fault.signal == "SIGSTOP":
         # Its ranks do not need it to go on.
-        later = [line for line in victim.lines() if line["time"] > sent]
+        later = [line for line in watched.lines() if line["time"] > sent]
         return later[0] if later else None
-    starts = victim.starts()
+    starts = watched.starts()
     return starts[attempt] if len(starts) > attempt else None
 
 
@@ -152,14 +180,14 @@ def state_hash(run: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Comparison:
     """A disturbed run beside an undisturbed one."""
 
-    struck: list[Struck]
+    recoveries: list[Recovery]
     missed: int
     """Signals that came too late for their phase; the run had to survive them as well."""
-    whole: str
-    disturbed: str
+    undisturbed_state: str
+    disturbed_state: str
     """SHA-256 of the final states."""
     attempts: int
     seconds: tuple[float, float]
@@ -168,12 +196,12 @@ class Outcome:
 
 def chaos(
     folder: Path, seed: int, kills: int, extra: Sequence[str], say: Callable[[str], None]
-) -> Outcome:
+) -> Comparison:
     """Run it undisturbed, then disturbed.
 
     Args:
         folder: where; the console of both runs is written to chaos.log in it.
-        seed: of the blows.
+        seed: of the faults.
         kills: how many.
         extra: options of the training.
         say: is told of progress.
@@ -183,115 +211,88 @@ def chaos(
     with (folder / "chaos.log").open("wb") as log:
         begin = time.monotonic()
         say("the undisturbed run")
-        whole = Victim(folder, "whole", options, log)
+        whole = WatchedRun(folder, "whole", options, log)
         if whole.wait(3600):
-            raise SystemExit(f"the undisturbed run failed, see {folder}/chaos.log")
+            raise UserError(f"the undisturbed run failed, see {folder}/chaos.log")
         between = time.monotonic()
         say(f"took {between - begin:.0f} s; now the disturbed one")
-        victim = Victim(folder, "disturbed", options, log)
-        struck, missed = [], 0
+        watched = WatchedRun(folder, "disturbed", options, log)
+        recoveries, missed = [], 0
         try:
-            for blow in plan(seed, kills):
-                done = None
-                while done is None:
-                    if blow.phase == "start-up" and victim.starts():
+            for fault in plan(seed, kills):
+                recovery = None
+                while recovery is None:
+                    if fault.phase == "start-up" and watched.starts():
                         # To start, it has to end first.
-                        os.kill(victim.process.pid, Signals.SIGTERM)
-                        victim.wait(60)
-                        victim.again()
-                    done = strike(victim, blow, chance)
-                    missed += done is None
-                struck.append(done)
+                        os.kill(watched.process.pid, Signals.SIGTERM)
+                        watched.wait(60)
+                        watched.again()
+                    recovery = inject(watched, fault, chance)
+                    missed += recovery is None
+                recoveries.append(recovery)
                 say(
-                    f"{len(struck):>3} {blow.signal} to {blow.target}, {blow.phase}: "
-                    + outcome(done)
+                    f"{len(recoveries):>3} {fault.signal} to {fault.target}, {fault.phase}: "
+                    + describe(recovery)
                 )
-            status = finish(victim)
+            status = finish(watched)
         finally:
-            victim.kill()
+            watched.kill()
     if status:
-        raise SystemExit(f"the disturbed run failed with status {status}, see {folder}/chaos.log")
+        raise UserError(f"the disturbed run failed with status {status}, see {folder}/chaos.log")
     end = time.monotonic()
-    found = json.loads((victim.run / "result.json").read_text())
-    return Outcome(
-        struck,
+    result = json.loads((watched.run / "result.json").read_text())
+    return Comparison(
+        recoveries,
         missed,
         state_hash(whole.run),
-        state_hash(victim.run),
-        found["attempts"],
+        state_hash(watched.run),
+        result["attempts"],
         (between - begin, end - between),
     )
 
 
-def finish(victim: Victim) -> int:
+def finish(watched: WatchedRun) -> int:
     """Give the command again as long as it ends because it was asked to: a rank that gets SIGTERM
     in its start-up takes one step before it stops, which counts as resumed.
 
     Returns:
         The exit status of the last.
     """
-    while (status := victim.wait(3600)) in STOP_STATUSES:
-        victim.again()
+    while (status := watched.wait(3600)) in STOP_STATUSES:
+        watched.again()
     return status
 
 
-def outcome(struck: Struck) -> str:
+def describe(recovery: Recovery) -> str:
     """In words."""
-    how = "went on" if struck.ended is None else f"ended with {struck.ended}, was started again"
-    return f"{how}; step {struck.resumed_at:,} after {struck.seconds:.1f} s"
+    how = "went on" if recovery.ended is None else f"ended with {recovery.ended}, was started again"
+    return f"{how}; step {recovery.resumed_at:,} after {recovery.seconds:.1f} s"
 
 
-def table(struck: Sequence[Struck]) -> str:
+def table(recoveries: Sequence[Recovery]) -> str:
     """What was done when, and how long it took."""
     rows = [["", "signal", "to", "in", "after step", "the command", "took step", "after, s"]]
-    for number, one in enumerate(struck, 1):
-        ended = "went on" if one.ended is None else f"ended with {one.ended}"
-        blow = one.blow
-        rows.append(
-            [
-                *(str(number), blow.signal, blow.target, blow.phase, f"{one.step:,}", ended),
-                *(f"{one.resumed_at:,}", f"{one.seconds:.1f}"),
-            ]
-        )
+    for number, recovery in enumerate(recoveries, 1):
+        ended = "went on" if recovery.ended is None else f"ended with {recovery.ended}"
+        fault = recovery.fault
+        signal = [str(number), fault.signal, fault.target, fault.phase]
+        resumed = [f"{recovery.resumed_at:,}", f"{recovery.seconds:.1f}"]
+        rows.append([*signal, f"{recovery.step:,}", ended, *resumed])
     return columns(rows)
 
 
 def show(data: Mapping[str, Any]) -> str:
     """The table and the end, from what was written to a file."""
-    struck = [Struck(**{**one, "blow": Blow(**one["blow"])}) for one in data["struck"]]
-    same = data["whole"] == data["disturbed"]
+    recoveries = [
+        Recovery(**{**recovery, "fault": Fault(**recovery["fault"])})
+        for recovery in data["recoveries"]
+    ]
+    states = data["undisturbed_state"], data["disturbed_state"]
     before, after = data["seconds"]
-    options = data["options"]
     return (
-        f"{table(struck)}\n\nSeed {options['seed']}, {len(struck)} signals (and {data['missed']}"
-        f" that came too late for their phase), {data['attempts']} attempts that took a step;"
-        f" {before:.0f} s undisturbed, {after:.0f} s disturbed. The final states are"
-        f" {'the same, byte for byte' if same else 'NOT the same'}: SHA-256"
-        f" {data['whole'][:16]}… and {data['disturbed'][:16]}…"
+        f"{table(recoveries)}\n\nSeed {data['options']['seed']}, {len(recoveries)} signals (and"
+        f" {data['missed']} that came too late for their phase), {data['attempts']} attempts that"
+        f" took a step; {before:.0f} s undisturbed, {after:.0f} s disturbed. The final states are"
+        f" {'the same, byte for byte' if states[0] == states[1] else 'NOT the same'}: SHA-256"
+        f" {states[0][:16]}… and {states[1][:16]}…"
     )
-
-
-def main() -> int:
-    """Print the table; returns 1 if the final states differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seed", type=int, default=0, help="of what is done when (0)")
-    parser.add_argument("--kills", type=int, default=20, help="signals (20)")
-    parser.add_argument("--epochs", type=int, default=40, help="of the training (40)")
-    parser.add_argument("--json", help="file for the raw figures")
-    args = parser.parse_args()
-    started_on = environment()
-    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        extra = ["--epochs", str(args.epochs)]
-
-        def say(text: str) -> None:
-            print(text, flush=True)
-
-        found = chaos(Path(folder), args.seed, args.kills, extra, say)
-    write_json(args.json, "chaos", started_on, options=vars(args), **asdict(found))
-    data = {**asdict(found), "options": vars(args)}
-    print("\n" + show(data))
-    return int(found.whole != found.disturbed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

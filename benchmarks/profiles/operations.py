@@ -7,19 +7,40 @@ Asks the page that `make profile` serves for its table of operations and adds up
 type, over all threads of the host or on the device. The profiler leaves out some of the shortest.
 """
 
-import argparse
 import gzip
 import json
 import urllib.parse
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure import columns
 
 DATA = "data/plugin/profile"
 SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """The types of operations that take longest in a profiled step, as the page of `make profile`
+    counts them.
+    """
+
+    page: str = "http://localhost:8791"
+    """Address of the page."""
+
+
+def run(options: Options) -> None:
+    """Print the types of operations that take longest."""
+    profile = _get(f"{options.page}/{DATA}/runs")[0]
+    query = urllib.parse.urlencode({"run": profile, "tag": "framework_op_stats"})
+    answer = _get(f"{options.page}/{DATA}/data?{query}")
+    shares = by_type(read_rows(answer[0] if isinstance(answer, list) else answer))
+    rows = [["operation", "part of the time"]]
+    rows += [[kind, f"{share:.0%}"] for kind, share in shares[:SHOWN]]
+    print(columns(rows))
 
 
 def by_type(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, float]]:
@@ -45,21 +66,3 @@ def _get(url: str) -> Any:
     with urllib.request.urlopen(url) as answer:  # noqa: S310 the page on this machine
         data = answer.read()
     return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-
-
-def main() -> None:
-    """Print the types of operations that take longest."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--page", default="http://localhost:8791")
-    args = parser.parse_args()
-    run = _get(f"{args.page}/{DATA}/runs")[0]
-    query = urllib.parse.urlencode({"run": run, "tag": "framework_op_stats"})
-    answer = _get(f"{args.page}/{DATA}/data?{query}")
-    found = by_type(read_rows(answer[0] if isinstance(answer, list) else answer))
-    rows = [["operation", "part of the time"]]
-    rows += [[kind, f"{part:.0%}"] for kind, part in found[:SHOWN]]
-    print(columns(rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,17 +6,36 @@ Horovod notes the phases of every tensor. The tensors of a group go through all 
 together, so those of the group's first tensor stand for them.
 """
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import columns, spread
+from common.errors import UserError
 
 TENSOR = "gradients0_1of"
 """Part of the name of the first tensor of the first group."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The phases of the exchange of a step, from a file that `--exchange.timeline` wrote."""
+
+    file: str = ""
+    """The timeline; the first argument."""
+
+
+def run(options: Options) -> None:
+    """Print the phases of a timeline."""
+    if not options.file:
+        raise UserError("name the file to read, as in: timeline timeline.json")
+    durations = phases(read_events(Path(options.file).read_text()))
+    rows = [["phase", "times", "ms"]]
+    rows += [[name, str(len(times)), spread(times).text()] for name, times in durations.items()]
+    print(columns(rows))
 
 
 def read_events(text: str) -> list[dict[str, Any]]:
@@ -27,30 +46,16 @@ def read_events(text: str) -> list[dict[str, Any]]:
 
 def phases(events: Iterable[Mapping[str, Any]], tensor: str = TENSOR) -> dict[str, list[float]]:
     """Milliseconds of each phase of a tensor, one entry a step, in the order of their begin."""
-    found: dict[str, list[float]] = defaultdict(list)
+    durations: dict[str, list[float]] = defaultdict(list)
     mine: set[int] = set()
     open_phases: list[tuple[str, float]] = []
     for event in events:
         if event["ph"] == "M" and tensor in str(event.get("args", {}).get("name")):
             mine.add(event["pid"])
         elif event.get("pid") in mine and event["ph"] == "B":
-            found.setdefault(event["name"], [])
+            durations.setdefault(event["name"], [])
             open_phases.append((event["name"], event["ts"]))
         elif event.get("pid") in mine and event["ph"] == "E" and open_phases:
             name, begin = open_phases.pop()
-            found[name].append((event["ts"] - begin) / 1000)
-    return dict(found)
-
-
-def main() -> None:
-    """Print the phases of a timeline."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("timeline", type=Path)
-    found = phases(read_events(parser.parse_args().timeline.read_text()))
-    rows = [["phase", "times", "ms"]]
-    rows += [[name, str(len(times)), spread(times).text()] for name, times in found.items()]
-    print(columns(rows))
-
-
-if __name__ == "__main__":
-    main()
+            durations[name].append((event["ts"] - begin) / 1000)
+    return dict(durations)

@@ -1,155 +1,89 @@
-"""How long a training of ResNet50 stands still to save its 205 MB, and what it loses afterwards,
-while the copy is written in the background.
+"""What saving costs a training: how long it stands still, and what it loses afterwards."""
 
-One rank takes steps of 8 images of 32 pixels: the variables are those of any image size, and a step
-is short enough to see what disturbs it. All contenders write the same files with the same checks.
-The synchronous one copies, writes and syncs, as training did before it had a thread for this.
-"""
-
-import ctypes
-import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Annotated, Any, Final
 
-import tensorflow as tf
+from benchmarks.measure import BenchmarkOptions, Spread, columns, publish, spread
+from benchmarks.processes import in_process
+from trainer.config import Positive
+from trainer.diagnostics.environment import environment
 
-from benchmarks.tables import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
-from trainer.checkpoints.folder import CheckpointFolder
-from trainer.checkpoints.snapshot import snapshot
-from trainer.checkpoints.writer import CheckpointWriter
-from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
-from trainer.data.manifest import Normalization
-from trainer.data.rank_data import synthetic_batch
-from trainer.distributed.communicator import Alone
-from trainer.model.resnet import build_resnet
-from trainer.training.loop import Loop
-from trainer.training.optimizer import Momentum
-
-CLASSES, PIXELS, BATCH = 1000, 32, 8
-RATE = 1e-3
-NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
-META = {"evaluation": None}
+IN_BACKGROUND, SYNCHRONOUS = "in the background", "synchronous"
+FIRST_SAVE, RESERVED = "first save", "first save, memory reserved"
+GOAL: Final = 0.10
+"""A save in the background over a synchronous one at most."""
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One save."""
-
-    step_ms: float
-    """A step before it, undisturbed: the median."""
-    stall_ms: float
-    """Until training could go on."""
-    step_with_save_ms: float
-    """By how much the step with the save in it took longer than one without."""
-    lost_ms: float
-    """By how much all steps took longer until the save was on disk."""
-    background_s: float
-    """Writing in the background."""
-    slow_down: float | None
-    """A step while it was written, as a multiple of an undisturbed one; none if none was taken."""
-
-
-class Contenders:
-    """A training, and ways to save it.
-
-    Args:
-        folder: where to.
-        steps: undisturbed ones before each save.
+class Options(BenchmarkOptions):
+    """Milliseconds that a training of ResNet50 stands still to save its state, 205 MB with
+    momentum, and what it loses while they are written in the background; beside a synchronous save.
     """
 
-    def __init__(self, folder: Path, steps: int) -> None:
-        self._steps, self._number = steps, 0
-        config = TrainConfig(
-            preset="synthetic",
-            batch_size=BATCH,
-            data=DataConfig(source="synthetic"),
-            model=ModelConfig(image_size=PIXELS),
-        )
-        model = build_resnet(config.model, CLASSES)
-        optimizer = Momentum(model.trainable_variables, config.optimizer)
-        batch = synthetic_batch(BATCH, PIXELS, CLASSES, seed=0)
-        self._loop = Loop(model, optimizer, Alone(), NORMALIZATION, config, BATCH, lambda: batch)
-        slots = {f"momentum/{number}": slot for number, slot in enumerate(optimizer.slots)}
-        self._variables: dict[str, tf.Variable] = {
-            **{variable.name: variable for variable in model.variables},
-            **slots,
-            **self._loop.state,
-        }
-        self._folder = CheckpointFolder(folder / "checkpoints")
-        self._attempt = self._folder.claim()
-        self._writer = self._new_writer()
-        self.bytes = 0
-        """Of a checkpoint."""
+    folder: str | None = None
+    """Folder to write into, on the disk or mount to be measured; none is the system's for temporary
+    files. All that is written is deleted."""
 
-    @property
-    def all(self) -> Mapping[str, Callable[[], Turn]]:
-        """The contenders by name; each saves once."""
-        return {
-            IN_BACKGROUND: lambda: self._in_background(self._writer),
-            FIRST_SAVE: lambda: self._first_save(reserve=False),
-            RESERVED: lambda: self._first_save(reserve=True),
-            SYNCHRONOUS: self._synchronous,
-        }
+    steps: Annotated[int, Positive] = 10
+    """Undisturbed steps before each save."""
 
-    def close(self) -> None:
-        """End the training."""
-        self._writer.close()
-        self._loop.close()
+    rounds: Annotated[int, Positive] = 5
+    """How often each contender has its turn."""
 
-    def _new_writer(self) -> CheckpointWriter:
-        return CheckpointWriter(
-            self._folder, self._attempt, CheckpointConfig(keep=1, keep_best=False)
+
+def run(options: Options) -> None:
+    """Measure what saving costs a training."""
+    started_on = environment()
+    measured = in_process(
+        "benchmarks.training.checkpoint_contenders:measure",
+        folder=options.folder,
+        steps=options.steps,
+        rounds=options.rounds,
+    )
+    data = publish("checkpoint", options, started_on, show, **measured)
+    for what, field in (("standing still", "stall_ms"), ("the step", "step_with_save_ms")):
+        part = saving_ratio(data["rounds"], IN_BACKGROUND, field)
+        print(
+            f"in the background / synchronous, {what}: {part.text()}; the goal is at most"
+            f" {GOAL:.2f}"
         )
 
-    def _first_save(self, *, reserve: bool) -> Turn:
-        # Else the memory of the last round's would be at hand, which a real first save has not.
-        ctypes.CDLL(None).malloc_trim(0)
-        writer = self._new_writer()
-        if reserve:
-            writer.reserve(self._variables)
-        turn = self._in_background(writer)
-        writer.close()
-        return turn
 
-    def _in_background(self, writer: CheckpointWriter) -> Turn:
-        undisturbed = self._undisturbed()
-        begin = time.perf_counter()
-        writer.save(self._number, self._variables, META)
-        stall = 1000 * (time.perf_counter() - begin)
-        meanwhile, saved = [self._step()], writer.check()
-        while not saved:
-            meanwhile.append(self._step())
-            saved = writer.check()
-        writer.wait()
-        self.bytes = saved[0].bytes
-        return Turn(
-            undisturbed,
-            stall,
-            stall + meanwhile[0] - undisturbed,
-            stall + sum(meanwhile) - len(meanwhile) * undisturbed,
-            saved[0].seconds,
-            statistics.mean(meanwhile) / undisturbed,
-        )
+def show(data: Mapping[str, Any]) -> str:
+    """The table, and what a save writes."""
+    rounds: Mapping[str, Sequence[Mapping[str, float | None]]] = data["rounds"]
+    rows = [
+        [
+            *("", "training stands still, ms", "/ synchronous", "step with the save, ms longer"),
+            *("/ synchronous", "all steps until on disk, ms longer", "a step meanwhile / before"),
+        ]
+    ]
+    for name, turns in rounds.items():
+        cells = [name]
+        for field in ("stall_ms", "step_with_save_ms"):
+            cells += [
+                spread(_values(turns, field)).text(".0f"),
+                saving_ratio(rounds, name, field).text(),
+            ]
+        slow = _values(turns, "slow_down")
+        lost = spread(_values(turns, "lost_ms")).text(".0f")
+        rows.append([*cells, lost, spread(slow).text() if slow else ""])
+    written = spread(_values(rounds[IN_BACKGROUND], "background_s"))
+    before = spread([step for turns in rounds.values() for step in _values(turns, "step_ms")])
+    return (
+        f"{columns(rows)}\n\n{data['bytes']:,} bytes are written and synced in {written.text()} s."
+        f" An undisturbed step takes {before.text('.0f')} ms."
+    )
 
-    def _synchronous(self) -> Turn:
-        undisturbed = self._undisturbed()
-        begin = time.perf_counter()
-        self._folder.save(self._number, snapshot(self._variables), META)
-        stall = 1000 * (time.perf_counter() - begin)
-        after = self._step()
-        self._folder.retain(1, keep_best=False)
-        lost = stall + after - undisturbed
-        return Turn(undisturbed, stall, lost, lost, 0.0, None)
 
-    def _undisturbed(self) -> float:
-        return statistics.median(self._step() for _ in range(self._steps))
+def saving_ratio(
+    rounds: Mapping[str, Sequence[Mapping[str, float | None]]], name: str, field: str
+) -> Spread:
+    """A figure of a way to save over that of a synchronous save, formed inside each round."""
+    pairs = zip(_values(rounds[name], field), _values(rounds[SYNCHRONOUS], field), strict=True)
+    return spread([ours / synchronous for ours, synchronous in pairs])
 
-    def _step(self) -> float:
-        """Take a step; its milliseconds."""
-        begin = time.perf_counter()
-        report = self._loop.run([RATE], lambda _: None, self._number)
-        assert report.bad_step is None, report
-        self._number += 1
-        return 1000 * (time.perf_counter() - begin)
+
+def _values(turns: Sequence[Mapping[str, float | None]], field: str) -> list[float]:
+    return [value for turn in turns if (value := turn[field]) is not None]

@@ -1,60 +1,67 @@
 """The first run's promise: held-out accuracy and time of the digits preset over several seeds.
 
-    .venv-trainer/bin/python -m benchmarks digits --json build/digits.json
-
 Trains the preset as `make train` does, once a seed, and reports the final weights on the 360
 held-out images. `--tune` instead holds out 360 of the training images, so that hyper-parameters can
 be compared without a look at the held-out ones; options after `--` go to the trainer.
 """
 
-import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import BenchmarkOptions, publish, spread
 from trainer.diagnostics.environment import environment
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """Held-out accuracy and time of the digits preset over several seeds. What follows `--` are
+    options of the trainer.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """A training each."""
+
+    tune: bool = False
+    """Hold out 360 of the training images instead, so that hyper-parameters can be compared without
+    a look at the held-out ones."""
+
+    trainer: tuple[str, ...] = ()
+    """Options of the trainer; what follows `--`."""
+
+
+def run(options: Options) -> None:
     """Train, print a table, write the raw results."""
-    layout = argparse.RawTextHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("options", nargs="*", help="options of `trainer train`, after --")
-    args = parser.parse_args()
     started_on = environment()
     with tempfile.TemporaryDirectory() as scratch:
-        options = list(args.options)
-        if args.tune:
-            options += ["--data.dir", str(write_tuning_data(Path(scratch) / "data"))]
-        rounds = [train(seed, options, Path(scratch) / "runs") for seed in args.seeds]
-    print(f"{'seed':>4}  {'held-out top-1':>14}  {'seconds':>7}  {'images/s':>8}")
-    for seed, result in zip(args.seeds, rounds, strict=True):
-        print(
+        trainer_options = list(options.trainer)
+        if options.tune:
+            trainer_options += ["--data.dir", str(write_tuning_data(Path(scratch) / "data"))]
+        rounds = [train(seed, trainer_options, Path(scratch) / "runs") for seed in options.seeds]
+    publish("digits", options, started_on, show, rounds=rounds)
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """A line a seed, and the medians."""
+    rounds = data["rounds"]
+    lines = [f"{'seed':>4}  {'held-out top-1':>14}  {'seconds':>7}  {'images/s':>8}"]
+    for seed, result in zip(data["options"]["seeds"], rounds, strict=True):
+        lines.append(
             f"{seed:>4}  {result['top1']:>14.2%}  {result['training_seconds']:>7.1f}"
             f"  {result['images_per_second']:>8.1f}"
         )
-    accuracies = sorted(result["top1"] for result in rounds)
-    seconds = sorted(result["training_seconds"] for result in rounds)
-    print(
-        f"median {statistics.median(accuracies):.2%} ({accuracies[0]:.2%} to {accuracies[-1]:.2%})"
-        f" in {statistics.median(seconds):.1f} s ({seconds[0]:.1f} to {seconds[-1]:.1f})"
+    accuracy = spread([result["top1"] for result in rounds])
+    seconds = spread([result["training_seconds"] for result in rounds])
+    lines.append(
+        f"median {accuracy.median:.2%} ({accuracy.low:.2%} to {accuracy.high:.2%})"
+        f" in {seconds.median:.1f} s ({seconds.low:.1f} to {seconds.high:.1f})"
     )
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        data = {
-            "environment": started_on,
-            "options": options,
-            "seeds": args.seeds,
-            "rounds": rounds,
-        }
-        args.json.write_text(json.dumps(data, indent=1) + "\n")
+    return "\n".join(lines)
 
 
 def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
@@ -71,15 +78,11 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
 
 def write_tuning_data(folder: Path) -> Path:
     """Split the training part of the digits once more, and never touch the held-out part."""
-    from trainer.data.builtin import dataset, digits  # noqa: PLC0415 TensorFlow is slow to import
+    from trainer.data.builtin import digits, writer  # noqa: PLC0415 TensorFlow is slow to import
 
-    known, _ = digits.split(digits.load_records(), digits.HELD_OUT_PER_CLASS, "digits")
-    train_part, tune_part = digits.split(known, digits.HELD_OUT_PER_CLASS, "tune")
-    statistics = digits.statistics(train_part)
+    known, _ = digits.split(digits.load_records(), digits.VALIDATION_PER_CLASS, "digits")
+    train_part, tune_part = digits.split(known, digits.VALIDATION_PER_CLASS, "tune")
+    normalization = digits.normalization(train_part)
     command = "benchmarks/training/digits.py --tune"
-    dataset.write_dataset(folder, train_part, tune_part, digits.CLASSES, statistics, command)
+    writer.write_data_set(folder, train_part, tune_part, digits.CLASSES, normalization, command)
     return folder
-
-
-if __name__ == "__main__":
-    main()

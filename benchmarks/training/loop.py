@@ -1,190 +1,62 @@
-"""What our loop costs beyond the arithmetic, on a network so small that little else is left.
+"""What our loop costs beyond the arithmetic, beside other loops, in worlds of ranks."""
 
-All contenders take the same steps: the same network, batch, loss, reduction and update. The bare
-ones leave out what makes ours a training: timing of the data, sums of loss and accuracy, the check
-for finite numbers, heartbeat, stop flag, and the metrics file that Python appends to. Keras fit is
-what most people would write.
-"""
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
-import os
-from collections.abc import Callable
-from contextlib import redirect_stdout
-from pathlib import Path
-from typing import Any
+from benchmarks.measure import BenchmarkOptions, publish, ratio, read_samples, table
+from benchmarks.processes import in_world
+from common.text import plural
+from trainer.config import Positive
+from trainer.diagnostics.environment import environment
 
-import tensorflow as tf
-import tf_keras as keras
-
-from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
-from trainer.config import DataConfig, TrainConfig
-from trainer.data.manifest import Normalization
-from trainer.data.rank_data import synthetic_batch
-from trainer.distributed.communicator import Communicator
-from trainer.distributed.horovod import Horovod
-from trainer.training.gradients import LocalGradients
-from trainer.training.loop import Loop
-from trainer.training.metrics import Interval
-from trainer.training.optimizer import Momentum
-from trainer.training.reporter import Reporter
-from trainer.training.setup import set_up
-
-LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
-BATCH = 8
-RATE = 1e-3
-NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
+OURS, BARE_LOOP, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"
+GOALS: Final = {BARE_LOOP: 1.10, CALLS: 0.70}
+"""Our CPU time over others' at most."""
 
 
-def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Callable[[], int]]:
-    """Four ways to take the same steps.
-
-    Args:
-        world: the ranks that take part.
-        folder: where our loop's metrics go.
-        steps: to take in a turn.
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """CPU-milliseconds of a step on a network of 20 small dense layers: our loop, a bare loop
+    inside the graph, one tf.function call a step, and Keras fit.
     """
-    model = dense_network()
-    config = TrainConfig(
-        preset="synthetic",
-        name="loop",
-        runs_dir=str(folder),
-        batch_size=BATCH,
-        data=DataConfig(source="synthetic"),
-    )
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
-    data = tf.data.Dataset.from_tensors(
-        synthetic_batch(BATCH, PIXELS, CLASSES, seed=world.rank)
-    ).repeat()
-    local = LocalGradients(model, NORMALIZATION, config, BATCH * world.size)
-    bare = Bare(local, optimizer, world, iter(data), config.compute.steps_per_loop)
-    ours = Ours(model, optimizer, world, config, iter(data))
-    return {
-        OURS: lambda: ours.take(steps),
-        BARE_LOOP: lambda: bare.in_graph(steps),
-        CALLS: lambda: bare.one_call_a_step(steps),
-        FIT: keras_fit(model, world, data, steps),
+
+    ranks: Annotated[tuple[int, ...], Positive] = (1, 2)
+    """Worlds to measure in, one after the other, by their number of ranks."""
+
+    rounds: Annotated[int, Positive] = 11
+    """How often each contender has its turn."""
+
+    steps: Annotated[int, Positive] = 1000
+    """Steps in a turn."""
+
+
+def run(options: Options) -> None:
+    """Measure the loop."""
+    started_on = environment()
+    worlds = {
+        ranks: in_world(
+            "benchmarks.training.loop_contenders:measure",
+            ranks,
+            rounds=options.rounds,
+            steps=options.steps,
+        )["samples"]
+        for ranks in options.ranks
     }
+    data = publish("loop", options, started_on, show, worlds=worlds)
+    for ranks, rounds in data["worlds"].items():
+        for other, goal in GOALS.items():
+            part = ratio(read_samples(rounds), OURS, other)
+            print(
+                f"{plural(int(ranks), 'rank')}: our loop / {other} {part.text()}; the goal is at"
+                f" most {goal:.2f}"
+            )
 
 
-def dense_network() -> keras.Model:
-    """20 dense layers, 40 variables."""
-    image = x = keras.Input([PIXELS, PIXELS, 3])
-    x = keras.layers.Flatten()(x)
-    for _ in range(LAYERS - 1):
-        x = keras.layers.Dense(WIDTH, activation="relu")(x)
-    return keras.Model(image, keras.layers.Dense(CLASSES)(x))
-
-
-class Ours:
-    """The shipped loop, and what a run does around it: metrics to a file and TensorBoard."""
-
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: Momentum,
-        world: Communicator,
-        config: TrainConfig,
-        iterator: Any,
-    ) -> None:
-        setup = set_up(config, world.size)
-        self._config, self._global_batch = config, setup.plan.global_batch
-        self._loop = Loop(
-            model,
-            optimizer,
-            world,
-            NORMALIZATION,
-            config,
-            self._global_batch,
-            lambda: next(iterator),
-        )
-        self._reporter = Reporter(setup, chief=world.rank == 0)
-        self._reporter.open(0, {})
-        self._interval = Interval(world.size)
-
-    def take(self, steps: int) -> int:
-        """Take steps in calls of `steps_per_loop`, and report once a call."""
-        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-            return self._take(steps)
-
-    def _take(self, steps: int) -> int:
-        left = steps
-        while left:
-            count = min(left, self._config.compute.steps_per_loop)
-            report = self._loop.run([RATE] * count, self._reporter.console.progress)
-            assert report.steps == count, report
-            self._interval.add(report, 1.0, count * self._global_batch)
-            values = self._interval.summary(1.0, None)
-            self._interval.reset()
-            self._reporter.training(int(self._loop.step.numpy()), values)
-            left -= count
-        return steps
-
-
-class Bare:
-    """The arithmetic of a step and nothing else, inside the graph or called from Python."""
-
-    def __init__(
-        self,
-        local: LocalGradients,
-        optimizer: Momentum,
-        world: Communicator,
-        iterator: Any,
-        steps_per_loop: int,
-    ) -> None:
-        self._local, self._optimizer, self._world = local, optimizer, world
-        self._iterator, self._steps_per_loop = iterator, steps_per_loop
-        self._step_graph = tf.function(self._step, autograph=False)
-        self._loop_graph = tf.function(self._loop, autograph=False)
-
-    def in_graph(self, steps: int) -> int:
-        """As many steps in a call as our loop takes."""
-        left = steps
-        while left:
-            count = min(left, self._steps_per_loop)
-            self._loop_graph(tf.fill([count], RATE)).numpy()
-            left -= count
-        return steps
-
-    def one_call_a_step(self, steps: int) -> int:
-        """Every step a call from Python."""
-        rate, loss = tf.constant(RATE), tf.constant(0.0)
-        for _ in range(steps):
-            loss = self._step_graph(rate)
-        loss.numpy()
-        return steps
-
-    def _step(self, rate: tf.Tensor) -> tf.Tensor:
-        gradients, sums = self._local(next(self._iterator), tf.constant(1.0))
-        if isinstance(self._world, Horovod):
-            hvd = self._world.module
-            gradients = hvd.grouped_allreduce(gradients, op=hvd.Sum, name="bare")
-        self._optimizer.apply(gradients, rate)
-        return sums[0]
-
-    def _loop(self, rates: tf.Tensor) -> tf.Tensor:
-        def body(number: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return number + 1, self._step(rates[number])
-
-        wanted = tf.shape(rates)[0]
-        start = (tf.constant(0), tf.constant(0.0))
-        return tf.while_loop(lambda n, _: n < wanted, body, start, parallel_iterations=1)[1]
-
-
-def keras_fit(
-    model: keras.Model, world: Communicator, data: tf.data.Dataset, steps: int
-) -> Callable[[], int]:
-    """`Model.fit` with Keras's own SGD, wrapped by Horovod's optimizer where there are ranks."""
-    mean, std = NORMALIZATION.mean[0], NORMALIZATION.std[0]
-    image = keras.Input([PIXELS, PIXELS, 3], dtype=tf.uint8)
-    network = keras.Model(image, model(keras.layers.Rescaling(1 / std, -mean / std)(image)))
-    optimizer: Any = keras.optimizers.SGD(RATE, momentum=0.9)
-    if isinstance(world, Horovod):
-        optimizer = world.module.DistributedOptimizer(optimizer)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    network.compile(optimizer, loss, metrics=["accuracy"])
-    pairs = data.map(lambda batch: (batch["image"], batch["label"]))
-
-    def fit() -> int:
-        network.fit(pairs, steps_per_epoch=steps, verbose=0)
-        return steps
-
-    return fit
+def show(data: Mapping[str, Any]) -> str:
+    """A table of each world."""
+    parts = []
+    for ranks, rounds in data["worlds"].items():
+        samples = read_samples(rounds)
+        parts += [f"{plural(int(ranks), 'rank')}:", table(samples, "step", [BARE_LOOP, CALLS])]
+    return "\n\n".join(parts)

@@ -1,4 +1,4 @@
-"""Alerts on what the clusters log: nodes taken back, idle nodes, failed jobs, quota."""
+"""Alerts on what the clusters log: pre-empted nodes, idle nodes, failed jobs, quota."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import monitor
 
-from infra.components.base import Component, Place
+from infra.components.base import Component, StackContext
 
 EVERYWHERE = "global"
 PER_CLUSTER = "ClusterName"
@@ -31,40 +31,40 @@ class AlertsArgs:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """One question to the log workspace, and the answer at which people are told."""
+class AlertRule:
+    """A query of the log workspace, and the value at which people are told."""
 
-    about: str
+    name: str
     title: str
     table: str
     query: str
     """What follows the table and the choice of the workspace. Columns as in Azure Monitor's
     references of AmlComputeClusterEvent and AmlRunStatusChangedEvent (27 July 2026)."""
-    at_least: int
-    measure: str | None = None
+    threshold: int
+    measure_column: str | None = None
     """Column whose largest value is compared; none counts rows."""
-    by: str | None = PER_CLUSTER
+    dimension: str | None = PER_CLUSTER
     look_back: str | None = None
     """How much of the log the query sees, if not the hour that it is asked about."""
     severity: int = 2
     """From 0, critical, to 4, verbose."""
 
 
-def watches(args: AlertsArgs) -> list[Watch]:
-    """What is watched."""
+def alert_rules(args: AlertsArgs) -> list[AlertRule]:
+    """The rules, with the thresholds of the settings."""
     clusters = "AmlComputeClusterEvent"
     return [
-        Watch(
+        AlertRule(
             "preempted",
             "Azure took low-priority nodes back",
             clusters,
             "| project TimeGenerated, ClusterName, Preempted = toint(PreemptedNodeCount)",
             args.preempted_nodes,
-            measure="Preempted",
+            measure_column="Preempted",
             severity=3,
         ),
         # Idle since the last event that saw none idle, or since the first event there is.
-        Watch(
+        AlertRule(
             "idle",
             "Nodes are idle and do not scale down",
             clusters,
@@ -75,16 +75,16 @@ def watches(args: AlertsArgs) -> list[Watch]:
             1,
             look_back=TWO_DAYS,
         ),
-        Watch(
+        AlertRule(
             "failed",
             "Jobs failed",
             "AmlRunStatusChangedEvent",
             '| where Status =~ "Failed" and (isempty(ParentRunId) or RunId == RootRunId)\n'
             "| distinct RunId",
             args.failed_jobs,
-            by=None,
+            dimension=None,
         ),
-        Watch(
+        AlertRule(
             "quota",
             "The quota of cores is nearly used up",
             clusters,
@@ -92,7 +92,7 @@ def watches(args: AlertsArgs) -> list[Watch]:
             "| where isfinite(Percent)\n"
             "| project TimeGenerated, ClusterName, Percent",
             args.quota_percent,
-            measure="Percent",
+            measure_column="Percent",
             severity=3,
         ),
     ]
@@ -102,14 +102,14 @@ class Alerts(Component):
     """Rules over the log workspace, and who gets them."""
 
     def __init__(
-        self, place: Place, args: AlertsArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: AlertsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("alerts", opts)
         self.people = monitor.ActionGroup(
             "people",
-            action_group_name=place.names.action_group,
-            group_short_name=place.names.action_group_short,
-            resource_group_name=place.group,
+            action_group_name=context.names.action_group,
+            group_short_name=context.names.action_group_short,
+            resource_group_name=context.group,
             location=EVERYWHERE,
             enabled=True,
             email_receivers=[
@@ -118,56 +118,58 @@ class Alerts(Component):
                 )
                 for email in args.emails
             ],
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
-        for watch in watches(args):
-            self._rule(place, args, watch)
+        for rule in alert_rules(args):
+            self._rule(context, args, rule)
         self.register_outputs({})
 
-    def _rule(self, place: Place, args: AlertsArgs, watch: Watch) -> monitor.ScheduledQueryRule:
+    def _rule(
+        self, context: StackContext, args: AlertsArgs, rule: AlertRule
+    ) -> monitor.ScheduledQueryRule:
         return monitor.ScheduledQueryRule(
-            f"alert-{watch.about}",
-            rule_name=place.names.alert(watch.about),
-            display_name=watch.title,
-            resource_group_name=place.group,
-            location=place.region,
+            f"alert-{rule.name}",
+            rule_name=context.names.alert(rule.name),
+            display_name=rule.title,
+            resource_group_name=context.group,
+            location=context.region,
             enabled=True,
-            severity=watch.severity,
+            severity=rule.severity,
             scopes=[args.log_workspace],
             evaluation_frequency=OFTEN,
             window_size=HOUR,
-            override_query_time_range=watch.look_back,
+            override_query_time_range=rule.look_back,
             auto_mitigate=True,
             # The tables come into being with the first event.
             skip_query_validation=True,
             criteria=monitor.ScheduledQueryRuleCriteriaArgs(
-                all_of=[_condition(args.workspace_id, watch)]
+                all_of=[_condition(args.workspace_id, rule)]
             ),
             actions=monitor.ActionsArgs(action_groups=[self.people.id]),
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
 
 
-def _condition(workspace_id: pulumi.Input[str], watch: Watch) -> monitor.ConditionArgs:
+def _condition(workspace_id: pulumi.Input[str], rule: AlertRule) -> monitor.ConditionArgs:
     aggregation = monitor.TimeAggregation
     return monitor.ConditionArgs(
         query=pulumi.Output.format(
-            '{0}\n| where _ResourceId =~ "{1}"\n{2}', watch.table, workspace_id, watch.query
+            '{0}\n| where _ResourceId =~ "{1}"\n{2}', rule.table, workspace_id, rule.query
         ),
-        time_aggregation=aggregation.MAXIMUM if watch.measure else aggregation.COUNT,
-        metric_measure_column=watch.measure,
+        time_aggregation=aggregation.MAXIMUM if rule.measure_column else aggregation.COUNT,
+        metric_measure_column=rule.measure_column,
         # The SDK's ConditionOperator belongs to another resource; Azure wants these words here.
         operator=monitor.Operator.GREATER_THAN_OR_EQUAL,
-        threshold=watch.at_least,
+        threshold=rule.threshold,
         dimensions=(
             [
                 monitor.DimensionArgs(
-                    name=watch.by, operator=monitor.DimensionOperator.INCLUDE, values=["*"]
+                    name=rule.dimension, operator=monitor.DimensionOperator.INCLUDE, values=["*"]
                 )
             ]
-            if watch.by
+            if rule.dimension
             else None
         ),
         failing_periods=monitor.ConditionFailingPeriodsArgs(

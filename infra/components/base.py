@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.immutable import ChangeError, Fixed, refusals
 from infra.naming import Names
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a stack's resources live, and what they are called."""
+class StackContext:
+    """What all resources of one stack share: where they are, and what they are called."""
 
     names: Names
     group: pulumi.Input[str]
@@ -30,40 +29,21 @@ class Component(pulumi.ComponentResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"platform:index:{type(self).__name__}", name, None, opts)
 
-    def own(
+    def child_options(
         self,
         *,
-        after: Sequence[pulumi.Resource] = (),
+        depends_on: Sequence[pulumi.Resource] = (),
         protect: bool = False,
-        also: pulumi.ResourceOptions | None = None,
+        extra: pulumi.ResourceOptions | None = None,
     ) -> pulumi.ResourceOptions:
         """Options of a resource of this component.
 
         Args:
-            after: resources that must exist before it, beyond those that its inputs refer to.
+            depends_on: resources that must exist before it, beyond those that its inputs refer to.
             protect: refuse to delete or replace it.
-            also: further options.
+            extra: further options.
         """
         options = pulumi.ResourceOptions(
-            parent=self, depends_on=list(after) or None, protect=protect or None
+            parent=self, depends_on=list(depends_on) or None, protect=protect or None
         )
-        return pulumi.ResourceOptions.merge(options, also) if also else options
-
-
-def guarded(name: str, fixed: Sequence[Fixed]) -> pulumi.ResourceOptions:
-    """Options that refuse to change what Azure would silently keep, in a preview as well.
-
-    Args:
-        name: logical name of the resource; hooks of a program must have names of their own.
-        fixed: its properties that cannot change.
-    """
-
-    def check(args: pulumi.ResourceHookArgs) -> None:
-        found = refusals(name, args.old_inputs or {}, args.new_inputs or {}, fixed)
-        if found:
-            raise ChangeError(found)
-
-    hook = pulumi.ResourceHook(
-        f"refuse-changes-{name}", check, pulumi.ResourceHookOptions(on_dry_run=True)
-    )
-    return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[hook]))
+        return pulumi.ResourceOptions.merge(options, extra) if extra else options

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
-from infra.components.base import Component, Place
+from infra.components.base import Component, StackContext
 from infra.naming import ClusterRole, IdentityRole, Priority
 
 KEPT_BY_AZURE = (
@@ -32,9 +32,9 @@ class ClusterArgs:
     size: str
     priority: Priority
     max_nodes: int
-    idle_seconds: int
+    idle_seconds_before_scale_down: int
     subnet: pulumi.Input[str]
-    acts_as: IdentityRole
+    identity_role: IdentityRole
     """Whose roles its jobs have."""
     identity_id: pulumi.Input[str]
     """That identity: jobs pull images and open datastores with it."""
@@ -50,10 +50,10 @@ class Clusters(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         workspace: ml.Workspace,
         clusters: Sequence[ClusterArgs],
-        after: Sequence[pulumi.Resource],
+        depends_on: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("clusters", opts)
@@ -63,23 +63,23 @@ class Clusters(Component):
                 f"cluster-{args.role}",
                 compute_name=args.name,
                 workspace_name=workspace.name,
-                resource_group_name=place.group,
-                location=place.region,
+                resource_group_name=context.group,
+                location=context.region,
                 identity=ml.ManagedServiceIdentityArgs(
                     type=ml.ManagedServiceIdentityType.USER_ASSIGNED,
                     user_assigned_identities=[args.identity_id],
                 ),
                 properties=ml.AmlComputeArgs(
                     compute_type="AmlCompute",
-                    compute_location=place.region,
+                    compute_location=context.region,
                     disable_local_auth=True,
                     properties=_nodes(args),
                 ),
-                tags=place.tags,
+                tags=context.tags,
                 # One after the other: the workspace answers 409 to two changes at once.
-                opts=self.own(
-                    after=[*after, *previous],
-                    also=pulumi.ResourceOptions(
+                opts=self.child_options(
+                    depends_on=[*depends_on, *previous],
+                    extra=pulumi.ResourceOptions(
                         deleted_with=workspace,
                         delete_before_replace=True,
                         replace_on_changes=list(KEPT_BY_AZURE),
@@ -98,7 +98,7 @@ def _nodes(args: ClusterArgs) -> ml.AmlComputePropertiesArgs:
         scale_settings=ml.ScaleSettingsArgs(
             min_node_count=0,
             max_node_count=args.max_nodes,
-            node_idle_time_before_scale_down=f"PT{args.idle_seconds}S",
+            node_idle_time_before_scale_down=f"PT{args.idle_seconds_before_scale_down}S",
         ),
         subnet=ml.ResourceIdArgs(id=args.subnet),
         enable_node_public_ip=False,

@@ -1,4 +1,4 @@
-"""Monitoring: where logs go, what they may cost, and how they get there."""
+"""Monitoring: where logs go, what they may cost, which are taken, and how they get there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import applicationinsights, monitor, operationalinsights
 
-from infra.components.base import Component, Place
+from infra.components.base import Component, StackContext
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,31 @@ class Monitoring(Component):
     """
 
     def __init__(
-        self, place: Place, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        context: StackContext,
+        args: MonitoringArgs,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("monitoring", opts)
         self.logs: operationalinsights.Workspace | None = None
         self.log_id: pulumi.Input[str]
         if args.existing is None:
-            self.logs = self._log_workspace(place, args)
+            self.logs = self._log_workspace(context, args)
             self.log_id = self.logs.id
         else:
             self.log_id = args.existing
-        self.insights = self._insights(place, args) if args.insights else None
+        self.insights = self._insights(context, args) if args.insights else None
         self.register_outputs({})
 
-    def _log_workspace(self, place: Place, args: MonitoringArgs) -> operationalinsights.Workspace:
+    def _log_workspace(
+        self, context: StackContext, args: MonitoringArgs
+    ) -> operationalinsights.Workspace:
         access = operationalinsights.PublicNetworkAccessType
         return operationalinsights.Workspace(
             "logs",
-            workspace_name=place.names.log_workspace,
-            resource_group_name=place.group,
-            location=place.region,
+            workspace_name=context.names.log_workspace,
+            resource_group_name=context.group,
+            location=context.region,
             sku=operationalinsights.WorkspaceSkuArgs(
                 name=operationalinsights.WorkspaceSkuNameEnum.PER_GB2018
             ),
@@ -70,17 +75,19 @@ class Monitoring(Component):
             public_network_access_for_query=(
                 access.ENABLED if args.public_query else access.DISABLED
             ),
-            tags=place.tags,
-            opts=self.own(protect=place.protected),
+            tags=context.tags,
+            opts=self.child_options(protect=context.protected),
         )
 
-    def _insights(self, place: Place, args: MonitoringArgs) -> applicationinsights.Component:
+    def _insights(
+        self, context: StackContext, args: MonitoringArgs
+    ) -> applicationinsights.Component:
         access = applicationinsights.PublicNetworkAccessType
         return applicationinsights.Component(
             "insights",
-            resource_name_=place.names.insights,
-            resource_group_name=place.group,
-            location=place.region,
+            resource_name_=context.names.insights,
+            resource_group_name=context.group,
+            location=context.region,
             kind="web",
             application_type=applicationinsights.ApplicationType.WEB,
             workspace_resource_id=self.log_id,
@@ -92,8 +99,8 @@ class Monitoring(Component):
             public_network_access_for_query=(
                 access.ENABLED if args.public_query else access.DISABLED
             ),
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
 
 
@@ -107,32 +114,88 @@ class MonitorScope(Component):
 
     def __init__(
         self,
-        place: Place,
+        context: StackContext,
         members: Sequence[tuple[str, pulumi.Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("monitor-scope", opts)
         self.scope = monitor.PrivateLinkScope(
             "monitor",
-            scope_name=place.names.monitor_scope,
-            resource_group_name=place.group,
+            scope_name=context.names.monitor_scope,
+            resource_group_name=context.group,
             location="global",
             access_mode_settings=monitor.AccessModeSettingsArgs(
                 ingestion_access_mode=monitor.AccessMode.OPEN,
                 query_access_mode=monitor.AccessMode.OPEN,
             ),
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
         self.members = [
             monitor.PrivateLinkScopedResource(
                 f"monitor-{label}",
                 name=label,
                 scope_name=self.scope.name,
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 linked_resource_id=member,
-                opts=self.own(),
+                opts=self.child_options(),
             )
             for label, member in members
         ]
+        self.register_outputs({})
+
+
+ALL = "allLogs"
+AUDIT = "audit"
+WRITES = ("StorageWrite", "StorageDelete")
+"""Of a storage service. Reads are left out: a training reads every shard many times, and what that
+logs would use up the workspace's daily cap and with it every other log."""
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """A service that logs."""
+
+    label: str
+    id: pulumi.Input[str]
+    groups: tuple[str, ...] = ()
+    """Groups of categories."""
+    categories: tuple[str, ...] = ()
+    """Single categories, where no group is right."""
+    metrics: tuple[str, ...] = ("AllMetrics",)
+
+
+class Diagnostics(Component):
+    """The diagnostic settings of all services."""
+
+    def __init__(
+        self,
+        context: StackContext,
+        sources: list[LogSource],
+        log_workspace: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("diagnostics", opts)
+        for source in sources:
+            monitor.DiagnosticSetting(
+                f"diagnostics-{source.label}",
+                name=context.names.diagnostics(source.label),
+                resource_uri=source.id,
+                workspace_id=log_workspace,
+                logs=[
+                    *(
+                        monitor.DiagnosticsLogSettingsArgs(category_group=group, enabled=True)
+                        for group in source.groups
+                    ),
+                    *(
+                        monitor.DiagnosticsLogSettingsArgs(category=category, enabled=True)
+                        for category in source.categories
+                    ),
+                ],
+                metrics=[
+                    monitor.DiagnosticsMetricSettingsArgs(category=category, enabled=True)
+                    for category in source.metrics
+                ],
+                opts=self.child_options(),
+            )
         self.register_outputs({})

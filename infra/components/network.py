@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import network
 
-from infra import resource_ids
-from infra.catalog.rules import Rule
-from infra.components.base import Component, Place
-from infra.subnets import AddressPlan, Role
+from infra.catalog import resource_ids
+from infra.catalog.network_rules import Rule
+from infra.components.base import Component, StackContext
+from infra.naming import SubnetRole
+from infra.subnets import AddressPlan
 
 STORAGE_ENDPOINT = "Microsoft.Storage"
 MACHINE_LEARNING_ALIAS = "/services/Azure/MachineLearning"
@@ -24,7 +25,7 @@ class NetworkArgs:
     """The network of one stack."""
 
     plan: AddressPlan
-    rules: Mapping[Role, Sequence[Rule]]
+    rules: Mapping[SubnetRole, Sequence[Rule]]
     """By subnet."""
     storage_ids: Sequence[pulumi.Input[str]]
     """Accounts that the training subnet may send data to, besides the service's own."""
@@ -43,34 +44,34 @@ class Network(Component):
     """
 
     def __init__(
-        self, place: Place, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("network", opts)
-        names = place.names
+        names = context.names
         self.groups = {
             role: network.NetworkSecurityGroup(
                 f"nsg-{role}",
                 network_security_group_name=names.network_security_group(role),
-                resource_group_name=place.group,
-                location=place.region,
+                resource_group_name=context.group,
+                location=context.region,
                 security_rules=[_rule(rule) for rule in args.rules[role]],
-                tags=place.tags,
-                opts=self.own(),
+                tags=context.tags,
+                opts=self.child_options(),
             )
             for role in args.plan.subnets
         }
-        nat = self._nat(place)
-        policy = self._storage_policy(place, args.storage_ids)
+        nat = self._nat(context)
+        policy = self._storage_policy(context, args.storage_ids)
         self.network = network.VirtualNetwork(
             "network",
             virtual_network_name=names.virtual_network,
-            resource_group_name=place.group,
-            location=place.region,
+            resource_group_name=context.group,
+            location=context.region,
             address_space=network.AddressSpaceArgs(address_prefixes=[str(args.plan.space)]),
-            subnets=[self._subnet(place, role, args, nat, policy) for role in args.plan.subnets],
+            subnets=[self._subnet(context, role, args, nat, policy) for role in args.plan.subnets],
             virtual_network_peerings=[_peering(peer) for peer in args.peers] or None,
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
         self.subnets = {
             role: pulumi.Output.concat(self.network.id, "/subnets/", names.subnet(role))
@@ -78,37 +79,37 @@ class Network(Component):
         }
         self.register_outputs({})
 
-    def _nat(self, place: Place) -> network.NatGateway:
+    def _nat(self, context: StackContext) -> network.NatGateway:
         self.address = network.PublicIPAddress(
             "nat",
-            public_ip_address_name=place.names.nat_address,
-            resource_group_name=place.group,
-            location=place.region,
+            public_ip_address_name=context.names.nat_address,
+            resource_group_name=context.group,
+            location=context.region,
             sku=network.PublicIPAddressSkuArgs(name=network.PublicIPAddressSkuName.STANDARD),
             public_ip_allocation_method=network.IPAllocationMethod.STATIC,
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
         return network.NatGateway(
             "nat",
-            nat_gateway_name=place.names.nat_gateway,
-            resource_group_name=place.group,
-            location=place.region,
+            nat_gateway_name=context.names.nat_gateway,
+            resource_group_name=context.group,
+            location=context.region,
             sku=network.NatGatewaySkuArgs(name=network.NatGatewaySkuName.STANDARD),
             public_ip_addresses=[network.SubResourceArgs(id=self.address.id)],
             idle_timeout_in_minutes=IDLE_MINUTES,
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
 
     def _storage_policy(
-        self, place: Place, storage_ids: Sequence[pulumi.Input[str]]
+        self, context: StackContext, storage_ids: Sequence[pulumi.Input[str]]
     ) -> network.ServiceEndpointPolicy:
         return network.ServiceEndpointPolicy(
             "training",
-            service_endpoint_policy_name=place.names.service_endpoint_policy,
-            resource_group_name=place.group,
-            location=place.region,
+            service_endpoint_policy_name=context.names.service_endpoint_policy,
+            resource_group_name=context.group,
+            location=context.region,
             service_endpoint_policy_definitions=[
                 network.ServiceEndpointPolicyDefinitionArgs(
                     name="own-accounts",
@@ -121,14 +122,14 @@ class Network(Component):
                     service_resources=[MACHINE_LEARNING_ALIAS],
                 ),
             ],
-            tags=place.tags,
-            opts=self.own(),
+            tags=context.tags,
+            opts=self.child_options(),
         )
 
     def _subnet(
         self,
-        place: Place,
-        role: Role,
+        context: StackContext,
+        role: SubnetRole,
         args: NetworkArgs,
         nat: network.NatGateway,
         policy: network.ServiceEndpointPolicy,
@@ -137,7 +138,7 @@ class Network(Component):
         endpoints = role == "endpoints"
         policies = network.VirtualNetworkPrivateEndpointNetworkPolicies
         return network.SubnetArgs(
-            name=place.names.subnet(role),
+            name=context.names.subnet(role),
             address_prefix=str(args.plan.subnets[role]),
             default_outbound_access=False,
             network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[role].id),
@@ -173,7 +174,7 @@ def _peering(peer: str) -> network.VirtualNetworkPeeringArgs:
 
 
 def _rule(rule: Rule) -> network.SecurityRuleArgs:
-    one = len(rule.ports) == 1
+    single_port = len(rule.ports) == 1
     return network.SecurityRuleArgs(
         name=rule.name,
         priority=rule.priority,
@@ -183,6 +184,6 @@ def _rule(rule: Rule) -> network.SecurityRuleArgs:
         source_address_prefix=rule.source,
         source_port_range="*",
         destination_address_prefix=rule.destination,
-        destination_port_range=rule.ports[0] if one else None,
-        destination_port_ranges=None if one else list(rule.ports),
+        destination_port_range=rule.ports[0] if single_port else None,
+        destination_port_ranges=None if single_port else list(rule.ports),
     )

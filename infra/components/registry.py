@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import containerregistry as registry
 
-from infra.components.base import Component, Place, guarded
-from infra.components.encryption import CustomerKey
-from infra.components.immutable import Fixed
+from infra.components.base import Component, StackContext
+from infra.components.immutable import ImmutableProperty, refuse_changes
+from infra.components.key_vault import CustomerKey
 
-FIXED = (
-    Fixed(
+IMMUTABLE = (
+    ImmutableProperty(
         "zoneRedundancy",
         "Azure decides it when a registry is made, and a live workspace breaks without its own",
     ),
-    Fixed(
+    ImmutableProperty(
         "encryption.status",
         "Azure decides it when a registry is made, and a live workspace breaks without its own",
     ),
@@ -25,7 +25,7 @@ FIXED = (
 class RegistryArgs:
     """The registry of one stack."""
 
-    untagged_days: int
+    untagged_retention_days: int
     zone_redundant: bool
     key: CustomerKey | None = None
 
@@ -39,15 +39,15 @@ class Registry(Component):
     """
 
     def __init__(
-        self, place: Place, args: RegistryArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: RegistryArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("registry", opts)
         zones = registry.ZoneRedundancy
         self.registry = registry.Registry(
             "registry",
-            registry_name=place.names.registry,
-            resource_group_name=place.group,
-            location=place.region,
+            registry_name=context.names.registry,
+            resource_group_name=context.group,
+            location=context.region,
             sku=registry.SkuArgs(name=registry.SkuName.PREMIUM),
             admin_user_enabled=False,
             anonymous_pull_enabled=False,
@@ -57,7 +57,7 @@ class Registry(Component):
             zone_redundancy=zones.ENABLED if args.zone_redundant else zones.DISABLED,
             policies=registry.PoliciesArgs(
                 retention_policy=registry.RetentionPolicyArgs(
-                    days=args.untagged_days, status=registry.PolicyStatus.ENABLED
+                    days=args.untagged_retention_days, status=registry.PolicyStatus.ENABLED
                 ),
                 quarantine_policy=registry.QuarantinePolicyArgs(
                     status=registry.PolicyStatus.DISABLED
@@ -65,11 +65,11 @@ class Registry(Component):
             ),
             identity=_identity(args.key),
             encryption=_encryption(args.key),
-            tags=place.tags,
-            opts=self.own(
-                after=args.key.ready if args.key else (),
-                protect=place.protected,
-                also=guarded("registry", FIXED),
+            tags=context.tags,
+            opts=self.child_options(
+                depends_on=args.key.ready if args.key else (),
+                protect=context.protected,
+                extra=refuse_changes("registry", IMMUTABLE),
             ),
         )
         self.register_outputs({})

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import storage
 
-from infra.components.base import Component, Place, guarded
-from infra.components.encryption import CustomerKey
-from infra.components.immutable import Fixed
+from infra.components.base import Component, StackContext
+from infra.components.immutable import ImmutableProperty, refuse_changes
+from infra.components.key_vault import CustomerKey
 
 SAS_LIFETIME = "1.00:00:00"
 """Longest life of a shared access signature (days.hours:minutes:seconds). Without keys, only users
@@ -24,12 +24,12 @@ STUDIO_ORIGINS = (
 """Pages that Azure Machine Learning adds to its default account's rules on its own; declared, so
 that no run takes them away again."""
 
-FIXED = (
-    Fixed(
+IMMUTABLE = (
+    ImmutableProperty(
         "kind",
         "Azure decides it when an account is made; declare another account and copy the data",
     ),
-    Fixed(
+    ImmutableProperty(
         "encryption.requireInfrastructureEncryption",
         "Azure decides it when an account is made; declare another account and copy the data",
     ),
@@ -37,10 +37,10 @@ FIXED = (
 
 
 @dataclass(frozen=True)
-class Ageing:
+class LifecycleRule:
     """What becomes of blobs under some prefixes, in days since their last change."""
 
-    rule: str
+    name: str
     prefixes: Sequence[str]
     """Each begins with a container's name, or with the beginning of one."""
     cool_after: int | None = None
@@ -58,8 +58,8 @@ class StorageArgs:
     kind: storage.Kind
     sku: storage.SkuName
     containers: Sequence[str]
-    soft_delete_days: int
-    ageing: Sequence[Ageing] = ()
+    soft_delete_retention_days: int
+    lifecycle_rules: Sequence[LifecycleRule] = ()
     allowed: Sequence[str] = ()
     """Public addresses or ranges that may reach it; none closes its public side."""
     files: bool = False
@@ -77,14 +77,14 @@ class Storage(Component):
     """
 
     def __init__(
-        self, place: Place, args: StorageArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: StorageArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(f"storage-{args.label}", opts)
         self.account = storage.StorageAccount(
             f"storage-{args.label}",
             account_name=args.account,
-            resource_group_name=place.group,
-            location=place.region,
+            resource_group_name=context.group,
+            location=context.region,
             kind=args.kind,
             sku=storage.SkuArgs(name=args.sku),
             # A premium account has no tiers.
@@ -117,62 +117,66 @@ class Storage(Component):
             ),
             identity=_identity(args.key),
             encryption=_encryption(args.key, files=args.files),
-            tags=place.tags,
-            opts=self.own(
-                after=args.key.ready if args.key else (),
-                protect=place.protected,
-                also=guarded(f"storage-{args.label}", FIXED),
+            tags=context.tags,
+            opts=self.child_options(
+                depends_on=args.key.ready if args.key else (),
+                protect=context.protected,
+                extra=refuse_changes(f"storage-{args.label}", IMMUTABLE),
             ),
         )
-        self.blobs = self._blob_service(place, args)
+        self.blobs = self._blob_service(context, args)
         if args.files:
             storage.FileServiceProperties(
                 f"storage-{args.label}-files",
                 account_name=self.account.name,
                 file_services_name="default",
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 share_delete_retention_policy=storage.DeleteRetentionPolicyArgs(
-                    enabled=True, days=args.soft_delete_days
+                    enabled=True, days=args.soft_delete_retention_days
                 ),
-                opts=self.own(),
+                opts=self.child_options(),
             )
         self.containers = {
             container: storage.BlobContainer(
                 f"{args.label}-{container}",
                 container_name=container,
                 account_name=self.account.name,
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 public_access=storage.PublicAccess.NONE,
-                opts=self.own(after=[self.blobs], protect=place.protected),
+                opts=self.child_options(depends_on=[self.blobs], protect=context.protected),
             )
             for container in args.containers
         }
-        if args.ageing:
+        if args.lifecycle_rules:
             storage.ManagementPolicy(
                 f"storage-{args.label}-ageing",
                 # Azure knows no other name and answers 404 to any.
                 management_policy_name="default",
                 account_name=self.account.name,
-                resource_group_name=place.group,
+                resource_group_name=context.group,
                 policy=storage.ManagementPolicySchemaArgs(
-                    rules=[_rule(ageing) for ageing in args.ageing]
+                    rules=[_rule(rule) for rule in args.lifecycle_rules]
                 ),
-                opts=self.own(after=[self.blobs]),
+                opts=self.child_options(depends_on=[self.blobs]),
             )
         self.register_outputs({})
 
-    def _blob_service(self, place: Place, args: StorageArgs) -> storage.BlobServiceProperties:
-        kept = storage.DeleteRetentionPolicyArgs(enabled=True, days=args.soft_delete_days)
+    def _blob_service(
+        self, context: StackContext, args: StorageArgs
+    ) -> storage.BlobServiceProperties:
+        retention = storage.DeleteRetentionPolicyArgs(
+            enabled=True, days=args.soft_delete_retention_days
+        )
         return storage.BlobServiceProperties(
             f"storage-{args.label}-blobs",
             account_name=self.account.name,
             blob_services_name="default",
-            resource_group_name=place.group,
-            delete_retention_policy=kept,
-            container_delete_retention_policy=kept,
+            resource_group_name=context.group,
+            delete_retention_policy=retention,
+            container_delete_retention_policy=retention,
             is_versioning_enabled=False,
             cors=storage.CorsRulesArgs(cors_rules=[_studio()]) if args.files else None,
-            opts=self.own(),
+            opts=self.child_options(),
         )
 
 
@@ -226,18 +230,18 @@ def _studio() -> storage.CorsRuleArgs:
     )
 
 
-def _rule(ageing: Ageing) -> storage.ManagementPolicyRuleArgs:
+def _rule(rule: LifecycleRule) -> storage.ManagementPolicyRuleArgs:
     return storage.ManagementPolicyRuleArgs(
-        name=ageing.rule,
+        name=rule.name,
         enabled=True,
         type=storage.RuleType.LIFECYCLE,
         definition=storage.ManagementPolicyDefinitionArgs(
             filters=storage.ManagementPolicyFilterArgs(
-                blob_types=["blockBlob"], prefix_match=list(ageing.prefixes)
+                blob_types=["blockBlob"], prefix_match=list(rule.prefixes)
             ),
             actions=storage.ManagementPolicyActionArgs(
                 base_blob=storage.ManagementPolicyBaseBlobArgs(
-                    tier_to_cool=_after(ageing.cool_after), delete=_after(ageing.delete_after)
+                    tier_to_cool=_after(rule.cool_after), delete=_after(rule.delete_after)
                 )
             ),
         ),

@@ -1,22 +1,22 @@
-"""The Azure Machine Learning workspace."""
+"""The Azure Machine Learning workspace, and its datastores: containers by names that jobs know."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
-from infra.components.base import Component, Place, guarded
-from infra.components.encryption import CustomerKey
-from infra.components.immutable import Fixed
+from infra.components.base import Component, StackContext
+from infra.components.immutable import ImmutableProperty, refuse_changes
+from infra.components.key_vault import CustomerKey
 
 ANOTHER = "Azure decides it when a workspace is made; declare a workspace of another name"
-FIXED = (
-    Fixed("hbiWorkspace", ANOTHER),
-    Fixed("storageAccount", ANOTHER),
-    Fixed("keyVault", ANOTHER),
-    Fixed("enableDataIsolation", ANOTHER),
-    Fixed("encryption.status", ANOTHER),
+IMMUTABLE = (
+    ImmutableProperty("hbiWorkspace", ANOTHER),
+    ImmutableProperty("storageAccount", ANOTHER),
+    ImmutableProperty("keyVault", ANOTHER),
+    ImmutableProperty("enableDataIsolation", ANOTHER),
+    ImmutableProperty("encryption.status", ANOTHER),
 )
 
 
@@ -38,7 +38,7 @@ class WorkspaceArgs:
     shared: bool
     """Whether other workspaces may use the same account and vault; they are then kept apart."""
     key: CustomerKey | None
-    after: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
     """Its identity's roles and the endpoints of what it is made of."""
 
 
@@ -52,18 +52,18 @@ class Workspace(Component):
     """
 
     def __init__(
-        self, place: Place, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None
+        self, context: StackContext, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("workspace", opts)
         access = ml.PublicNetworkAccessType
         self.workspace = ml.Workspace(
             "workspace",
-            workspace_name=place.names.workspace,
-            resource_group_name=place.group,
-            location=place.region,
+            workspace_name=context.names.workspace,
+            resource_group_name=context.group,
+            location=context.region,
             kind="Default",
             sku=ml.SkuArgs(name="Basic", tier=ml.SkuTier.BASIC),
-            friendly_name=place.names.base,
+            friendly_name=context.names.base,
             storage_account=args.storage_id,
             key_vault=args.vault_id,
             container_registry=args.registry_id,
@@ -85,9 +85,11 @@ class Workspace(Component):
                 serverless_compute_no_public_ip=True,
             ),
             encryption=_encryption(args.key),
-            tags=place.tags,
-            opts=self.own(
-                after=args.after, protect=place.protected, also=guarded("workspace", FIXED)
+            tags=context.tags,
+            opts=self.child_options(
+                depends_on=args.depends_on,
+                protect=context.protected,
+                extra=refuse_changes("workspace", IMMUTABLE),
             ),
         )
         self.register_outputs({})
@@ -103,3 +105,63 @@ def _encryption(key: CustomerKey | None) -> ml.EncryptionPropertyArgs | None:
         ),
         identity=ml.IdentityForCmkArgs(user_assigned_identity=key.identity_id),
     )
+
+
+ENDPOINT = "core.windows.net"
+
+
+@dataclass(frozen=True)
+class BlobContainer:
+    """Where a datastore's blobs are."""
+
+    account: pulumi.Input[str]
+    name: str
+    subscription: str
+    group: str
+    """Resource group of the account."""
+
+
+class Datastores(Component):
+    """One datastore a container, without credentials.
+
+    Jobs open them as their cluster's identity. The studio previews them as the workspace's
+    identity, which only reads.
+    """
+
+    def __init__(
+        self,
+        context: StackContext,
+        workspace: ml.Workspace,
+        containers: Mapping[str, BlobContainer],
+        depends_on: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("datastores", opts)
+        previous: list[pulumi.Resource] = []
+        for name, container in containers.items():
+            datastore = ml.Datastore(
+                f"datastore-{name}",
+                name=name,
+                workspace_name=workspace.name,
+                resource_group_name=context.group,
+                properties=ml.AzureBlobDatastoreArgs(
+                    datastore_type="AzureBlob",
+                    account_name=container.account,
+                    container_name=container.name,
+                    endpoint=ENDPOINT,
+                    protocol="https",
+                    subscription_id=container.subscription,
+                    resource_group=container.group,
+                    credentials=ml.NoneDatastoreCredentialsArgs(credentials_type="None"),
+                    service_data_access_auth_identity=(
+                        ml.ServiceDataAccessAuthIdentity.WORKSPACE_USER_ASSIGNED_IDENTITY
+                    ),
+                ),
+                # One after the other: the workspace answers 409 to two changes at once.
+                opts=self.child_options(
+                    depends_on=[*depends_on, *previous],
+                    extra=pulumi.ResourceOptions(deleted_with=workspace),
+                ),
+            )
+            previous = [datastore]
+        self.register_outputs({})

@@ -5,19 +5,23 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.catalog import rules
-from infra.catalog.zones import ENDPOINTS, Kind, needed
-from infra.components.base import Place
-from infra.components.dns import PrivateDns, Zones, existing_zones
-from infra.components.endpoints import PrivateEndpoint, PrivateEndpointArgs
+from infra.catalog import network_rules
+from infra.catalog.dns_zones import ENDPOINTS, EndpointKind, needed
+from infra.components.base import StackContext
 from infra.components.monitoring import Monitoring, MonitorScope
 from infra.components.network import Network, NetworkArgs
+from infra.components.private_link import (
+    PrivateDns,
+    PrivateEndpoint,
+    PrivateEndpointArgs,
+    Zones,
+    existing_zones,
+)
 from infra.composition.services import Services
-from infra.naming import ClusterRole
+from infra.naming import ClusterRole, SubnetRole
 from infra.settings import Settings
-from infra.subnets import Role
 
-SUBNETS: dict[ClusterRole, Role] = {
+SUBNETS: dict[ClusterRole, SubnetRole] = {
     "gpu": "training",
     "gpu-dedicated": "training",
     "preparation": "training",
@@ -27,56 +31,60 @@ SUBNETS: dict[ClusterRole, Role] = {
 
 
 @dataclass(frozen=True)
-class Connections:
+class Connectivity:
     """The network, declared or taken, and what answers in it."""
 
-    subnets: dict[Role, pulumi.Input[str]]
+    subnets: dict[SubnetRole, pulumi.Input[str]]
     network: Network | None
     """None where the network is someone else's."""
     zones: Zones
 
 
-def declare(settings: Settings, place: Place, used: Services) -> Connections:
+def declare(settings: Settings, context: StackContext, services: Services) -> Connectivity:
     """Declare the network and its private DNS, without any endpoint yet."""
-    wanted = settings.network
+    network_settings = settings.network
     network = None
-    subnets: dict[Role, pulumi.Input[str]]
+    subnets: dict[SubnetRole, pulumi.Input[str]]
     network_id: pulumi.Input[str]
-    if wanted.existing is not None:
-        network_id = wanted.existing.virtual_network
+    if network_settings.existing is not None:
+        network_id = network_settings.existing.virtual_network
         subnets = {
-            "training": wanted.existing.training_subnet,
-            "build": wanted.existing.build_subnet,
-            "endpoints": wanted.existing.endpoints_subnet,
+            "training": network_settings.existing.training_subnet,
+            "build": network_settings.existing.build_subnet,
+            "endpoints": network_settings.existing.endpoints_subnet,
         }
     else:
-        network = Network(place, _network_args(settings, used))
+        network = Network(context, _network_args(settings, services))
         network_id = network.network.id
         subnets = dict(network.subnets)
-    names = needed(monitor=settings.monitoring.private_link, certificate=wanted.certificate_zone)
-    if wanted.existing_dns_zones is not None:
-        zones = existing_zones(wanted.existing_dns_zones, names)
+    names = needed(
+        monitor=settings.monitoring.private_link, certificate=network_settings.certificate_zone
+    )
+    if network_settings.existing_dns_zones is not None:
+        zones = existing_zones(network_settings.existing_dns_zones, names)
     else:
-        zones = PrivateDns(place, names, network_id).zones
-    return Connections(subnets, network, zones)
+        zones = PrivateDns(context, names, network_id).zones
+    return Connectivity(subnets, network, zones)
 
 
-def services(place: Place, connections: Connections, used: Services) -> dict[str, PrivateEndpoint]:
+def service_endpoints(
+    context: StackContext, connectivity: Connectivity, services: Services
+) -> dict[str, PrivateEndpoint]:
     """Declare the endpoints of what the workspace is made of, by their short names."""
-    wanted: dict[str, tuple[Kind, pulumi.Input[str]]] = {
-        "vault": ("vault", used.vault.id),
-        "registry": ("registry", used.registry.id),
-        "default-blob": ("blob", used.default_storage.id),
-        "default-file": ("file", used.default_storage.id),
-        "data-blob": ("blob", used.data_storage.id),
+    targets: dict[str, tuple[EndpointKind, pulumi.Input[str]]] = {
+        "vault": ("vault", services.vault.id),
+        "registry": ("registry", services.registry.id),
+        "default-blob": ("blob", services.default_storage.id),
+        "default-file": ("file", services.default_storage.id),
+        "data-blob": ("blob", services.data_storage.id),
     }
     return {
-        service: endpoint(place, connections, service, kind, target)
-        for service, (kind, target) in wanted.items()
+        service: endpoint(context, connectivity, service, kind, target)
+        for service, (kind, target) in targets.items()
     }
 
 
-def monitor(place: Place, connections: Connections, monitoring: Monitoring) -> None:
+def monitor(context: StackContext, connectivity: Connectivity, monitoring: Monitoring) -> None:
     """Declare Azure Monitor's private link scope and its endpoint.
 
     A log workspace of someone else is left out: its owner decides on whose scopes it is.
@@ -86,18 +94,18 @@ def monitor(place: Place, connections: Connections, monitoring: Monitoring) -> N
         members.append(("insights", monitoring.insights.id))
     if monitoring.logs is not None:
         members.append(("logs", monitoring.logs.id))
-    scope = MonitorScope(place, members)
-    endpoint(place, connections, "monitor", "monitor", scope.scope.id, after=scope.members)
+    scope = MonitorScope(context, members)
+    endpoint(context, connectivity, "monitor", "monitor", scope.scope.id, depends_on=scope.members)
 
 
 def endpoint(
-    place: Place,
-    connections: Connections,
+    context: StackContext,
+    connectivity: Connectivity,
     service: str,
-    kind: Kind,
+    kind: EndpointKind,
     target: pulumi.Input[str],
     *,
-    after: Sequence[pulumi.Resource] = (),
+    depends_on: Sequence[pulumi.Resource] = (),
 ) -> PrivateEndpoint:
     """Declare the endpoint of one service.
 
@@ -111,23 +119,23 @@ def endpoint(
     """
     needs = ENDPOINTS[kind]
     args = PrivateEndpointArgs(
-        service, target, needs.group, needs.zones, connections.subnets["endpoints"]
+        service, target, needs.group, needs.zones, connectivity.subnets["endpoints"]
     )
     return PrivateEndpoint(
-        place, args, connections.zones, pulumi.ResourceOptions(depends_on=list(after))
+        context, args, connectivity.zones, pulumi.ResourceOptions(depends_on=list(depends_on))
     )
 
 
-def _network_args(settings: Settings, used: Services) -> NetworkArgs:
-    region, tag = settings.location, settings.network.vault_tag
+def _network_args(settings: Settings, services: Services) -> NetworkArgs:
+    region, tag = settings.location, settings.network.vault_service_tag
     return NetworkArgs(
         plan=settings.address_plan,
         rules={
-            "training": rules.training(region, hbi=True, public_ip=False, vault_tag=tag),
-            "build": rules.build(region, hbi=True, vault_tag=tag),
-            "endpoints": rules.endpoints(),
-            "jump": rules.jump(),
+            "training": network_rules.training(region, hbi=True, public_ip=False, vault_tag=tag),
+            "build": network_rules.build(region, hbi=True, vault_tag=tag),
+            "endpoints": network_rules.endpoints(),
+            "jump": network_rules.jump(),
         },
-        storage_ids=[used.default_storage.id, used.data_storage.id],
+        storage_ids=[services.default_storage.id, services.data_storage.id],
         peers=settings.network.peer_with,
     )

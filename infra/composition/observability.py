@@ -4,10 +4,9 @@ import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
 from infra.components.alerts import Alerts, AlertsArgs
-from infra.components.base import Place
-from infra.components.diagnostics import ALL, AUDIT, WRITES, Diagnostics, Source
-from infra.components.governance import Budget, BudgetArgs
-from infra.components.monitoring import Monitoring
+from infra.components.base import StackContext
+from infra.components.budget import Budget, BudgetArgs
+from infra.components.monitoring import ALL, AUDIT, WRITES, Diagnostics, LogSource, Monitoring
 from infra.components.network import Network
 from infra.composition.services import Service, Services
 from infra.settings import Settings
@@ -15,9 +14,9 @@ from infra.settings import Settings
 
 def declare(
     settings: Settings,
-    place: Place,
+    context: StackContext,
     group_id: pulumi.Input[str],
-    used: Services,
+    services: Services,
     network: Network | None,
     monitoring: Monitoring,
     workspace: ml.Workspace,
@@ -27,28 +26,28 @@ def declare(
     What belongs to someone else gets no diagnostic setting: those are its owner's.
     """
     sources = [
-        Source("workspace", workspace.id, (ALL,)),
-        *_services(used),
+        LogSource("workspace", workspace.id, (ALL,)),
+        *_services(services),
         *_network(network),
         *_logs(monitoring),
     ]
-    Diagnostics(place, sources, monitoring.log_id)
-    watched = settings.monitoring
+    Diagnostics(context, sources, monitoring.log_id)
+    monitoring_settings = settings.monitoring
     Alerts(
-        place,
+        context,
         AlertsArgs(
             log_workspace=monitoring.log_id,
             workspace_id=workspace.id,
             emails=settings.budget.emails,
-            preempted_nodes=watched.preempted_nodes,
-            idle_minutes=watched.idle_minutes,
-            failed_jobs=watched.failed_jobs,
-            quota_percent=watched.quota_percent,
+            preempted_nodes=monitoring_settings.preempted_nodes,
+            idle_minutes=monitoring_settings.idle_minutes,
+            failed_jobs=monitoring_settings.failed_jobs,
+            quota_percent=monitoring_settings.quota_percent,
         ),
     )
     budget = settings.budget
     Budget(
-        place,
+        context,
         BudgetArgs(
             group_id=group_id,
             amount=budget.amount,
@@ -60,40 +59,40 @@ def declare(
     )
 
 
-def _services(used: Services) -> list[Source]:
-    found = []
-    if used.vault.own:
-        found.append(Source("vault", used.vault.id, (ALL,)))
-    if used.registry.own:
-        found.append(Source("registry", used.registry.id, (ALL,)))
-    if used.default_storage.own:
-        found.append(_storage("default-blob", used.default_storage, "blobServices"))
-        found.append(_storage("default-file", used.default_storage, "fileServices"))
-    if used.data_storage.own:
-        found.append(_storage("data-blob", used.data_storage, "blobServices"))
-    return found
+def _services(services: Services) -> list[LogSource]:
+    sources = []
+    if services.vault.own:
+        sources.append(LogSource("vault", services.vault.id, (ALL,)))
+    if services.registry.own:
+        sources.append(LogSource("registry", services.registry.id, (ALL,)))
+    if services.default_storage.own:
+        sources.append(_storage("default-blob", services.default_storage, "blobServices"))
+        sources.append(_storage("default-file", services.default_storage, "fileServices"))
+    if services.data_storage.own:
+        sources.append(_storage("data-blob", services.data_storage, "blobServices"))
+    return sources
 
 
-def _storage(label: str, account: Service, service: str) -> Source:
+def _storage(label: str, account: Service, service: str) -> LogSource:
     part = pulumi.Output.concat(account.id, f"/{service}/default")
-    return Source(label, part, categories=WRITES, metrics=("Transaction",))
+    return LogSource(label, part, categories=WRITES, metrics=("Transaction",))
 
 
-def _network(network: Network | None) -> list[Source]:
+def _network(network: Network | None) -> list[LogSource]:
     if network is None:
         return []
     return [
-        Source("network", network.network.id, (ALL,)),
-        Source("nat-address", network.address.id, (ALL,)),
+        LogSource("network", network.network.id, (ALL,)),
+        LogSource("nat-address", network.address.id, (ALL,)),
         *(
             # Security groups have logs only.
-            Source(f"nsg-{role}", group.id, (ALL,), metrics=())
+            LogSource(f"nsg-{role}", group.id, (ALL,), metrics=())
             for role, group in network.groups.items()
         ),
     ]
 
 
-def _logs(monitoring: Monitoring) -> list[Source]:
+def _logs(monitoring: Monitoring) -> list[LogSource]:
     if monitoring.logs is None:
         return []
-    return [Source("logs", monitoring.logs.id, (AUDIT,), metrics=())]
+    return [LogSource("logs", monitoring.logs.id, (AUDIT,), metrics=())]

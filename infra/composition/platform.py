@@ -11,23 +11,19 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import authorization, resources
 
-from infra.catalog import sizes
-from infra.components.access import Access, Scopes, WorkspaceAccess
-from infra.components.base import Place
+from infra.components.access import Access, Identities, Scope, Scopes, WorkspaceAccess
+from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
-from infra.components.datastores import Datastores
-from infra.components.endpoints import PrivateEndpoint
-from infra.components.identity import Identities
 from infra.components.monitoring import Monitoring, MonitoringArgs
-from infra.components.roles import Scope
-from infra.components.workspace import Workspace, WorkspaceArgs
+from infra.components.private_link import PrivateEndpoint
+from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
-from infra.composition.connectivity import Connections
+from infra.composition.connectivity import Connectivity
 from infra.composition.services import Services
-from infra.naming import ClusterRole, IdentityRole, Priority
+from infra.naming import PRIORITIES, ClusterRole, IdentityRole
 from infra.settings import Settings
 
-ACTS_AS: dict[ClusterRole, IdentityRole] = {
+CLUSTER_IDENTITIES: dict[ClusterRole, IdentityRole] = {
     "gpu": "training",
     "gpu-dedicated": "training",
     "preparation": "preparation",
@@ -42,120 +38,126 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     Returns:
         `PlatformOutputs` as plain data, to be exported.
     """
-    place, group_id = _place(settings)
-    identities = Identities(place, _duties(settings))
-    monitoring = Monitoring(place, _monitoring(settings))
-    used = services.declare(settings, place, identities)
-    connected = connectivity.declare(settings, place, used)
-    reached = connectivity.services(place, connected, used)
+    context, group_id = _context(settings)
+    identities = Identities(context, _identity_roles(settings))
+    monitoring = Monitoring(context, _monitoring(settings))
+    platform_services = services.declare(settings, context, identities)
+    connected = connectivity.declare(settings, context, platform_services)
+    endpoints = connectivity.service_endpoints(context, connected, platform_services)
     if settings.monitoring.private_link:
-        connectivity.monitor(place, connected, monitoring)
-    scopes = _scopes(used, monitoring, reached)
-    access = Access(place, identities, scopes, settings.people.publishers)
-    clusters = _clusters(settings, place, identities, connected)
+        connectivity.monitor(context, connected, monitoring)
+    scopes = _scopes(platform_services, monitoring, endpoints)
+    access = Access(context, identities, scopes, settings.people.publishers)
+    clusters = _clusters(settings, identities, connected)
     workspace = Workspace(
-        place,
+        context,
         WorkspaceArgs(
-            storage_id=used.default_storage.id,
-            vault_id=used.vault.id,
-            registry_id=used.registry.id,
+            storage_id=platform_services.default_storage.id,
+            vault_id=platform_services.vault.id,
+            registry_id=platform_services.registry.id,
             insights_id=monitoring.insights.id if monitoring.insights else None,
-            identity_id=identities.of["workspace"].id,
+            identity_id=identities.by_role["workspace"].id,
             training_subnet=connected.subnets["training"],
             build_cluster=next(args.name for args in clusters if args.role == "build"),
             public=settings.profile == "allowlisted",
             shared=bool(settings.storage.existing_default or settings.vault.existing),
-            key=used.key,
-            after=[
-                *access.given["workspace"],
-                *(one for endpoint in reached.values() for one in endpoint.ready),
+            key=platform_services.key,
+            depends_on=[
+                *access.assignments["workspace"],
+                *(resource for endpoint in endpoints.values() for resource in endpoint.ready),
             ],
         ),
     ).workspace
-    entrance = connectivity.endpoint(place, connected, "workspace", "workspace", workspace.id)
+    workspace_endpoint = connectivity.endpoint(
+        context, connected, "workspace", "workspace", workspace.id
+    )
     principal = identities.principal("workspace")
-    on_workspace = Scope("workspace", workspace.id)
-    working = WorkspaceAccess(place, principal, on_workspace, scopes, settings.people)
-    usable = [*entrance.ready, *working.given]
-    Clusters(place, workspace, clusters, [*usable, *access.of_jobs])
-    Datastores(place, workspace, stack_outputs.containers(place, used), [*usable, *used.containers])
-    observability.declare(settings, place, group_id, used, connected.network, monitoring, workspace)
-    return stack_outputs.export(settings, place, used, identities, clusters)
+    workspace_scope = Scope("workspace", workspace.id)
+    workspace_access = WorkspaceAccess(context, principal, workspace_scope, scopes, settings.people)
+    usable = [*workspace_endpoint.ready, *workspace_access.assignments]
+    Clusters(context, workspace, clusters, [*usable, *access.job_assignments])
+    Datastores(
+        context,
+        workspace,
+        stack_outputs.datastore_containers(context, platform_services),
+        [*usable, *platform_services.containers],
+    )
+    observability.declare(
+        settings, context, group_id, platform_services, connected.network, monitoring, workspace
+    )
+    return stack_outputs.export(settings, context, platform_services, identities, clusters)
 
 
-def _place(settings: Settings) -> tuple[Place, pulumi.Output[str]]:
+def _context(settings: Settings) -> tuple[StackContext, pulumi.Output[str]]:
     """Where everything lives, and the identifier of the resource group that it is."""
-    who = authorization.get_client_config()
+    client = authorization.get_client_config()
     names = settings.names
     tags = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
     # No lock: it would stop clusters from growing and shrinking.
     group = resources.ResourceGroup(
         "group", resource_group_name=names.resource_group, location=settings.location, tags=tags
     )
-    place = Place(
+    context = StackContext(
         names=names,
         group=group.name,
         region=settings.location,
-        subscription=who.subscription_id,
-        tenant=who.tenant_id,
+        subscription=client.subscription_id,
+        tenant=client.tenant_id,
         tags=tags,
         protected=settings.protect,
     )
-    return place, group.id
+    return context, group.id
 
 
-def _duties(settings: Settings) -> list[IdentityRole]:
-    duties: list[IdentityRole] = ["workspace", "training", "preparation", "build"]
-    return [*duties, "encryption"] if settings.encryption.customer_managed_keys else duties
+def _identity_roles(settings: Settings) -> list[IdentityRole]:
+    needed: list[IdentityRole] = ["workspace", "training", "preparation", "build"]
+    return [*needed, "encryption"] if settings.encryption.customer_managed_keys else needed
 
 
 def _monitoring(settings: Settings) -> MonitoringArgs:
-    wanted = settings.monitoring
+    monitoring = settings.monitoring
     return MonitoringArgs(
-        retention_days=wanted.retention_days,
-        daily_cap_gb=wanted.daily_cap_gb,
-        public_ingestion=not wanted.private_link,
-        public_query=not wanted.private_link or settings.profile == "allowlisted",
-        insights=wanted.insights,
-        existing=wanted.existing_log_workspace,
+        retention_days=monitoring.retention_days,
+        daily_cap_gb=monitoring.daily_cap_gb,
+        public_ingestion=not monitoring.private_link,
+        public_query=not monitoring.private_link or settings.profile == "allowlisted",
+        insights=monitoring.application_insights,
+        existing=monitoring.existing_log_workspace,
     )
 
 
 def _scopes(
-    used: Services, monitoring: Monitoring, reached: Mapping[str, PrivateEndpoint]
+    platform_services: Services, monitoring: Monitoring, endpoints: Mapping[str, PrivateEndpoint]
 ) -> Scopes:
     return Scopes(
-        default_storage=Scope("default-storage", used.default_storage.id),
-        data_storage=Scope("data-storage", used.data_storage.id),
-        vault=Scope("vault", used.vault.id),
-        registry=Scope("registry", used.registry.id),
+        default_storage=Scope("default-storage", platform_services.default_storage.id),
+        data_storage=Scope("data-storage", platform_services.data_storage.id),
+        vault=Scope("vault", platform_services.vault.id),
+        registry=Scope("registry", platform_services.registry.id),
         insights=Scope("insights", monitoring.insights.id) if monitoring.insights else None,
         default_endpoints=[
-            Scope(f"endpoint-{part}", reached[part].endpoint.id)
+            Scope(f"endpoint-{part}", endpoints[part].endpoint.id)
             for part in ("default-blob", "default-file")
         ],
     )
 
 
 def _clusters(
-    settings: Settings, place: Place, identities: Identities, connected: Connections
+    settings: Settings, identities: Identities, connected: Connectivity
 ) -> list[ClusterArgs]:
-    found = []
-    for role, wanted in settings.clusters.by_role.items():
-        size = sizes.find(wanted.size)
-        assert size is not None  # settings are checked against the catalogue
-        priority: Priority = "LowPriority" if role == "gpu" else "Dedicated"
-        found.append(
+    clusters = []
+    for role, cluster in settings.clusters.by_role.items():
+        clusters.append(
             ClusterArgs(
                 role=role,
-                name=wanted.name or place.names.cluster(role, size.name, priority),
-                size=size.name,
-                priority=priority,
-                max_nodes=wanted.max_nodes,
-                idle_seconds=wanted.idle_seconds,
+                name=settings.cluster_name(role),
+                size=cluster.size,
+                priority=PRIORITIES[role],
+                max_nodes=cluster.max_nodes,
+                idle_seconds_before_scale_down=cluster.idle_seconds_before_scale_down,
                 subnet=connected.subnets[connectivity.SUBNETS[role]],
-                acts_as=ACTS_AS[role],
-                identity_id=identities.of[ACTS_AS[role]].id,
+                identity_role=CLUSTER_IDENTITIES[role],
+                identity_id=identities.by_role[CLUSTER_IDENTITIES[role]].id,
             )
         )
-    return found
+    return clusters

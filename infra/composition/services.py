@@ -6,15 +6,12 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import storage
 
-from infra import resource_ids
-from infra.catalog import roles
-from infra.components.base import Place
-from infra.components.encryption import CustomerKey, EncryptionKey, existing_key
-from infra.components.identity import Identities
+from infra.catalog import resource_ids, roles
+from infra.components.access import Identities, Scope, grant
+from infra.components.base import StackContext
+from infra.components.key_vault import CustomerKey, EncryptionKey, Vault, VaultArgs, existing_key
 from infra.components.registry import Registry, RegistryArgs
-from infra.components.roles import Scope, grant
-from infra.components.storage import Ageing, Storage, StorageArgs
-from infra.components.vault import Vault, VaultArgs
+from infra.components.storage import LifecycleRule, Storage, StorageArgs
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings
 
@@ -58,68 +55,79 @@ class Services:
         return [*self.default_storage.ready, *self.data_storage.ready]
 
 
-def declare(settings: Settings, place: Place, identities: Identities) -> Services:
+def declare(settings: Settings, context: StackContext, identities: Identities) -> Services:
     """Declare what the settings do not take from someone else."""
-    vault, key = _vault(settings, place, identities)
+    vault, key = _vault(settings, context, identities)
     return Services(
         vault=vault,
-        default_storage=_default_storage(settings, place, key),
-        data_storage=_data_storage(settings, place, key),
-        registry=_registry(settings, place, key),
+        default_storage=_default_storage(settings, context, key),
+        data_storage=_data_storage(settings, context, key),
+        registry=_registry(settings, context, key),
         key=key,
     )
 
 
 def _vault(
-    settings: Settings, place: Place, identities: Identities
+    settings: Settings, context: StackContext, identities: Identities
 ) -> tuple[Service, CustomerKey | None]:
-    wanted = settings.vault
-    if wanted.existing is not None:
-        service = _existing(wanted.existing, "https://{}.vault.azure.net/")
-        return service, _key(settings, place, identities, service)
-    vault = Vault(place, VaultArgs(wanted.deleted_days, wanted.purge_protection)).vault
+    vault_settings = settings.vault
+    if vault_settings.existing is not None:
+        service = _existing(vault_settings.existing, "https://{}.vault.azure.net/")
+        return service, _key(settings, context, identities, service)
+    vault = Vault(
+        context,
+        VaultArgs(vault_settings.soft_delete_retention_days, vault_settings.purge_protection),
+    ).vault
     uri = vault.properties.apply(lambda properties: properties.vault_uri or "")
-    service = _declared(place, vault.id, vault.name, uri)
-    return service, _key(settings, place, identities, service)
+    service = _declared(context, vault.id, vault.name, uri)
+    return service, _key(settings, context, identities, service)
 
 
 def _key(
     settings: Settings,
-    place: Place,
+    context: StackContext,
     identities: Identities,
     service: Service,
 ) -> CustomerKey | None:
     if not settings.encryption.customer_managed_keys:
         return None
     ready = grant(
-        place,
+        context,
         identities.principal("encryption"),
         Scope("vault", service.id),
         [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER],
         pulumi.ResourceOptions(parent=identities),
     )
-    identity = identities.of["encryption"]
+    identity = identities.by_role["encryption"]
     if settings.encryption.key_uri is not None:
         return existing_key(service.id, settings.encryption.key_uri, identity, ready)
-    return EncryptionKey(place, service.name).used_by(service.id, service.address, identity, ready)
+    return EncryptionKey(context, service.name).used_by(
+        service.id, service.address, identity, ready
+    )
 
 
-def _default_storage(settings: Settings, place: Place, key: CustomerKey | None) -> Service:
-    wanted = settings.storage
-    if wanted.existing_default is not None:
-        return _existing(wanted.existing_default, BLOB_ADDRESS)
+def _default_storage(settings: Settings, context: StackContext, key: CustomerKey | None) -> Service:
+    storage_settings = settings.storage
+    if storage_settings.existing_default is not None:
+        return _existing(storage_settings.existing_default, BLOB_ADDRESS)
     return _storage(
-        place,
+        context,
         StorageArgs(
             label="default",
-            account=place.names.default_storage,
+            account=context.names.default_storage,
             kind=storage.Kind.STORAGE_V2,
-            sku=storage.SkuName(f"Standard_{wanted.default_redundancy}"),
+            sku=storage.SkuName(f"Standard_{storage_settings.default_redundancy}"),
             containers=[RESULTS_CONTAINER],
-            soft_delete_days=wanted.deleted_days,
-            ageing=[
-                Ageing("job-logs", JOB_LOGS, delete_after=wanted.snapshot_days),
-                Ageing("results", [f"{RESULTS_CONTAINER}/"], cool_after=wanted.cool_after_days),
+            soft_delete_retention_days=storage_settings.soft_delete_retention_days,
+            lifecycle_rules=[
+                LifecycleRule(
+                    "job-logs", JOB_LOGS, delete_after=storage_settings.snapshot_retention_days
+                ),
+                LifecycleRule(
+                    "results",
+                    [f"{RESULTS_CONTAINER}/"],
+                    cool_after=storage_settings.cool_after_days,
+                ),
             ],
             allowed=settings.allowed_addresses,
             files=True,
@@ -128,30 +136,30 @@ def _default_storage(settings: Settings, place: Place, key: CustomerKey | None) 
     )
 
 
-def _data_storage(settings: Settings, place: Place, key: CustomerKey | None) -> Service:
-    wanted = settings.storage
-    if wanted.existing_data is not None:
-        return _existing(wanted.existing_data, BLOB_ADDRESS)
+def _data_storage(settings: Settings, context: StackContext, key: CustomerKey | None) -> Service:
+    storage_settings = settings.storage
+    if storage_settings.existing_data is not None:
+        return _existing(storage_settings.existing_data, BLOB_ADDRESS)
     return _storage(
-        place,
+        context,
         StorageArgs(
             label="data",
-            account=place.names.data_storage,
+            account=context.names.data_storage,
             kind=storage.Kind.BLOCK_BLOB_STORAGE,
-            sku=storage.SkuName(f"Premium_{wanted.data_redundancy}"),
+            sku=storage.SkuName(f"Premium_{storage_settings.data_redundancy}"),
             containers=[RAW_CONTAINER, PREPARED_CONTAINER],
-            soft_delete_days=wanted.deleted_days,
+            soft_delete_retention_days=storage_settings.soft_delete_retention_days,
             allowed=settings.allowed_addresses,
             key=key,
         ),
     )
 
 
-def _storage(place: Place, args: StorageArgs) -> Service:
-    declared = Storage(place, args)
-    blob = declared.account.primary_endpoints.apply(lambda found: found.blob)
+def _storage(context: StackContext, args: StorageArgs) -> Service:
+    declared = Storage(context, args)
+    blob = declared.account.primary_endpoints.apply(lambda endpoints: endpoints.blob)
     return _declared(
-        place,
+        context,
         declared.account.id,
         declared.account.name,
         blob,
@@ -159,24 +167,26 @@ def _storage(place: Place, args: StorageArgs) -> Service:
     )
 
 
-def _registry(settings: Settings, place: Place, key: CustomerKey | None) -> Service:
-    wanted = settings.registry
-    if wanted.existing is not None:
-        return _existing(wanted.existing, "{}.azurecr.io")
-    args = RegistryArgs(wanted.untagged_days, wanted.zone_redundant, key)
-    declared = Registry(place, args).registry
-    return _declared(place, declared.id, declared.name, declared.login_server)
+def _registry(settings: Settings, context: StackContext, key: CustomerKey | None) -> Service:
+    registry_settings = settings.registry
+    if registry_settings.existing is not None:
+        return _existing(registry_settings.existing, "{}.azurecr.io")
+    args = RegistryArgs(
+        registry_settings.untagged_retention_days, registry_settings.zone_redundant, key
+    )
+    declared = Registry(context, args).registry
+    return _declared(context, declared.id, declared.name, declared.login_server)
 
 
 def _declared(
-    place: Place,
+    context: StackContext,
     id_: pulumi.Input[str],
     name: pulumi.Input[str],
     address: pulumi.Input[str],
     ready: Sequence[pulumi.Resource] = (),
 ) -> Service:
-    group = place.names.resource_group
-    return Service(id_, name, address, place.subscription, group, own=True, ready=ready)
+    group = context.names.resource_group
+    return Service(id_, name, address, context.subscription, group, own=True, ready=ready)
 
 
 def _existing(id_: str, address: str) -> Service:

@@ -6,70 +6,73 @@ from typing import Any, Literal
 import pulumi
 
 from infra import outputs
-from infra.catalog import sizes
-from infra.components.base import Place
+from infra.catalog import vm_sizes
+from infra.components.access import Identities
+from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs
-from infra.components.datastores import Container
-from infra.components.identity import Identities
+from infra.components.workspace import BlobContainer
 from infra.composition.services import Services
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings
 
 
-def containers(place: Place, used: Services) -> dict[str, Container]:
+def datastore_containers(context: StackContext, services: Services) -> dict[str, BlobContainer]:
     """The containers that the workspace knows as datastores, by the datastores' names."""
-    holders = {
-        RAW_CONTAINER: used.data_storage,
-        PREPARED_CONTAINER: used.data_storage,
-        RESULTS_CONTAINER: used.default_storage,
+    accounts = {
+        RAW_CONTAINER: services.data_storage,
+        PREPARED_CONTAINER: services.data_storage,
+        RESULTS_CONTAINER: services.default_storage,
     }
     return {
-        place.names.datastore(container): Container(
-            account=holder.name,
+        context.names.datastore(container): BlobContainer(
+            account=account.name,
             name=container,
-            subscription=holder.subscription,
-            group=holder.group,
+            subscription=account.subscription,
+            group=account.group,
         )
-        for container, holder in holders.items()
+        for container, account in accounts.items()
     }
 
 
 def export(
     settings: Settings,
-    place: Place,
-    used: Services,
+    context: StackContext,
+    services: Services,
     identities: Identities,
     clusters: Sequence[ClusterArgs],
 ) -> pulumi.Output[dict[str, Any]]:
     """`PlatformOutputs` as plain data."""
     values: dict[str, pulumi.Input[str]] = {
-        "workspace": place.names.workspace,
-        "login_server": used.registry.address,
-        "vault": used.vault.address,
-        "data_account": used.data_storage.name,
-        "data_endpoint": used.data_storage.address,
-        "default_account": used.default_storage.name,
-        "default_endpoint": used.default_storage.address,
-        **{f"client_{duty}": one.client_id for duty, one in identities.of.items()},
+        "workspace": context.names.workspace,
+        "login_server": services.registry.address,
+        "vault": services.vault.address,
+        "data_account": services.data_storage.name,
+        "data_endpoint": services.data_storage.address,
+        "default_account": services.default_storage.name,
+        "default_endpoint": services.default_storage.address,
+        **{f"client_{role}": identity.client_id for role, identity in identities.by_role.items()},
     }
 
-    def build(found: Mapping[str, str]) -> dict[str, Any]:
-        return outputs.to_dict(_outputs(settings, place, clusters, found))
+    def build(resolved: Mapping[str, str]) -> dict[str, Any]:
+        return outputs.to_dict(_outputs(settings, context, clusters, resolved))
 
     return pulumi.Output.all(**values).apply(build)
 
 
 def _outputs(
-    settings: Settings, place: Place, clusters: Sequence[ClusterArgs], found: Mapping[str, str]
+    settings: Settings,
+    context: StackContext,
+    clusters: Sequence[ClusterArgs],
+    values: Mapping[str, str],
 ) -> outputs.PlatformOutputs:
-    by_role = {args.role: _cluster(args, found) for args in clusters}
+    by_role = {args.role: _cluster(args, values) for args in clusters}
     return outputs.PlatformOutputs(
-        tenant_id=place.tenant,
-        subscription_id=place.subscription,
-        resource_group=place.names.resource_group,
-        region=place.region,
+        tenant_id=context.tenant,
+        subscription_id=context.subscription,
+        resource_group=context.names.resource_group,
+        region=context.region,
         stack=settings.stack,
-        workspace=found["workspace"],
+        workspace=values["workspace"],
         clusters=outputs.Clusters(
             gpu=by_role["gpu"],
             preparation=by_role["preparation"],
@@ -77,24 +80,24 @@ def _outputs(
             gpu_dedicated=by_role.get("gpu-dedicated"),
         ),
         datastores=outputs.Datastores(
-            raw=_datastore(place, found, "data", RAW_CONTAINER, "read"),
-            prepared=_datastore(place, found, "data", PREPARED_CONTAINER, "read"),
-            results=_datastore(place, found, "default", RESULTS_CONTAINER, "write"),
+            raw=_datastore(context, values, "data", RAW_CONTAINER, "read"),
+            prepared=_datastore(context, values, "data", PREPARED_CONTAINER, "read"),
+            results=_datastore(context, values, "default", RESULTS_CONTAINER, "write"),
         ),
         identities=outputs.Identities(
-            workspace=found["client_workspace"],
-            training=found["client_training"],
-            preparation=found["client_preparation"],
-            build=found["client_build"],
+            workspace=values["client_workspace"],
+            training=values["client_training"],
+            preparation=values["client_preparation"],
+            build=values["client_build"],
         ),
-        registry_login_server=found["login_server"],
-        vault_uri=found["vault"],
+        registry_login_server=values["login_server"],
+        vault_uri=values["vault"],
         access=_access(settings),
     )
 
 
-def _cluster(args: ClusterArgs, found: Mapping[str, str]) -> outputs.Cluster:
-    size = sizes.BY_NAME[args.size]
+def _cluster(args: ClusterArgs, values: Mapping[str, str]) -> outputs.Cluster:
+    size = vm_sizes.BY_NAME[args.size]
     return outputs.Cluster(
         name=args.name,
         size=args.size,
@@ -102,21 +105,21 @@ def _cluster(args: ClusterArgs, found: Mapping[str, str]) -> outputs.Cluster:
         infiniband=size.infiniband,
         priority=args.priority,
         max_nodes=args.max_nodes,
-        identity_client_id=found[f"client_{args.acts_as}"],
+        identity_client_id=values[f"client_{args.identity_role}"],
     )
 
 
 def _datastore(
-    place: Place,
-    found: Mapping[str, str],
+    context: StackContext,
+    values: Mapping[str, str],
     account: str,
     container: str,
     role: Literal["read", "write"],
 ) -> outputs.Datastore:
     return outputs.Datastore(
-        name=place.names.datastore(container),
-        account=found[f"{account}_account"],
-        blob_endpoint=found[f"{account}_endpoint"],
+        name=context.names.datastore(container),
+        account=values[f"{account}_account"],
+        blob_endpoint=values[f"{account}_endpoint"],
         container=container,
         role=role,
     )

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.offline.command import show
-from infra.policies.rule import token, value
-from infra.resources import Resource
+from infra.offline.render import show
+from infra.resources import Resource, input_at
 
 PRICES = Path(__file__).with_name("prices.json")
 UNKNOWN = "?"
 
 
 @dataclass(frozen=True)
-class Source:
+class PriceSource:
     """Where a price was found."""
 
     title: str
@@ -51,16 +50,16 @@ class Price:
     """What comes on top by use."""
 
     def fits(self, resource: Resource) -> bool:
-        if token(resource) != self.type:
+        if resource.kind != self.type:
             return False
         return all(
-            value(resource, path) in ([wanted] if isinstance(wanted, str) else wanted)
-            for path, wanted in self.where.items()
+            input_at(resource, path) in ([expected] if isinstance(expected, str) else expected)
+            for path, expected in self.where.items()
         )
 
 
 @dataclass(frozen=True)
-class Book:
+class PriceList:
     """All that is known of prices."""
 
     currency: str
@@ -68,7 +67,7 @@ class Book:
     """The first that fits a resource is its price."""
     parts: Mapping[str, str]
     """Types that are settings of another resource and have no price of their own, and why."""
-    sources: Mapping[str, Source]
+    sources: Mapping[str, PriceSource]
 
 
 @dataclass(frozen=True)
@@ -87,67 +86,68 @@ class Row:
         return None if self.each is None else self.each * len(self.names)
 
 
-def read(path: Path = PRICES) -> Book:
+def read(path: Path = PRICES) -> PriceList:
     """The prices of a file.
 
     Raises:
         ValueError: a price has an unknown source, or a part or type is priced in two ways.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
-    sources = {key: Source(**one) for key, one in data["sources"].items()}
-    prices = [Price(**{"where": {}, "region": "", "plus": "", **one}) for one in data["prices"]]
-    lost = sorted({price.source for price in prices} - set(sources))
-    if lost:
-        raise ValueError(f"{path}: prices name the sources {', '.join(lost)}, which it lacks")
-    twice = sorted({price.type for price in prices} & set(data["parts"]))
-    if twice:
-        raise ValueError(f"{path}: {', '.join(twice)} cannot be priced and be a part")
-    return Book(data["currency"], prices, data["parts"], sources)
+    sources = {key: PriceSource(**entry) for key, entry in data["sources"].items()}
+    prices = [Price(**{"where": {}, "region": "", "plus": "", **entry}) for entry in data["prices"]]
+    unknown = sorted({price.source for price in prices} - set(sources))
+    if unknown:
+        raise ValueError(f"{path}: prices name the sources {', '.join(unknown)}, which it lacks")
+    ambiguous = sorted({price.type for price in prices} & set(data["parts"]))
+    if ambiguous:
+        raise ValueError(f"{path}: {', '.join(ambiguous)} cannot be priced and be a part")
+    return PriceList(data["currency"], prices, data["parts"], sources)
 
 
-def rows(resources: Sequence[Resource], book: Book) -> list[Row]:
+def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
     """Every resource of Azure once, grouped by price: the dearest first, then what is unknown,
     then what costs nothing.
     """
     groups: dict[_Key, list[str]] = {}
     for resource in resources:
-        if not resource.type.startswith("azure-native:") or token(resource) in book.parts:
+        if not resource.type.startswith("azure-native:") or resource.kind in price_list.parts:
             continue
-        price = next((price for price in book.prices if price.fits(resource)), None)
-        key = _Key(token(resource), None, "no price is recorded", None)
+        price = next((price for price in price_list.prices if price.fits(resource)), None)
+        key = _Key(resource.kind, None, "no price is recorded", None)
         if price is not None:
             key = _Key(price.item, price.monthly, price.plus, price.source)
         groups.setdefault(key, []).append(resource.name)
-    found = [
+    priced = [
         Row(key.item, sorted(names), key.each, key.plus, key.source)
         for key, names in groups.items()
     ]
-    return sorted(found, key=_order)
+    return sorted(priced, key=_order)
 
 
-def total(found: Sequence[Row]) -> tuple[float, bool]:
+def total(priced: Sequence[Row]) -> tuple[float, bool]:
     """The known sum, and whether it is all."""
     return (
-        sum(row.monthly for row in found if row.monthly is not None),
-        all(row.monthly is not None for row in found),
+        sum(row.monthly for row in priced if row.monthly is not None),
+        all(row.monthly is not None for row in priced),
     )
 
 
-def table(found: Sequence[Row], book: Book) -> str:
+def table(priced: Sequence[Row], price_list: PriceList) -> str:
     """The rows as a table in Markdown, and the sources that it rests on."""
-    keys = list(dict.fromkeys(row.source for row in found if row.source))
+    keys = list(dict.fromkeys(row.source for row in priced if row.source))
+    currency = price_list.currency
     lines = [
-        f"| what | how many | {book.currency} a month each | {book.currency} a month | on top | |",
+        f"| what | how many | {currency} a month each | {currency} a month | on top | |",
         "|---|--:|--:|--:|---|---|",
     ]
-    free = [row for row in found if row.monthly == 0 and not row.plus]
-    for row in (row for row in found if row not in free):
+    free = [row for row in priced if row.monthly == 0 and not row.plus]
+    for row in (row for row in priced if row not in free):
         note = f"[{keys.index(row.source) + 1}]" if row.source else ""
         lines.append(
             f"| {row.item} | {len(row.names)} | {_money(row.each)} | {_money(row.monthly)} "
             f"| {row.plus} | {note} |"
         )
-    known, complete = total(found)
+    known, complete = total(priced)
     lines.append(f"| **Total** | | | **{'' if complete else 'at least '}{known:.2f}** | | |")
     if free:
         names = ", ".join(
@@ -156,10 +156,14 @@ def table(found: Sequence[Row], book: Book) -> str:
             for row in free
         )
         lines += ["", f"Nothing by themselves: {names}."]
-    lines += ["", f"List prices for 730 hours in {book.currency}, without tax or agreements:", ""]
+    lines += [
+        "",
+        f"List prices for 730 hours in {currency}, without tax or agreements:",
+        "",
+    ]
     for number, key in enumerate(keys, 1):
-        source = book.sources[key]
-        regions = sorted({p.region for p in book.prices if p.source == key and p.region})
+        source = price_list.sources[key]
+        regions = sorted({p.region for p in price_list.prices if p.source == key and p.region})
         where = f" ({', '.join(regions)})" if regions else ""
         lines.append(f"{number}. [{source.title}]({source.url}), {source.date}{where}")
     return "\n".join(lines) + "\n"
@@ -189,8 +193,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print(resources: Sequence[Resource], _options: argparse.Namespace) -> None:
-    book = read()
-    print(table(rows(resources, book), book), end="")
+    price_list = read()
+    print(table(rows(resources, price_list), price_list), end="")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime import mocks
 
-from infra import resource_ids
+from infra.catalog import resource_ids
 from infra.resources import Resource
 
 TENANT = "11111111-1111-1111-1111-111111111111"
@@ -29,8 +29,8 @@ class Azure(mocks.Mocks):
         inputs = plain(args.inputs)
         id_ = resource_ids.identifier(args.typ, inputs, SUBSCRIPTION)
         kind = args.typ.rsplit(":", 1)[-1]
-        added = ADDED[kind](inputs, id_) if kind in ADDED else {}
-        return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **added}
+        outputs = ADDED[kind](inputs, id_) if kind in ADDED else {}
+        return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **outputs}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """The answer to a question to the provider."""
@@ -58,15 +58,15 @@ class Monitor(mocks.MockMonitor):
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
             inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
-            found = Resource(
+            resource = Resource(
                 request.type,
                 request.name,
                 {key: value for key, value in inputs.items() if value is not None},
-                options(request),
+                engine_options(request),
                 response.id,
             )
             with self._lock:
-                self.recorded.append(found)
+                self.recorded.append(resource)
         return response
 
     def register_resource_hook(self, hook: pulumi.ResourceHook) -> None:
@@ -74,10 +74,10 @@ class Monitor(mocks.MockMonitor):
         self.hooks[hook.name] = hook
 
 
-def options(request: Any) -> dict[str, Any]:
+def engine_options(request: Any) -> dict[str, Any]:
     """What a registration asks of the engine; only what was set."""
     hooks = {descriptor.name: list(names) for descriptor, names in request.hooks.ListFields()}
-    found = {
+    set_options = {
         "parent": _key(request.parent),
         "protect": request.protect,
         "dependsOn": sorted({_key(urn) for urn in request.dependencies}),
@@ -89,7 +89,7 @@ def options(request: Any) -> dict[str, Any]:
         "import": request.importId,
         "hooks": hooks,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: option for name, option in set_options.items() if option}
 
 
 def plain(value: Any) -> Any:
@@ -122,11 +122,11 @@ def _identities(inputs: Mapping[str, Any]) -> dict[str, Any]:
     identity = inputs.get("identity")
     if not identity or not identity.get("userAssignedIdentities"):
         return {}
-    given = {
+    principals = {
         id_: {"principalId": guid(id_ + "/principal"), "clientId": guid(id_ + "/client")}
         for id_ in identity["userAssignedIdentities"]
     }
-    return {"identity": {**identity, "userAssignedIdentities": given}}
+    return {"identity": {**identity, "userAssignedIdentities": principals}}
 
 
 def _identity(_: Mapping[str, Any], id_: str) -> dict[str, Any]:

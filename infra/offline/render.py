@@ -13,23 +13,21 @@ import json
 import runpy
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pulumi
-import yaml
 from pulumi.runtime import settings as engine
 from pulumi.runtime.stack import Stack
 
 from infra.errors import PlatformError
 from infra.offline.mocks import Monitor
 from infra.resources import Resource, to_json
+from infra.stack_config import ROOT, assign, configuration, encode
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "infra" / "__main__.py"
 
 
@@ -99,77 +97,62 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, Any]]:
-    """The project's name, and a stack's configuration without the project in front of its keys.
+def show(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    use: Callable[[Sequence[Resource], argparse.Namespace], None],
+) -> int:
+    """Render the stack that the arguments name and do something with its resources.
 
-    Args:
-        stack: its name.
-        file: that holds the configuration, if not the stack's own.
-
-    Raises:
-        ValueError: there is no such stack.
+    Returns:
+        The exit status: 2 when the configuration is wrong, with the reason on standard error.
     """
-    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
-    file = file or ROOT / f"Pulumi.{stack}.yaml"
-    if not file.exists():
-        known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
-        raise ValueError(f"there is no stack {stack!r}; there are {', '.join(known)}")
-    config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
-    own = {
-        key.removeprefix(f"{project}:"): value
-        for key, value in config.items()
-        if key.startswith(f"{project}:")
-    }
-    return project, own
-
-
-def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]:
-    """The values with another one at a dotted key."""
-    changed: dict[str, Any] = deepcopy(dict(values))
-    *groups, last = key.split(".")
-    inner = changed
-    for group in groups:
-        if not isinstance(inner.get(group), dict):
-            inner[group] = {}
-        inner = inner[group]
-    inner[last] = value
-    return changed
-
-
-def encode(value: object) -> str:
-    """A value of a stack's file as the engine hands it to a program."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def main(arguments: list[str]) -> int:
-    """Render one stack; 2 when its configuration is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m infra.offline.render", description=__doc__)
-    parser.add_argument("stack")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("stack", help="its settings are in Pulumi.STACK.yaml")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="changes",
+        help="a setting in place of the file's, such as network.jump_subnet=true",
+    )
     options = parser.parse_args(arguments)
-    output = options.output or ROOT / "build" / f"{options.stack}.resources.json"
-    begun = time.perf_counter()
     try:
-        resources = render(options.stack, _changes(options.changes))
+        use(render(options.stack, _overrides(options.changes)), options)
     except (PlatformError, pulumi.RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(to_json(resources), encoding="utf-8")
-    seconds = time.perf_counter() - begun
-    print(f"{output}: {len(resources)} resources in {seconds:.1f} s")
     return 0
 
 
-def _changes(texts: list[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _overrides(texts: Sequence[str]) -> dict[str, object]:
+    """Settings by key; a value that is no JSON is a text, as in a stack's file."""
+    overrides: dict[str, object] = {}
     for text in texts:
-        key, given, value = text.partition("=")
-        if not given:
+        key, separator, value = text.partition("=")
+        if not separator:
             raise ValueError(f"--set {text}: write KEY=VALUE, such as network.jump_subnet=true")
-        found[key] = yaml.safe_load(value)
-    return found
+        try:
+            overrides[key] = json.loads(value)
+        except ValueError:
+            overrides[key] = value
+    return overrides
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the resources of a stack; 2 when its configuration is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m infra.offline.render", description=__doc__)
+    parser.add_argument("--output", type=Path)
+    begun = time.perf_counter()
+
+    def write(resources: Sequence[Resource], options: argparse.Namespace) -> None:
+        output = options.output or ROOT / "build" / f"{options.stack}.resources.json"
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(to_json(resources), encoding="utf-8")
+        seconds = time.perf_counter() - begun
+        print(f"{output}: {len(resources)} resources in {seconds:.1f} s")
+
+    return show(parser, arguments, write)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ import pulumi
 from infra.catalog import roles
 from infra.errors import PlatformError
 from infra.offline.render import render
-from infra.policies.rule import ASSIGNMENT, GROUP, IDENTITY, of, token
-from infra.resources import Resource, requirements
+from infra.resources import ASSIGNMENT, GROUP, IDENTITY, Resource, of_kind, requirements
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
 STACKS = ("dev", "prod")
@@ -31,14 +30,14 @@ REPEATED = ("location", "resourceGroupName", "tags")
 
 def snapshot(resources: Sequence[Resource]) -> str:
     """The stack as JSON: an object of resources by type and name, in that order."""
-    [group] = of(resources, GROUP)
+    [group] = of_kind(resources, GROUP)
     needed = requirements(resources)
-    found = {
-        f"{_short(one.type)} {one.name}": _told(one, group, needed)
-        for one in resources
-        if one.type.startswith("azure-native:")
+    described = {
+        f"{_short(resource.type)} {resource.name}": _described(resource, group, needed)
+        for resource in resources
+        if resource.type.startswith("azure-native:")
     }
-    return "\n".join(_lines(_brief(found, group.id), 0)) + "\n"
+    return "\n".join(_lines(_brief(described, group.id), 0)) + "\n"
 
 
 def _brief(value: Any, group: str) -> Any:
@@ -49,35 +48,37 @@ def _brief(value: Any, group: str) -> Any:
         return [_brief(inner, group) for inner in value]
     if not isinstance(value, str):
         return value
-    path, found, role = value.rpartition("/roleDefinitions/")
-    if found and path and role in roles.NAMES:
+    path, separator, role = value.rpartition("/roleDefinitions/")
+    if separator and path and role in roles.NAMES:
         return f"ROLE {roles.NAMES[role]}"
     return value.replace(group, "GROUP")
 
 
-def _told(
+def _described(
     resource: Resource, group: Resource, needed: Mapping[str, frozenset[str]]
 ) -> dict[str, Any]:
     shared = {} if resource is group else {key: group.inputs.get(key) for key in REPEATED}
-    told = {
+    described = {
         key: resource.inputs[key]
         for key in sorted(resource.inputs)
         if key not in shared or resource.inputs[key] != shared[key]
     }
-    if token(resource) == ASSIGNMENT and any(IDENTITY in key for key in _direct(resource)):
-        del told["principalId"]
-    if token(resource) == "network:NetworkSecurityGroup":
-        told["securityRules"] = [_rule(rule) for rule in resource.inputs["securityRules"]]
+    if resource.kind == ASSIGNMENT and any(IDENTITY in key for key in _direct(resource)):
+        del described["principalId"]
+    if resource.kind == "network:NetworkSecurityGroup":
+        described["securityRules"] = [_rule(rule) for rule in resource.inputs["securityRules"]]
     options = {
-        key: _short(wanted) if isinstance(wanted, str) else wanted
-        for key, wanted in sorted(resource.options.items())
+        key: _short(option) if isinstance(option, str) else option
+        for key, option in sorted(resource.options.items())
         if key not in {"parent", "dependsOn"}
     }
     direct = [key for key in _direct(resource) if key != group.key]
     after = sorted(
         _short(key) for key in direct if not any(key in needed[other] for other in direct)
     )
-    return told | ({"options": options} if options else {}) | ({"after": after} if after else {})
+    return (
+        described | ({"options": options} if options else {}) | ({"after": after} if after else {})
+    )
 
 
 def _rule(rule: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The rules as policies that Pulumi's engine asks before and after it changes anything.
+"""All rules, also as policies that Pulumi's engine asks before and after it changes anything.
 
 The engine shows a resource's inputs to the rules on one resource before it creates or changes it.
 It shows the whole stack at the end only, as outputs, in which inputs such as a diagnostic
@@ -9,7 +9,7 @@ a policy could not run, and the update that follows runs it.
 `pulumi policy analyze` shows a state in the same way: what was asked for, and what Azure answered.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pulumi_policy import (
@@ -22,11 +22,22 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from infra.policies.rule import Posture, ResourceRule, StackRule
-from infra.policies.rules import ALL
+from infra.policies import access_rules, exposure_rules, governance_rules, service_rules
+from infra.policies.rule import Posture, ResourceRule, Rule, StackRule, Violation
 from infra.resources import Resource
 
 NAME = "private-training-platform"
+ALL: tuple[Rule, ...] = (
+    *exposure_rules.RULES,
+    *access_rules.RULES,
+    *service_rules.RULES,
+    *governance_rules.RULES,
+)
+
+
+def check(resources: Sequence[Resource], posture: Posture) -> list[Violation]:
+    """Every violation of every rule, in the rules' order."""
+    return [violation for rule in ALL for violation in rule.check(resources, posture)]
 
 
 class Inputs:
@@ -40,19 +51,28 @@ class Inputs:
 
     def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
         """The stack's resources, and their URNs by key."""
-        found = []
-        for one in args.resources:
-            inputs = self._of.get(one.urn, {})
+        resources = []
+        for registered in args.resources:
+            inputs = self._of.get(registered.urn, {})
             options = {
-                "protect": one.opts.protect,
+                "protect": registered.opts.protect,
                 "dependsOn": [
-                    _key(needed.resource_type, needed.name) for needed in one.dependencies
+                    _key(needed.resource_type, needed.name) for needed in registered.dependencies
                 ],
             }
-            found.append(
-                Resource(one.resource_type, one.name, _Merged(inputs, one.props), options, "")
+            resources.append(
+                Resource(
+                    registered.resource_type,
+                    registered.name,
+                    _Merged(inputs, registered.props),
+                    options,
+                    "",
+                )
             )
-        return found, {_key(one.resource_type, one.name): one.urn for one in args.resources}
+        return resources, {
+            _key(registered.resource_type, registered.name): registered.urn
+            for registered in args.resources
+        }
 
 
 class _Merged(Mapping[str, Any]):

@@ -3,16 +3,15 @@
 import os
 from pathlib import Path
 
-from infra.offline.render import configuration
 from infra.policies.rule import Posture
-from infra.settings import Settings, load
-from infra.stack_config import from_stack
-from infra.validation import REQUIRED_TAGS
+from infra.settings import Settings
+from infra.stack_config import configuration, from_stack
+from infra.validation import REQUIRED_TAGS, load
 
 PRODUCTION = "prod"
 """Stack that is held to production's rules whatever its settings say."""
 
-TOLD = frozenset({"PULUMI_PROJECT", "PULUMI_STACK", "PULUMI_DRY_RUN"})
+STACK_VARIABLES = frozenset({"PULUMI_PROJECT", "PULUMI_STACK", "PULUMI_DRY_RUN"})
 """Variables by which Pulumi tells a pack the stack that it previews or updates."""
 
 CONFIG_FILE = "PULUMI_OPTION_CONFIG_FILE"
@@ -29,7 +28,7 @@ def of_stack(name: str) -> Posture:
         SettingsError: the settings are wrong.
         ValueError: there is no such stack.
     """
-    if os.environ.keys() >= TOLD:
+    if os.environ.keys() >= STACK_VARIABLES:
         return posture(from_stack())
     file = os.environ.get(CONFIG_FILE)
     _, values = configuration(name, Path(file) if file else None)

@@ -1,27 +1,13 @@
-"""What a rule is, and how rules read a resource. Pure; standard library only."""
+"""What a rule is, and how rules say what is wrong. Pure; standard library only."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from infra.resources import Resource
+from infra.resources import Resource, input_at
 
 PRIVATE: Literal["private"] = "private"
 ALLOWLISTED: Literal["allowlisted"] = "allowlisted"
-
-WORKSPACE = "machinelearningservices:Workspace"
-COMPUTE = "machinelearningservices:Compute"
-DATASTORE = "machinelearningservices:Datastore"
-STORAGE = "storage:StorageAccount"
-CONTAINER = "storage:BlobContainer"
-REGISTRY = "containerregistry:Registry"
-VAULT = "keyvault:Vault"
-LOGS = "operationalinsights:Workspace"
-INSIGHTS = "applicationinsights:Component"
-IDENTITY = "managedidentity:UserAssignedIdentity"
-ASSIGNMENT = "authorization:RoleAssignment"
-NETWORK = "network:VirtualNetwork"
-GROUP = "resources:ResourceGroup"
 
 
 @dataclass(frozen=True)
@@ -90,45 +76,17 @@ Rule = ResourceRule | StackRule
 
 
 def violation(rule: Rule, resource: Resource | None, fault: str) -> Violation:
-    who = f"{resource.name} ({token(resource)})" if resource else "the stack"
-    return Violation(rule.name, resource, f"{who}: {fault}. {rule.remedy}")
+    subject = f"{resource.name} ({resource.kind})" if resource else "the stack"
+    return Violation(rule.name, resource, f"{subject}: {fault}. {rule.remedy}")
 
 
-def token(resource: Resource) -> str:
-    """`module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`."""
-    parts = resource.type.split(":")
-    if len(parts) != 3:
-        return resource.type
-    return f"{parts[1].split('/')[0]}:{parts[2]}"
-
-
-def of(resources: Sequence[Resource], *tokens: str) -> list[Resource]:
-    """The resources of these types."""
-    return [resource for resource in resources if token(resource) in tokens]
-
-
-def value(resource: Resource, path: str) -> Any:
-    """The input at a dotted path; None where any part of it is missing."""
-    found: Any = resource.inputs
-    for key in path.split("."):
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(key)
-    return found
-
-
-def entries(resource: Resource, path: str) -> Sequence[Any]:
-    """The list at a dotted path; empty where there is none."""
-    return value(resource, path) or ()
-
-
-def wants(resource: Resource, path: str, wanted: object) -> Iterator[str]:
+def wants(resource: Resource, path: str, expected: object) -> Iterator[str]:
     """A fault unless the input is exactly this; a missing one is left to Azure's default."""
-    found = value(resource, path)
-    if found is None:
-        yield f"{path} is not set and must be {shown(wanted)}"
-    elif not _same(found, wanted):
-        yield f"{path} is {shown(found)} and must be {shown(wanted)}"
+    setting = input_at(resource, path)
+    if setting is None:
+        yield f"{path} is not set and must be {shown(expected)}"
+    elif not _same(setting, expected):
+        yield f"{path} is {shown(setting)} and must be {shown(expected)}"
 
 
 def shown(setting: object) -> str:
@@ -147,7 +105,7 @@ def named(identifier: str, provider: str, name: str) -> bool:
     return f"/providers/{provider}/{name}/".lower() in f"{identifier}/".lower()
 
 
-def _same(found: object, wanted: object) -> bool:
-    if isinstance(found, str) and isinstance(wanted, str):
-        return found.lower() == wanted.lower()
-    return found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
+def _same(setting: object, expected: object) -> bool:
+    if isinstance(setting, str) and isinstance(expected, str):
+        return setting.lower() == expected.lower()
+    return setting == expected and isinstance(setting, bool) == isinstance(expected, bool)

@@ -1,1 +1,1 @@
-"""Blob storage: the real blob server, what stands before it, and who may read and write."""
+"""Blob storage: the real blob server, the gateway before it, and folders synchronised with it."""

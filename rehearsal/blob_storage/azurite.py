@@ -8,12 +8,12 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
-from rehearsal.control_plane.certificate import Certificate
+from common.waiting import wait_until
+from rehearsal.control_plane.https_server import Certificate
 from rehearsal.errors import RehearsalError
-from rehearsal.processes import Guard
+from rehearsal.lifetime import Reaper
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -27,7 +27,7 @@ class Azurite:
     """
 
     def __init__(
-        self, installed: Path, folder: Path, certificate: Certificate, guard: Guard
+        self, installed: Path, folder: Path, certificate: Certificate, reaper: Reaper
     ) -> None:
         """Start nothing yet.
 
@@ -35,32 +35,32 @@ class Azurite:
             installed: folder of the npm package.
             folder: where blobs are kept.
             certificate: for HTTPS, without which it takes no tokens.
-            guard: ends the process if the owner dies.
+            reaper: ends the process if the owner dies.
         """
         self.port = free_port()
         self._program = installed / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
         self._folder = folder
         self._certificate = certificate
-        self._guard = guard
+        self._reaper = reaper
         self._keys: dict[str, str] = {}
         self._served: set[str] = set()
         self._process: subprocess.Popen[bytes] | None = None
-        self._held = False
+        self._is_down = False
         self._lock = threading.RLock()
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
-    def held(self) -> bool:
-        """Whether it was taken down."""
-        return self._held
+    def is_down(self) -> bool:
+        """Whether it was taken down, until `start`."""
+        return self._is_down
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if it is there."""
+        """Id of the process, if it runs."""
         return self._process.pid if self._process is not None and self.running else None
 
     def endpoint(self, account: str) -> str:
@@ -68,7 +68,7 @@ class Azurite:
         return f"https://127.0.0.1:{self.port}/{account}"
 
     def add_account(self, account: str, key: str | None = None) -> str:
-        """Have an account; its key."""
+        """Add an account if it is not known; its key."""
         with self._lock:
             made = key or base64.b64encode(secrets.token_bytes(64)).decode()
             return self._keys.setdefault(account, made)
@@ -81,7 +81,7 @@ class Azurite:
         """
         with self._lock:
             key = self._keys[account]
-            if not self._held and (account not in self._served or not self.running):
+            if not self._is_down and (account not in self._served or not self.running):
                 self._stop()
                 self._start()
             return key
@@ -98,20 +98,20 @@ class Azurite:
         It is asked to stop: Azurite loses what it has not yet written, which Azure never does.
         """
         with self._lock:
-            self._held = True
+            self._is_down = True
             self._stop()
 
     def start(self) -> None:
         """Bring the server (back) up, with its data."""
         with self._lock:
-            self._held = False
+            self._is_down = False
             if not self.running:
                 self._start()
 
     def close(self) -> None:
         """Stop for good."""
         with self._lock:
-            self._held = True
+            self._is_down = True
             self._stop()
 
     def _start(self) -> None:
@@ -135,24 +135,25 @@ class Azurite:
                     "--skipApiVersionCheck", "--disableTelemetry", "--disableProductStyleUrl",
                     "--loose", "--silent",
                 ],
-                env=self._guard.marked({"PATH": os.defpath, "AZURITE_ACCOUNTS": accounts}),
+                env=self._reaper.marked({"PATH": os.defpath, "AZURITE_ACCOUNTS": accounts}),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self._wait()
         self._served = set(self._keys)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
-            if not self.running:
-                break
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                time.sleep(0.02)
-            else:
-                return
-        raise RehearsalError(f"the blob server did not start; see {self._folder / 'azurite.log'}")
+        wait_until(lambda: not self.running or self._listens(), _START_SECONDS, 0.02)
+        if not self.running or not self._listens():
+            raise RehearsalError(
+                f"the blob server did not start; see {self._folder / 'azurite.log'}"
+            )
+
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def _stop(self) -> None:
         process, self._process = self._process, None

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import urllib.parse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import (
@@ -13,13 +15,29 @@ from azure.storage.blob import (
 )
 
 from rehearsal.blob_storage.azurite import Azurite
-from rehearsal.resources.references import Place
 
-_HOURS = 12
+Access: TypeAlias = Literal["read", "write"]
+
+PERMISSION_MISMATCH: Final = "AuthorizationPermissionMismatch"
+"""Azure Storage's code for a role that is missing."""
+NOT_AUTHORIZED: Final = (
+    "This request is not authorized to perform this operation using this permission."
+)
+_SIGNATURE_HOURS = 12
+
+
+@dataclass(frozen=True)
+class BlobPath:
+    """A folder or blob of a container."""
+
+    account: str
+    container: str
+    path: str
+    """Without a slash at either end."""
 
 
 class Blobs:
-    """Blob storage with its keys: only for the services, which hand out SAS and identities."""
+    """Blob storage with its keys, for the services: clients get a SAS or use their identity."""
 
     def __init__(self, azurite: Azurite, trusted: Path, address: str) -> None:
         """Use a blob server.
@@ -27,15 +45,15 @@ class Blobs:
         Args:
             azurite: the server.
             trusted: file of certificates to trust.
-            address: of blob storage, as clients are told it.
+            address: of blob storage for clients.
         """
         self.azurite = azurite
         self._address = address
         self._trusted = trusted
         self._services: dict[str, BlobServiceClient] = {}
 
-    def public(self, account: str) -> str:
-        """Address of an account's blobs, as clients are told it."""
+    def address(self, account: str) -> str:
+        """Address of an account's blobs for clients."""
         return f"{self._address}/{account}"
 
     def container(self, account: str, container: str) -> ContainerClient:
@@ -51,30 +69,25 @@ class Blobs:
         return self._services[account].get_container_client(container)
 
     def make_container(self, account: str, container: str) -> None:
-        """Have a container."""
+        """Create a container unless it exists."""
         try:
             self.container(account, container).create_container()
         except ResourceExistsError:
             return
 
-    def place(self, uri: str) -> Place:
-        """The container and path of a blob's address."""
-        account, container, *path = urllib.parse.urlsplit(uri).path.strip("/").split("/")
-        return Place(account, container, urllib.parse.unquote("/".join(path)))
-
-    def writable(self, account: str, container: str) -> tuple[str, str]:
+    def signed_container(self, account: str, container: str) -> tuple[str, str]:
         """Address of a container, and the same with a signature that lets its bearer write."""
         signature = generate_container_sas(
             account,
             container,
             account_key=self.azurite.key(account),
             permission="racwl",
-            expiry=_later(),
+            expiry=_expiry(),
         )
-        address = f"{self.public(account)}/{container}"
+        address = f"{self.address(account)}/{container}"
         return address, f"{address}?{signature}"
 
-    def readable(self, account: str, container: str, blob: str) -> str:
+    def signed_blob(self, account: str, container: str, blob: str) -> str:
         """Address of a blob with a signature that lets its bearer read."""
         signature = generate_blob_sas(
             account,
@@ -82,10 +95,16 @@ class Blobs:
             blob,
             account_key=self.azurite.key(account),
             permission="r",
-            expiry=_later(),
+            expiry=_expiry(),
         )
-        return f"{self.public(account)}/{container}/{blob}?{signature}"
+        return f"{self.address(account)}/{container}/{blob}?{signature}"
 
 
-def _later() -> dt.datetime:
-    return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_HOURS)
+def parse_address(address: str) -> BlobPath:
+    """The container and path of a blob's address."""
+    account, container, *path = urllib.parse.urlsplit(address).path.strip("/").split("/")
+    return BlobPath(account, container, urllib.parse.unquote("/".join(path)))
+
+
+def _expiry() -> dt.datetime:
+    return dt.datetime.now(dt.UTC) + dt.timedelta(hours=_SIGNATURE_HOURS)

@@ -1,1 +1,1 @@
-"""Azure's front: HTTPS, sign-in, Resource Manager's requests, and faults on demand."""
+"""Azure's control plane: HTTPS, authentication, Resource Manager, and faults on demand."""

@@ -1,30 +1,11 @@
-"""Failures on request, and a record of what was asked."""
+"""Failures on request."""
 
 import re
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass, replace
 
-from rehearsal.control_plane.http import Answer, Asked
-
-_KEPT = 20_000
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request that was answered, or not."""
-
-    method: str
-    path: str
-    query: str
-    status: int
-    """0 if the connection was cut."""
-    caller: str
-    at: float
-    """Seconds since the epoch."""
-    seconds: float | None = None
-    """Until it was answered."""
+from rehearsal.control_plane.http_messages import Request, Response
 
 
 @dataclass(frozen=True)
@@ -34,34 +15,37 @@ class Fault:
     match: str
     """A regular expression, searched in `METHOD /path?query`."""
     caller: str | None = None
-    """Client id of who asks; anybody if none."""
+    """Client id of the program whose requests match; None for all programs."""
     status: int | None = None
-    """Answer this instead of doing what is asked."""
+    """Status to respond with in place of the service's own response."""
     code: str = "ServerError"
     message: str = "A failure that was asked for."
     retry_after: float | None = None
     """Seconds, in the Retry-After header."""
     delay: float = 0.0
-    """Seconds before anything else."""
+    """Seconds to wait before anything else."""
     cut: bool = False
-    """Close the connection without an answer."""
+    """Whether the connection is closed without a response."""
     after: int = 0
-    """How many matching requests pass before."""
+    """How many matching requests pass first."""
     times: int | None = 1
-    """How many requests it happens to; without end if none."""
+    """How many requests it happens to; None for all of them."""
 
 
 class Faults:
-    """Faults that are waiting for their requests, and the requests that came."""
+    """Faults that wait for their requests."""
 
     def __init__(self) -> None:
         """Let everything pass."""
         self._faults: list[Fault] = []
-        self._requests: deque[Request] = deque(maxlen=_KEPT)
         self._lock = threading.Lock()
 
     def add(self, fault: Fault) -> None:
-        """Let requests fail from now on."""
+        """Let requests fail from now on.
+
+        Raises:
+            re.error: its `match` is no regular expression.
+        """
         re.compile(fault.match)
         with self._lock:
             self._faults.append(fault)
@@ -71,36 +55,21 @@ class Faults:
         with self._lock:
             self._faults.clear()
 
-    def note(self, request: Request) -> None:
-        """Remember a request."""
-        with self._lock:
-            self._requests.append(request)
-
-    @property
-    def requests(self) -> list[Request]:
-        """What was asked, the oldest first."""
-        with self._lock:
-            return list(self._requests)
-
-    def forget(self) -> None:
-        """Forget what was asked."""
-        with self._lock:
-            self._requests.clear()
-
-    def answer(self, asked: Asked, query: str) -> Answer | None:
-        """Wait, and answer, as a fault wants it; none if the request may pass."""
-        text = f"{asked.method} {asked.path}" + (f"?{query}" if query else "")
-        fault = self._take(text, asked.caller)
+    def response(self, request: Request) -> Response | None:
+        """Wait and respond as the first fault that matches says; None if the request may pass."""
+        query = request.query_string
+        text = f"{request.method} {request.path}" + (f"?{query}" if query else "")
+        fault = self._take(text, request.caller)
         if fault is None:
             return None
         time.sleep(fault.delay)
         if fault.cut:
-            return Answer(0, cut=True)
+            return Response(0, cut=True)
         if fault.status is None:
             return None
         headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
         body = {"error": {"code": fault.code, "message": fault.message}}
-        return Answer(fault.status, body, headers)
+        return Response(fault.status, body, headers)
 
     def _take(self, text: str, caller: str) -> Fault | None:
         with self._lock:

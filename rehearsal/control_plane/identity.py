@@ -1,4 +1,4 @@
-"""Who asks: the part of Microsoft Entra that signs programs in."""
+"""The part of Microsoft Entra that authenticates programs: tokens, and who is in which group."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from rehearsal.control_plane.http import Answer, Asked
+from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.errors import AzureError
 
 STORAGE = "https://storage.azure.com"
@@ -25,8 +25,15 @@ class Identity:
     another Azure, or of this one before it was started again, are refused.
     """
 
-    def __init__(self, tenant_id: str, token_seconds: int) -> None:
-        """Know nobody yet."""
+    def __init__(self, url: str, tenant_id: str, token_seconds: int) -> None:
+        """Know nobody yet.
+
+        Args:
+            url: address of this Azure.
+            tenant_id: the only tenant.
+            token_seconds: how long a token is valid.
+        """
+        self._url = url
         self.tenant_id = tenant_id
         self.token_seconds = token_seconds
         self._key = secrets.token_bytes(32)
@@ -40,12 +47,12 @@ class Identity:
         secret: str | None = None,
         groups: Iterable[str] = (),
     ) -> tuple[str, str]:
-        """Register a program that may sign in; its client id and secret.
+        """Register a program that may authenticate; its client id and secret.
 
         Args:
-            client_id: which is its object id as well.
-            secret: that it signs in with.
-            groups: that it is a member of, by their object ids.
+            client_id: which is its object id as well; a new one if None.
+            secret: that it authenticates with; a new one if None.
+            groups: object ids of the groups that it is a member of.
         """
         client_id = client_id or str(uuid.uuid4())
         for group in groups:
@@ -55,29 +62,29 @@ class Identity:
             return client_id, self._clients[client_id]
 
     def join(self, member: str, group: str) -> None:
-        """Make somebody a member of a group, both by their object ids."""
+        """Make a program or a person a member of a group, both by their object ids."""
         with self._lock:
             self._groups[member.lower()].add(group.lower())
 
     def groups(self, member: str) -> frozenset[str]:
-        """Object ids of the groups that somebody is in, in lower case."""
+        """Object ids of the groups of a member, in lower case."""
         with self._lock:
             return frozenset(self._groups.get(member.lower(), ()))
 
-    def answer(self, asked: Asked, base: str) -> Answer | None:
-        """What the sign-in service says to a request, or none if the request is not for it."""
-        words = asked.path.strip("/").split("/")
-        if asked.path.startswith("/metadata/endpoints"):
-            return Answer(body=[self._cloud(base)])
-        if asked.path.endswith("/.well-known/openid-configuration"):
-            return Answer(body=self._openid(base, words[0]))
-        if asked.path.endswith("/discovery/instance"):
-            openid = f"{base}/{self.tenant_id}/v2.0/.well-known/openid-configuration"
-            host = base.removeprefix("https://")
+    def respond(self, request: Request) -> Response | None:
+        """Respond to a request for a token or for what leads to one; None for any other."""
+        parts = request.path.strip("/").split("/")
+        if request.path.startswith("/metadata/endpoints"):
+            return Response(body=[self._cloud()])
+        if request.path.endswith("/.well-known/openid-configuration"):
+            return Response(body=self._openid(parts[0]))
+        if request.path.endswith("/discovery/instance"):
+            openid = f"{self._url}/{self.tenant_id}/v2.0/.well-known/openid-configuration"
+            host = self._url.removeprefix("https://")
             clouds = [{"preferred_network": host, "preferred_cache": host, "aliases": [host]}]
-            return Answer(body={"tenant_discovery_endpoint": openid, "metadata": clouds})
-        if len(words) == 4 and words[1:] == ["oauth2", "v2.0", "token"]:
-            return self._token(asked, words[0])
+            return Response(body={"tenant_discovery_endpoint": openid, "metadata": clouds})
+        if len(parts) == 4 and parts[1:] == ["oauth2", "v2.0", "token"]:
+            return self._token(request, parts[0])
         return None
 
     def token(self, client_id: str, audience: str, seconds: float | None = None) -> str:
@@ -100,13 +107,13 @@ class Identity:
         signed = f"{head}.{_encoded(json.dumps(claims).encode())}"
         return f"{signed}.{self._signature(signed)}"
 
-    def caller(self, authorization: str) -> dict[str, Any]:
-        """Claims of who sent this Authorization header.
+    def claims(self, request: Request) -> dict[str, Any]:
+        """Claims of the token in a request's Authorization header.
 
         Raises:
-            AzureError: nobody, an expired token, or one of another issuer.
+            AzureError: there is no token, it has expired, or another Azure issued it.
         """
-        scheme, _, token = authorization.partition(" ")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise AzureError(
                 401,
@@ -127,8 +134,8 @@ class Identity:
             )
         return dict(claims)
 
-    def _token(self, asked: Asked, tenant: str) -> Answer:
-        form = asked.form()
+    def _token(self, request: Request, tenant: str) -> Response:
+        form = request.form()
         client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
         if tenant != self.tenant_id:
             return _refused(400, "invalid_request", f"AADSTS90002: Tenant '{tenant}' not found.")
@@ -159,41 +166,41 @@ class Identity:
             "ext_expires_in": self.token_seconds,
             "access_token": self.token(client_id, audience),
         }
-        return Answer(body=body)
+        return Response(body=body)
 
-    def _cloud(self, base: str) -> dict[str, Any]:
+    def _cloud(self) -> dict[str, Any]:
         return {
-            "name": cloud_name(base),
+            "name": cloud_name(self._url),
             "portal": "https://portal.local.test/",
-            "resourceManager": f"{base}/",
+            "resourceManager": f"{self._url}/",
             "authentication": {
-                "loginEndpoint": f"{base}/",
-                "audiences": [f"{base}/"],
+                "loginEndpoint": f"{self._url}/",
+                "audiences": [f"{self._url}/"],
                 "tenant": self.tenant_id,
             },
             "suffixes": {"storage": "localhost"},
         }
 
-    def _openid(self, base: str, tenant: str) -> dict[str, Any]:
+    def _openid(self, tenant: str) -> dict[str, Any]:
         return {
-            "issuer": f"{base}/{tenant}/v2.0",
-            "authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/authorize",
-            "token_endpoint": f"{base}/{tenant}/oauth2/v2.0/token",
-            "device_authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/devicecode",
-            "jwks_uri": f"{base}/{tenant}/discovery/v2.0/keys",
+            "issuer": f"{self._url}/{tenant}/v2.0",
+            "authorization_endpoint": f"{self._url}/{tenant}/oauth2/v2.0/authorize",
+            "token_endpoint": f"{self._url}/{tenant}/oauth2/v2.0/token",
+            "device_authorization_endpoint": f"{self._url}/{tenant}/oauth2/v2.0/devicecode",
+            "jwks_uri": f"{self._url}/{tenant}/discovery/v2.0/keys",
         }
 
     def _signature(self, signed: str) -> str:
         return _encoded(hmac.digest(self._key, signed.encode(), hashlib.sha256))
 
 
-def cloud_name(base: str) -> str:
+def cloud_name(url: str) -> str:
     """Name of the cloud at an address: the SDK never lets a name mean another one."""
-    return f"Loopback{base.rpartition(':')[2]}"
+    return f"Loopback{url.rpartition(':')[2]}"
 
 
-def _refused(status: int, error: str, description: str) -> Answer:
-    return Answer(status, {"error": error, "error_description": description})
+def _refused(status: int, error: str, description: str) -> Response:
+    return Response(status, {"error": error, "error_description": description})
 
 
 def _encoded(data: bytes) -> str:

@@ -1,44 +1,116 @@
 """Resource Manager: a store of resources that asks each kind for its own rules."""
 
+import threading
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from rehearsal.control_plane import paths
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane import arm_path
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import new_id, timestamp
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, resource_not_found
-from rehearsal.resources.kind import Kind, now
 
-SPACE = "resources"
+ListResources: TypeAlias = Callable[[ArmPath, Request], list[Document]]
+"""Lists a collection whose resources are not stored as such."""
+
+_SPACE = "resources"
+_OPERATIONS = "/providers/Microsoft.MachineLearningServices/locations/any/mfeOperationResults/"
+_NO_RULES = ResourceKind()
 
 
-_PLAIN = Kind()
+@dataclass
+class _Operation:
+    due: float
+    finish: Callable[[], None]
+    done: bool = False
 
 
-class Resources:
+class Operations:
+    """Operations that go on for a while after their request was accepted."""
+
+    def __init__(
+        self, url: str, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start with no operation.
+
+        Args:
+            url: address of this Azure.
+            seconds: how long each operation takes; with 0 there are none.
+            clock: tells the time in seconds.
+        """
+        self.seconds = seconds
+        self._url = url
+        self._clock = clock
+        self._operations: dict[str, _Operation] = {}
+        self._lock = threading.RLock()
+
+    def accept(self, subscription: str, finish: Callable[[], None]) -> Response:
+        """Respond to a request whose work is done later.
+
+        Args:
+            subscription: that the operation belongs to.
+            finish: does the work.
+        """
+        name = new_id()
+        with self._lock:
+            self._operations[name] = _Operation(self._clock() + self.seconds, finish)
+        address = f"{self._url}/subscriptions/{subscription}{_OPERATIONS}{name}"
+        return Response(202, None, {"Location": address, "Retry-After": "1"})
+
+    def finish_due(self) -> None:
+        """Finish all operations whose time is over."""
+        with self._lock:
+            for operation in self._operations.values():
+                if not operation.done and operation.due <= self._clock():
+                    operation.done = True
+                    operation.finish()
+
+    def response(self, path: str) -> Response | None:
+        """Whether an operation goes on; None if the path is not that of an operation.
+
+        Raises:
+            AzureError: there is no such operation.
+        """
+        _, marker, name = path.partition(_OPERATIONS)
+        if not marker:
+            return None
+        with self._lock:
+            operation = self._operations.get(name)
+        if operation is None:
+            raise AzureError(404, "NotFound", f"There is no operation {name}")
+        return Response(200, {"status": "Succeeded"}) if operation.done else Response(202)
+
+
+class ResourceManager:
     """All resources, of all subscriptions."""
 
-    def __init__(self, store: Store) -> None:
-        """Know no kind yet."""
+    def __init__(self, store: Store, operations: Operations) -> None:
+        """Have no rules yet.
+
+        Args:
+            store: keeps the resources.
+            operations: deletions that take time.
+        """
         self.store = store
-        self.kinds: dict[str, Kind] = {}
-        self.later: Callable[[ArmPath, Callable[[], None]], Answer] | None = None
-        """Answers a request whose work goes on; none if all is done at once."""
-        self.collections: dict[str, Callable[[ArmPath, Asked], list[Document]]] = {}
-        """Functions of (path, asked) that answer a GET of a collection by themselves."""
+        self._operations = operations
+        self._kinds: dict[str, ResourceKind] = {}
+        self._lists: dict[str, ListResources] = {}
 
-    def register(self, kinds: Mapping[str, Kind]) -> None:
-        """Add rules of kinds."""
-        self.kinds |= {name.lower(): kind for name, kind in kinds.items()}
+    def register(self, kinds: Mapping[str, ResourceKind]) -> None:
+        """Add rules of kinds, by names such as Microsoft.Storage/storageAccounts."""
+        self._kinds |= {name.lower(): kind for name, kind in kinds.items()}
 
-    def rules(self, kind: str) -> Kind:
-        """Rules of a kind."""
-        return self.kinds.get(kind.lower(), _PLAIN)
+    def register_lists(self, lists: Mapping[str, ListResources]) -> None:
+        """Add collections that are computed, by names such as those of kinds."""
+        self._lists |= {name.lower(): function for name, function in lists.items()}
 
     def get(self, identifier: str) -> Document | None:
-        """A resource as it is stored."""
-        return self.store.get(SPACE, identifier)
+        """A resource as it is stored; None if it is not there."""
+        return self.store.get(_SPACE, identifier)
 
     def update(self, identifier: str, properties: Mapping[str, Any]) -> None:
         """Change properties of a resource, if it is still there."""
@@ -46,115 +118,139 @@ class Resources:
             document = self.get(identifier)
             if document is not None:
                 document["properties"] |= properties
-                self.store.put(SPACE, identifier, document)
+                self.store.put(_SPACE, identifier, document)
+
+    def discard(self, identifier: str) -> bool:
+        """Remove a resource and all below it without applying any rule; whether it was there."""
+        return self.store.delete(_SPACE, identifier)
+
+    def below(self, identifier: str = "", part: str = "") -> list[Document]:
+        """Stored resources below another one, or all of them.
+
+        Args:
+            identifier: of the resource above; empty for all.
+            part: text that their ids must contain.
+        """
+        return self.store.below(_SPACE, identifier, part)
 
     def of_kind(self, kind: str, below: str = "") -> list[Document]:
-        """Stored resources of a kind."""
-        wanted = kind.lower()
+        """Stored resources of a kind, below another resource if one is given."""
         return [
             document
-            for document in self.store.below(SPACE, below, f"/{kind.rpartition('/')[2]}/")
-            if document["type"].lower() == wanted
+            for document in self.below(below, f"/{kind.rpartition('/')[2]}/")
+            if document["type"].lower() == kind.lower()
         ]
 
-    def answer(self, asked: Asked) -> Answer:
-        """Answer a request below /subscriptions.
+    def put(self, identifier: str, body: Document, caller: str = "platform") -> Document:
+        """Write a resource; the resource as it is read afterwards.
 
         Raises:
             AzureError: it is refused.
         """
-        path = paths.parse(asked.path)
-        if path.tail:
-            return (self._act if asked.method == "POST" else self._list)(path, asked)
-        match asked.method:
-            case "PUT":
-                return self._put(path, asked)
-            case "PATCH":
-                return self._patch(path, asked)
-            case "DELETE":
-                return self._delete(path, asked)
-            case "HEAD":
-                return Answer(204 if self._found(path, refuse=False) else 404)
-            case _:
-                found = self._found(path)
-                return Answer(body=self.rules(path.kind).show(path, found))
-
-    def put(self, identifier: str, body: Document, caller: str = "platform") -> Document:
-        """Write a resource; what it has become."""
-        path = paths.parse(identifier)
-        rules = self.rules(path.kind)
+        path = arm_path.parse(identifier)
+        rules = self._rules(path.kind)
         with self.store.lock:
             before = self.get(path.id)
-            if not rules.implied:
+            if rules.needs_parent:
                 self._require_parent(path)
             rules.check(path, body, before)
             document = _document(path, body, before, caller, rules)
             rules.complete(path, document, before)
-            self.store.put(SPACE, path.id, document)
-        rules.stored(path, document)
+            self.store.put(_SPACE, path.id, document)
+        rules.after_put(path, document)
         return rules.show(path, document)
 
-    def _put(self, path: ArmPath, asked: Asked) -> Answer:
-        created = self.get(path.id) is None
-        return Answer(201 if created else 200, self.put(path.id, asked.json(), asked.caller))
+    def respond(self, request: Request) -> Response:
+        """Respond to a request below /subscriptions.
 
-    def _patch(self, path: ArmPath, asked: Asked) -> Answer:
-        before = self._found(path)
-        return Answer(200, self.put(path.id, merged(before, asked.json()), asked.caller))
+        Raises:
+            AzureError: it is refused.
+        """
+        self._operations.finish_due()
+        return self._operations.response(request.path) or self._respond(request)
 
-    def _delete(self, path: ArmPath, asked: Asked) -> Answer:
-        rules = self.rules(path.kind)
+    def _respond(self, request: Request) -> Response:
+        path = arm_path.parse(request.path)
+        if path.tail:
+            return (self._act if request.method == "POST" else self._list)(path, request)
+        match request.method:
+            case "PUT":
+                created = self.get(path.id) is None
+                document = self.put(path.id, request.json(), request.caller)
+                return Response(201 if created else 200, document)
+            case "PATCH":
+                patched = merged(self._existing(path), request.json())
+                return Response(200, self.put(path.id, patched, request.caller))
+            case "DELETE":
+                return self._delete(path, request)
+            case "HEAD":
+                return Response(204 if self._get(path) is not None else 404)
+            case _:
+                return Response(body=self._rules(path.kind).show(path, self._existing(path)))
+
+    def _delete(self, path: ArmPath, request: Request) -> Response:
+        rules = self._rules(path.kind)
         with self.store.lock:
             document = self.get(path.id)
-            if document is None and rules is _PLAIN:
-                return Answer(204)
-            answer = rules.delete(path, document or {}, asked)
-            if document is not None and answer.status == 200:
-                if rules.slow and self.later is not None:
-                    self.update(path.id, {"provisioningState": "Deleting"})
-                    return self.later(path, lambda: self._remove(path, asked))
-                self._remove(path, asked)
-            return Answer(204) if document is None and answer.status == 200 else answer
+            if document is None and rules is _NO_RULES:
+                return Response(204)
+            response = rules.delete(path, document or {}, request)
+            if document is None:
+                return Response(204) if response.status == 200 else response
+            if response.status != 200:
+                return response
+            if rules.deleted_later and self._operations.seconds:
+                self.update(path.id, {"provisioningState": "Deleting"})
+                return self._operations.accept(
+                    path.subscription, lambda: self._remove(path, request)
+                )
+            self._remove(path, request)
+            return response
 
-    def _remove(self, path: ArmPath, asked: Asked) -> None:
+    def _remove(self, path: ArmPath, request: Request) -> None:
         """Remove a resource and all below it, which Azure does as if each was deleted alone."""
         with self.store.lock:
             document = self.get(path.id)
             if document is None:
                 return
-            gone = [*self.store.below(SPACE, path.id), document]
-            self.store.delete(SPACE, path.id)
-        for one in gone:
-            self.rules(one["type"]).deleted(paths.parse(one["id"]), one, asked)
+            removed = [*self.below(path.id), document]
+            self.discard(path.id)
+        for resource in removed:
+            rules = self._rules(resource["type"])
+            rules.after_delete(arm_path.parse(resource["id"]), resource, request)
 
-    def _act(self, path: ArmPath, asked: Asked) -> Answer:
-        rules = self.rules(path.kind)
-        document = self._found(path, refuse=path.tail.lower() != "startpendingupload")
-        answer = rules.act(path, document, path.tail, asked)
-        if answer is None:
+    def _act(self, path: ArmPath, request: Request) -> Response:
+        rules = self._rules(path.kind)
+        if path.tail.lower() == "startpendingupload":
+            # A version of an asset is uploaded before it is there.
+            document = self._get(path) or {}
+        else:
+            document = self._existing(path)
+        response = rules.act(path, document, path.tail, request)
+        if response is None:
             raise AzureError(404, "NotFound", f"{path.kind} has no action {path.tail!r}")
-        return answer
+        return response
 
-    def _list(self, path: ArmPath, asked: Asked) -> Answer:
+    def _list(self, path: ArmPath, request: Request) -> Response:
         kind = path.collection_kind.lower()
-        own = self.collections.get(f"{path.kind}/{path.tail}".lower())
-        if own is not None:
-            return Answer(body={"value": own(path, asked)})
+        computed = self._lists.get(f"{path.kind}/{path.tail}".lower())
+        if computed is not None:
+            return Response(body={"value": computed(path, request)})
         if path.tail.lower() == "resources":
-            self._found(path)
-            return Answer(body={"value": self._of_group(path)})
+            self._existing(path)
+            return Response(body={"value": self._of_group(path)})
         if path.tail.lower() == "resourcegroups":
             kind = "microsoft.resources/resourcegroups"
         if "/" not in kind:
             kind = f"{path.kind}/{path.tail}".lower()
-        rules = self.rules(kind)
-        if path.name and not (rules.searched or self.rules(path.kind).implied):
-            self._found(path)
-        below = [
-            rules.show(paths.parse(document["id"]), document)
+        rules = self._rules(kind)
+        if path.name and not rules.lists_without_parent and self._rules(path.kind).needs_parent:
+            self._existing(path)
+        documents = [
+            rules.show(arm_path.parse(document["id"]), document)
             for document in self.of_kind(kind, path.id)
         ]
-        return Answer(body={"value": rules.listed(path, below, asked)})
+        return Response(body={"value": rules.select(path, documents, request)})
 
     def _of_group(self, path: ArmPath) -> list[Document]:
         """Resources of a group as `az resource list` sees them: without their parts."""
@@ -164,17 +260,25 @@ class Resources:
                 for name in ("id", "name", "type", "location")
                 if name in document
             }
-            for document in self.store.below(SPACE, path.id)
+            for document in self.below(path.id)
             if document["type"].count("/") == 1
         ]
 
-    def _found(self, path: ArmPath, *, refuse: bool = True) -> Document:
+    def _rules(self, kind: str) -> ResourceKind:
+        return self._kinds.get(kind.lower(), _NO_RULES)
+
+    def _get(self, path: ArmPath) -> Document | None:
+        """A stored resource, or a subscription, which is there without being made."""
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
             return {"id": path.id, "subscriptionId": path.name, "state": "Enabled"}
-        if document is None and refuse:
+        return document
+
+    def _existing(self, path: ArmPath) -> Document:
+        document = self._get(path)
+        if document is None:
             raise self._missing(path)
-        return document or {}
+        return document
 
     def _missing(self, path: ArmPath) -> AzureError:
         group = f"/subscriptions/{path.subscription}/resourceGroups/{path.group}"
@@ -189,7 +293,7 @@ class Resources:
     def _require_parent(self, path: ArmPath) -> None:
         if path.parent.count("/") == 2 or self.get(path.parent) is not None:
             return
-        above = paths.parse(path.parent)
+        above = arm_path.parse(path.parent)
         if above.kind == "Microsoft.Resources/resourceGroups":
             raise self._missing(above)
         raise AzureError(
@@ -202,21 +306,21 @@ class Resources:
 
 def merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """A document with a change to it; null removes."""
-    found = dict(before)
+    result = dict(before)
     for name, value in change.items():
         if value is None:
-            found.pop(name, None)
-        elif isinstance(value, Mapping) and isinstance(found.get(name), Mapping):
-            found[name] = merged(found[name], value)
+            result.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(result.get(name), Mapping):
+            result[name] = merged(result[name], value)
         else:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def _document(
-    path: ArmPath, body: Document, before: Document | None, caller: str, rules: Kind
+    path: ArmPath, body: Document, before: Document | None, caller: str, rules: ResourceKind
 ) -> Document:
-    time = now()
+    now = timestamp()
     created = (before or {}).get("systemData", {})
     document: Document = {
         **body,
@@ -225,14 +329,14 @@ def _document(
         "type": path.kind,
         "properties": dict(body.get("properties") or {}),
         "systemData": {
-            "createdAt": created.get("createdAt", time),
+            "createdAt": created.get("createdAt", now),
             "createdBy": created.get("createdBy", caller),
             "createdByType": "Application",
-            "lastModifiedAt": time,
+            "lastModifiedAt": now,
             "lastModifiedBy": caller,
             "lastModifiedByType": "Application",
         },
     }
-    if not rules.accepted:
+    if not rules.has_own_state:
         document["properties"]["provisioningState"] = "Succeeded"
     return document

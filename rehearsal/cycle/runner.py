@@ -1,4 +1,4 @@
-"""Takes the steps one after the other, tells what it does, and writes down what came of it."""
+"""Runs the steps one after the other, shows what they do, and writes the record of it."""
 
 import contextlib
 import os
@@ -13,22 +13,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from types import FrameType
 from typing import Final, TextIO
 
-from rehearsal.cycle import environment
-from rehearsal.cycle.record import Cycle, Link, kinds, to_json
-from rehearsal.cycle.record import Step as Taken
-from rehearsal.cycle.scene import TRAINER, Scene, Watch
-from rehearsal.cycle.shell import CommandError
-from rehearsal.cycle.steps import STEPS, Step
+from common.files import write_atomically
+from common.text import duration
+from rehearsal.control_plane.azure_formats import new_id
+from rehearsal.cycle import environment_file
+from rehearsal.cycle.commands import CommandError
+from rehearsal.cycle.context import TRAINER, CycleContext
+from rehearsal.cycle.observations import NodeSampler
+from rehearsal.cycle.steps import STEPS, CycleStep
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback, owner
-from rehearsal.machine_learning import runtime
+from rehearsal.lifetime import StopError, owner, stop_signals
+from rehearsal.loopback import Loopback
+from rehearsal.machine_learning.container import open_image
 from rehearsal.options import Options
-from rehearsal.page import write as page
+from rehearsal.page.cycle_page import write_page
+from rehearsal.page.record import Cycle, Link, StepResult, to_json
+from rehearsal.page.request_kinds import count_kinds
 from rehearsal.pulumi.deployment import ROOT, Deployment
-from rehearsal.resources.kind import new_id
 
 STACK: Final = "dev"
 FOLDER: Final = ROOT / "build" / "rehearsal"
@@ -36,16 +39,15 @@ RECORD: Final = "rehearsal.json"
 PAGE: Final = "rehearsal.html"
 INTERRUPTED: Final = 130
 _FIRST: Final = "azure"
+"""Folder that every rehearsal makes first."""
 _OURS: Final = frozenset(
-    {_FIRST, "pulumi", "logs", "digits", "downloaded", environment.FILE, RECORD, PAGE}
+    {_FIRST, "pulumi", "logs", "digits", "downloaded", environment_file.FILE, RECORD, PAGE}
 )
+"""Names of all that a rehearsal writes."""
 _LAST: Final = "teardown"
 """Step from which on nothing is left to play with."""
 _VERSIONS: Final = ("azure-ai-ml", "pulumi-azure-native", "azure-storage-blob")
-
-
-class _StopError(BaseException):
-    """A signal asked for the end; nothing that expects errors may take it for one."""
+"""Packages whose versions are recorded."""
 
 
 @dataclass(frozen=True)
@@ -53,55 +55,59 @@ class CycleOptions:
     """What to rehearse."""
 
     folder: Path = FOLDER
-    """For everything that is written; what an earlier rehearsal has left there goes."""
+    """For everything that is written; what an earlier rehearsal has left there is removed."""
     until: str | None = None
-    """Name of the last step; all of them if none."""
+    """Name of the last step; None for all of them."""
     keep: bool = False
     """Stop before the teardown, and leave everything running until a signal comes."""
     image: str | None = None
-    """Of this machine, in which jobs run; none for the trainer's environment."""
+    """Image of this machine in which jobs run; None for the trainer's environment."""
 
 
 @dataclass
-class Told:
+class Console:
     """What a person sees."""
 
     stream: TextIO = field(default_factory=lambda: sys.stdout)
 
     def line(self, text: str = "") -> None:
+        """Write a line."""
         print(text, file=self.stream, flush=True)
 
-    def live(self, text: str) -> None:
+    def output_of_command(self, text: str) -> None:
+        """Write a line that a command has written."""
         self.line(f"       | {text}")
 
 
-def run(options: CycleOptions, steps: Sequence[Step] = STEPS) -> int:
+def run(options: CycleOptions, steps: Sequence[CycleStep] = STEPS) -> int:
     """Rehearse; the exit status: 0 if every step was as it must be, 130 if it was interrupted.
 
     Raises:
         RehearsalError: it cannot begin.
     """
-    taken = chosen(options, steps)
+    selected = select_steps(options, steps)
     _require_trainer()
     if options.image is not None:
         # Before an earlier rehearsal's record goes.
-        runtime.open_image(options.image)
+        open_image(options.image)
     folder = options.folder.absolute()
-    make_fresh(folder)
-    told = Told()
-    with _signals(), contextlib.suppress(_StopError):
-        return _rehearse(options, taken, folder, told)
-    told.line("\ninterrupted; everything that was started has been ended")
+    empty_folder(folder)
+    console = Console()
+    with stop_signals(), contextlib.suppress(StopError):
+        return _rehearse(options, selected, folder, console)
+    console.line("\ninterrupted; everything that was started has been ended")
     return INTERRUPTED
 
 
-def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: Told) -> int:
+def _rehearse(
+    options: CycleOptions, steps: Sequence[CycleStep], folder: Path, console: Console
+) -> int:
     azure_options = Options(
         program_folder=TRAINER.parent,
         image=options.image,
-        most_processes_per_node=1,
+        max_processes_per_node=1,
         allocation_seconds=1.0,
-        most_idle_seconds=5.0,
+        max_idle_seconds=5.0,
         sync_seconds=0.3,
         roles=True,
     )
@@ -110,52 +116,56 @@ def _rehearse(options: CycleOptions, steps: Sequence[Step], folder: Path, told: 
         Deployment(azure, folder / "pulumi", STACK) as stack,
     ):
         _join_groups(azure, stack)
-        told.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
-        told.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
+        console.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
+        console.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
         if options.image is not None:
-            told.line(f"Jobs run in {options.image}")
-        told.line(f"Everything that is written is in {_short(folder)}")
-        cycle = take_all(steps, Scene(azure, stack, folder, told.live), told)
-        write(cycle, folder)
-        _conclude(cycle, folder, told)
+            console.line(f"Jobs run in {options.image}")
+        console.line(f"Everything that is written is in {_short(folder)}")
+        context = CycleContext(azure, stack, folder, console.output_of_command)
+        cycle = run_steps(steps, context, console)
+        write_record(cycle, folder)
+        _show_result(cycle, folder, console)
         if options.keep and cycle.failed is None:
-            _keep(stack, folder, told)
+            _keep(stack, folder, console)
     return 0 if cycle.failed is None else 1
 
 
 def _join_groups(azure: Loopback, stack: Deployment) -> None:
-    """Have groups of people, as a directory has them, and this rehearsal's person in each."""
+    """Configure groups of people, and make this rehearsal's program a member of each."""
     for setting in ("people.publishers", "people.scientists"):
         group = new_id()
         stack.configure(setting, group)
         azure.identity.join(azure.environment["AZURE_CLIENT_ID"], group)
 
 
-def take_all(steps: Sequence[Step], scene: Scene, told: Told) -> Cycle:
-    began, taken = time.time(), list[Taken]()
-    watch = Watch(scene.azure)
+def run_steps(steps: Sequence[CycleStep], context: CycleContext, console: Console) -> Cycle:
+    """Run steps until one fails; the record of all of them."""
+    began, results = time.time(), list[StepResult]()
+    sampler = NodeSampler(context.azure)
     try:
         for number, step in enumerate(steps, 1):
-            if taken and taken[-1].outcome != "ok":
-                taken.append(Taken(step.name, step.title, step.command, time.time(), 0, "skipped"))
+            if results and results[-1].outcome != "ok":
+                results.append(
+                    StepResult(step.name, step.title, step.command, time.time(), 0, "skipped")
+                )
                 continue
-            told.line(f"\n{f'{number}/{len(steps)}':>5}  {step.title}: {step.command}")
-            taken.append(_take(step, scene))
-            _tell(taken[-1], told)
+            console.line(f"\n{f'{number}/{len(steps)}':>5}  {step.title}: {step.command}")
+            results.append(_run_step(step, context))
+            _show_step(results[-1], console)
     finally:
-        watch.close()
+        sampler.close()
     return Cycle(
         title=f"Stack {STACK} on loopback",
         began=began,
         seconds=time.time() - began,
-        machine=_machine(scene.azure.options),
-        engine_version=scene.stack.version,
+        machine=_machine(context.azure.options),
+        engine_version=context.stack.version,
         versions=tuple((name, metadata.version(name)) for name in _VERSIONS),
-        steps=tuple(taken),
-        attempts=scene.learnt.attempts,
-        pools=watch.pools(),
-        kinds=kinds(scene.azure.requests),
-        links=tuple(_links(scene.folder)),
+        steps=tuple(results),
+        attempts=context.facts.attempts,
+        pools=sampler.pools(),
+        kinds=count_kinds(context.azure.requests),
+        links=tuple(_links(context.folder)),
     )
 
 
@@ -164,17 +174,21 @@ def _machine(options: Options) -> str:
     return f"{platform.system()}, {os.cpu_count()} cores{jobs}"
 
 
-def _take(step: Step, scene: Scene) -> Taken:
+def _run_step(step: CycleStep, context: CycleContext) -> StepResult:
     began = time.time()
     place: str | None = None
     try:
-        lines, ok = tuple(step.take(scene)), True
+        lines, ok = tuple(step.run(context)), True
     except CommandError as error:
-        lines, ok, place = error.lines, False, str(error.place)
+        lines, ok, place = error.lines, False, str(error.log)
     except Exception as error:  # noqa: BLE001
         # Whatever a step stumbles over, the record and the place to look must be written.
-        lines, ok, place = (f"{type(error).__name__}: {error}",), False, str(scene.folder / "logs")
-    return Taken(
+        lines, ok, place = (
+            (f"{type(error).__name__}: {error}",),
+            False,
+            str(context.folder / "logs"),
+        )
+    return StepResult(
         name=step.name,
         title=step.title,
         command=step.command,
@@ -192,43 +206,45 @@ def _from_root(text: str) -> str:
     return re.sub(rf"(?<![\w./-]){re.escape(str(ROOT))}/(?=[\w.-])", "", text)
 
 
-def _tell(step: Taken, told: Told) -> None:
+def _show_step(step: StepResult, console: Console) -> None:
     first, *others = step.lines or ("",)
-    word = "ok" if step.outcome == "ok" else "FAILED"
-    told.line(f"       {word:<6} {step.seconds:6.1f} s   {first}")
+    outcome = "ok" if step.outcome == "ok" else "FAILED"
+    console.line(f"       {outcome:<6} {step.seconds:6.1f} s   {first}")
     for line in others:
-        told.line(f"{'':25}{line}")
+        console.line(f"{'':25}{line}")
 
 
-def _conclude(cycle: Cycle, folder: Path, told: Told) -> None:
-    told.line()
+def _show_result(cycle: Cycle, folder: Path, console: Console) -> None:
+    console.line()
     failed = cycle.failed
     if failed is None:
-        told.line(f"all {len(cycle.steps)} steps ok in {_span(cycle.seconds)}")
+        console.line(f"all {len(cycle.steps)} steps ok in {duration(cycle.seconds)}")
     else:
-        told.line(f"{failed.title}: failed; {_short(Path(failed.place or folder))} has its words")
-    told.line(f"{_short(folder / PAGE)} shows what happened")
+        place = _short(Path(failed.place or folder))
+        console.line(f"{failed.title}: failed; {place} has its output")
+    console.line(f"{_short(folder / PAGE)} shows what happened")
 
 
-def _keep(stack: Deployment, folder: Path, told: Told) -> None:
-    environment.write(folder, stack)
-    told.line("It is left running. In another terminal:\n")
-    told.line('  eval "$(make rehearse-env)"\n')
-    told.line(
+def _keep(stack: Deployment, folder: Path, console: Console) -> None:
+    environment_file.write(folder, stack)
+    console.line("It is left running. In another terminal:\n")
+    console.line('  eval "$(make rehearse-env)"\n')
+    console.line(
         f"and every pulumi and jobs command works on it. Ctrl-C here ends it (pid {os.getpid()})"
     )
     try:
         while True:
             signal.pause()
-    except _StopError:
-        told.line("\nended")
+    except StopError:
+        console.line("\nended")
     finally:
-        (folder / environment.FILE).unlink(missing_ok=True)
+        (folder / environment_file.FILE).unlink(missing_ok=True)
 
 
-def write(cycle: Cycle, folder: Path) -> None:
-    (folder / RECORD).write_text(to_json(cycle), encoding="utf-8")
-    page.write(cycle, folder / PAGE)
+def write_record(cycle: Cycle, folder: Path) -> None:
+    """Write a cycle's record and its page."""
+    write_atomically(folder / RECORD, to_json(cycle))
+    write_page(cycle, folder / PAGE)
 
 
 def _links(folder: Path) -> Iterator[Link]:
@@ -237,7 +253,12 @@ def _links(folder: Path) -> Iterator[Link]:
     yield Link("What the commands said", "logs/")
 
 
-def chosen(options: CycleOptions, steps: Sequence[Step]) -> Sequence[Step]:
+def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[CycleStep]:
+    """The steps that options ask for.
+
+    Raises:
+        RehearsalError: they name a step that there is not.
+    """
     names = [step.name for step in steps]
     if options.until is not None and options.until not in names:
         raise RehearsalError(f"--until: there is no step {options.until!r}: {', '.join(names)}")
@@ -252,8 +273,8 @@ def _require_trainer() -> None:
         raise RehearsalError(f"{_short(TRAINER)}: is not there; `make setup` installs the trainer")
 
 
-def make_fresh(folder: Path) -> None:
-    """Remove what an earlier rehearsal has left, and nothing else.
+def empty_folder(folder: Path) -> None:
+    """Make a folder, or remove what an earlier rehearsal has left in it, and nothing else.
 
     Raises:
         RehearsalError: one is still running, or the folder is somebody else's.
@@ -265,41 +286,20 @@ def make_fresh(folder: Path) -> None:
             " runs), or give another --folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    found = {path.name for path in folder.iterdir()}
-    # Every rehearsal makes this one first; without it the others are somebody's of the same names.
-    strange = sorted(found - _OURS if _FIRST in found else found)
+    names = {path.name for path in folder.iterdir()}
+    # Without the folder that every rehearsal makes first, the others are somebody's.
+    strange = sorted(names - _OURS if _FIRST in names else names)
     if strange:
         raise RehearsalError(
             f"{_short(folder)}: holds {', '.join(strange)}, which no rehearsal has written; give"
             " another --folder"
         )
-    for path in sorted(folder.iterdir(), key=lambda one: one.name == _FIRST):
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == _FIRST):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        # A second signal must not keep the first from ending everything.
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
-        raise _StopError
-
-    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-
 def _short(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else shlex.quote(str(path))
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,64 +1,94 @@
 """The cycle of a platform: from nothing to a trained and registered model, and back to nothing.
 
 Each step is what a person does, by the commands of the README, and a look at what must have come of
-it. A step gives back what it found, in a few words.
+it. A step returns what it found, in short lines.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.cycle import platform, training
-from rehearsal.cycle.findings import Found
-from rehearsal.cycle.scene import Scene
+from rehearsal.cycle import platform_steps, training_steps
+from rehearsal.cycle.context import CycleContext, Findings
 
 
 @dataclass(frozen=True)
-class Step:
+class CycleStep:
     """One step."""
 
     name: str
     title: str
     command: str
     """As a person gives it."""
-    take: Callable[[Scene], Found]
+    run: Callable[[CycleContext], Findings]
 
 
 STEPS: Final = (
-    Step("preview", "See what would be deployed", "python -m jobs preview", platform.preview),
-    Step("up", "Deploy the platform", "python -m jobs up", platform.deploy),
-    Step("up-again", "Deploy it again", "pulumi up --expect-no-changes", platform.deploy_again),
-    Step(
-        "outputs", "Read its outputs", "pulumi stack output platform --json", platform.read_outputs
+    CycleStep(
+        "preview", "See what would be deployed", "python -m jobs preview", platform_steps.preview
     ),
-    Step(
+    CycleStep("up", "Deploy the platform", "python -m jobs up", platform_steps.deploy),
+    CycleStep(
+        "up-again", "Deploy it again", "pulumi up --expect-no-changes", platform_steps.deploy_again
+    ),
+    CycleStep(
+        "outputs",
+        "Read its outputs",
+        "pulumi stack output platform --json",
+        platform_steps.read_outputs,
+    ),
+    CycleStep(
         "preflight",
         "Look whether a run could start",
         "python -m jobs preflight",
-        training.preflight,
+        training_steps.preflight,
     ),
-    Step("prepare", "Prepare a data set", "python -m trainer prepare digits", training.prepare),
-    Step("upload", "Upload and register it", "python -m jobs upload", training.upload),
-    Step(
+    CycleStep(
+        "prepare", "Prepare a data set", "python -m trainer prepare digits", training_steps.prepare
+    ),
+    CycleStep("upload", "Upload and register it", "python -m jobs upload", training_steps.upload),
+    CycleStep(
         "train",
         "Train, and lose the nodes",
         "python -m jobs submit --preset digits --nodes 2",
-        training.train,
+        training_steps.train,
     ),
-    Step("scale-down", "Wait until no node is left", "python -m jobs status", training.scale_down),
-    Step(
-        "tensorboard", "Look at the curves", "python -m jobs tensorboard", training.look_at_curves
+    CycleStep(
+        "scale-down",
+        "Wait until no node is left",
+        "python -m jobs status",
+        training_steps.scale_down,
     ),
-    Step("download", "Download what it left", "python -m jobs download", training.download),
-    Step("evaluate", "Evaluate the model here", "python -m trainer evaluate", training.evaluate),
-    Step("register", "Register the model", "python -m jobs register", training.register),
-    Step("change", "Change a setting", "pulumi config set, python -m jobs up", platform.change),
-    Step(
-        "drift", "Find what somebody edited", "pulumi refresh --preview-only --diff", platform.drift
+    CycleStep(
+        "tensorboard",
+        "Look at the curves",
+        "python -m jobs tensorboard",
+        training_steps.look_at_curves,
     ),
-    Step("teardown", "Tear everything down", "python -m jobs teardown", platform.teardown),
-    Step(
-        "teardown-again", "Tear it down again", "python -m jobs teardown", platform.teardown_again
+    CycleStep(
+        "download", "Download what it left", "python -m jobs download", training_steps.download
+    ),
+    CycleStep(
+        "evaluate", "Evaluate the model here", "python -m trainer evaluate", training_steps.evaluate
+    ),
+    CycleStep("register", "Register the model", "python -m jobs register", training_steps.register),
+    CycleStep(
+        "change", "Change a setting", "pulumi config set, python -m jobs up", platform_steps.change
+    ),
+    CycleStep(
+        "drift",
+        "Find what somebody edited",
+        "pulumi refresh --preview-only --diff",
+        platform_steps.drift,
+    ),
+    CycleStep(
+        "teardown", "Tear everything down", "python -m jobs teardown", platform_steps.teardown
+    ),
+    CycleStep(
+        "teardown-again",
+        "Tear it down again",
+        "python -m jobs teardown",
+        platform_steps.teardown_again,
     ),
 )
 """In their order."""

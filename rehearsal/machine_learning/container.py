@@ -1,21 +1,23 @@
 """The processes of a job in an image: one container, where mpirun starts the ranks."""
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from common.containers import Container, Mount
+from common.containers import Container, ContainerEngine, Docker, Mount, find_engine
+from common.errors import UserError
+from common.waiting import wait_until
+from rehearsal.errors import RehearsalError
+from rehearsal.lifetime import CONTAINER_ENGINES, Reaper, container_name
 from rehearsal.machine_learning.job_spec import JobSpec
-from rehearsal.machine_learning.ranks import Ended, Program
-from rehearsal.machine_learning.runtime import Runtime, name_of
-from rehearsal.processes import Guard
+from rehearsal.machine_learning.processes import ExitStatus, RankProgram
 
-_POLL_SECONDS: Final = 0.05
 _STUBBORN_SECONDS: Final = 30.0
 """Until the client of a container that cannot be removed is ended itself."""
 _CLIENTS: Final = re.compile(r"PATH|HOME|TMPDIR|(LD|XDG|DOCKER|CONTAINERS?|STORAGE|DBUS)_\w*")
@@ -37,95 +39,160 @@ exec sh -c "$*"
 same time."""
 
 
-class Contained:
+@dataclass(frozen=True)
+class JobImage:
+    """The image in which all jobs run, and the engine that runs its containers."""
+
+    engine: ContainerEngine
+    image: str
+    user: str | None = None
+    """Numbers of the user and group of jobs; None for the image's own."""
+
+    def ask_to_end(self, name: str) -> bool:
+        """Send SIGTERM to the first process of a container; whether there was one."""
+        return self.engine.output("kill", "--signal=TERM", name) is not None
+
+
+def open_image(image: str) -> JobImage:
+    """An image of this machine, in which jobs can be run.
+
+    Raises:
+        RehearsalError: no program here can run it, or the image is not here.
+    """
+    with _as_rehearsal_errors(image):
+        engine = find_engine()
+    if engine.program not in CONTAINER_ENGINES:
+        raise RehearsalError(
+            f"{image}: {engine.program} builds images, but cannot end what it runs; install"
+            " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
+        )
+    if not engine.has(image):
+        raise RehearsalError(
+            f"{image}: is no image of {engine.program} here; `make images` builds"
+            " localhost/trainer-cpu:latest"
+        )
+    with _as_rehearsal_errors(image):
+        # Now, as Podman may find that nothing runs on this machine.
+        engine.run_command(Container(image, ["true"], "rehearsal"))
+    return JobImage(engine, image, _user(engine))
+
+
+@contextlib.contextmanager
+def _as_rehearsal_errors(image: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise RehearsalError(f"{image}: cannot be run: {error}") from error
+
+
+def _user(engine: ContainerEngine) -> str | None:
+    """This process's own user, where it could not remove files of root; None otherwise."""
+    if engine.program != Docker.program or os.geteuid() == 0:
+        return None
+    # In a rootless engine, root is this user.
+    is_rootless = "rootless" in engine.run("info", "--format={{.SecurityOptions}}").stdout
+    return None if is_rootless else f"{os.geteuid()}:{os.getegid()}"
+
+
+class ContainerProcesses:
     """Processes of one job, in a container."""
 
     def __init__(
         self,
-        runtime: Runtime,
+        image: JobImage,
         spec: JobSpec,
-        programs: Sequence[Program],
+        programs: Sequence[RankProgram],
         mounts: Sequence[Mount],
-        guard: Guard,
+        reaper: Reaper,
         part: str,
     ) -> None:
         """Start them.
 
         Args:
-            runtime: what runs containers, and their image.
+            image: of the container.
             spec: the job.
             programs: one a rank.
             mounts: all that they see of this machine; the folder of the first is this job's alone.
-            guard: ends them if the owner dies.
-            part: of the guard's mark, for these alone.
+            reaper: ends them if the owner dies.
+            part: of the reaper's mark, for these alone.
         """
-        self._containers, self._runtime, self._guard = runtime.containers, runtime, guard
+        self._engine, self._image, self._reaper = image.engine, image, reaper
         self._part, self._log = part, programs[0].log
-        self._name = name_of(guard.mark, part.strip("/"))
+        self._name = container_name(reaper.mark, part.strip("/"))
         scripts = mounts[0].source / "ranks"
-        shared = of_all(programs)
-        if runtime.user is not None:
+        shared = shared_variables(programs)
+        if image.user is not None:
             # The image does not know it, and programs ask for its name.
             shared |= {"USER": "user"}
         _write(scripts, programs, shared)
         container = Container(
-            image=runtime.image,
+            image=image.image,
             program=_command(spec),
             name=self._name,
             mounts=mounts,
-            variables=sorted(guard.marked(shared, part)),
+            variables=sorted(reaper.marked(shared, part)),
             folder=str(scripts),
             host_network=True,
-            user=runtime.user,
+            user=image.user,
         )
-        # Mpirun's own words, and the client's, are after those of rank 0.
+        # What mpirun and the client write comes after what rank 0 writes.
         with self._log.open("ab") as log:
             self._client = subprocess.Popen(
-                self._containers.run_command(container),
-                env=guard.marked({**_of_client(os.environ), **shared}, part),
+                self._engine.run_command(container),
+                env=reaper.marked({**_of_client(os.environ), **shared}, part),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 
-    def wait(self) -> Ended:
+    def wait(self) -> ExitStatus:
         """Wait until the container has ended."""
         code = self._client.wait()
         if code < 0:
             # Without its client, nobody removes it.
             self.kill()
         status = code if code >= 0 else 128 - code
-        return Ended(status, failed_rank(self._log.read_bytes()) if status else 0)
+        return ExitStatus(status, failed_rank(self._log.read_bytes()) if status else 0)
 
     def end(self, grace_seconds: float) -> None:
         """Ask the first process to end, as `docker stop` does, and kill all if it does not."""
-        deadline, asked = time.monotonic() + grace_seconds, False
-        while self._client.poll() is None and time.monotonic() < deadline:
+        asked = False
+
+        def ended() -> bool:
+            nonlocal asked
+            if self._client.poll() is not None:
+                return True
             # Not before it has started.
-            asked = asked or self._runtime.ask_to_end(self._name)
-            time.sleep(_POLL_SECONDS)
+            asked = asked or self._image.ask_to_end(self._name)
+            return False
+
+        wait_until(ended, grace_seconds)
         self.kill()
 
     def kill(self) -> None:
         """Kill all, at once."""
-        deadline = time.monotonic() + _STUBBORN_SECONDS
-        while self._client.poll() is None and time.monotonic() < deadline:
+
+        def ended() -> bool:
+            if self._client.poll() is not None:
+                return True
             # Again, as it may be about to start.
-            self._containers.remove_container(self._name)
-            time.sleep(_POLL_SECONDS)
-        self._guard.kill(self._part)
+            self._engine.remove_container(self._name)
+            return False
+
+        wait_until(ended, _STUBBORN_SECONDS)
+        self._reaper.kill(self._part)
         self._client.wait()
-        self._containers.remove_container(self._name)
+        self._engine.remove_container(self._name)
 
 
-def of_all(programs: Sequence[Program]) -> dict[str, str]:
+def shared_variables(programs: Sequence[RankProgram]) -> dict[str, str]:
     """Variables that all programs share and a client can hand on, without reading them."""
     items = set.intersection(*(set(program.environment.items()) for program in programs))
     return {name: value for name, value in sorted(items) if not _CLIENTS.fullmatch(name)}
 
 
-def script(program: Program, shared: Mapping[str, str]) -> str:
+def script(program: RankProgram, shared: Mapping[str, str]) -> str:
     """What a shell does to become a program: what is its own of variables, folder and log."""
     own = {name: value for name, value in program.environment.items() if name not in shared}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in own.items()]
@@ -135,9 +202,9 @@ def script(program: Program, shared: Mapping[str, str]) -> str:
 
 
 def failed_rank(log: bytes) -> int:
-    """The rank that mpirun's last words name; 0 if they name none."""
-    found = list(_FAILED.finditer(log))
-    return int(found[-1][1] or found[-1][2]) if found else 0
+    """The rank that mpirun names at the end of its output; 0 if it names none."""
+    matches = list(_FAILED.finditer(log))
+    return int(matches[-1][1] or matches[-1][2]) if matches else 0
 
 
 def _command(spec: JobSpec) -> list[str]:
@@ -157,7 +224,7 @@ def _of_client(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _write(folder: Path, programs: Sequence[Program], shared: Mapping[str, str]) -> None:
+def _write(folder: Path, programs: Sequence[RankProgram], shared: Mapping[str, str]) -> None:
     folder.mkdir()
     (folder / "reach").write_text(_REACH, encoding="utf-8")
     for rank, program in enumerate(programs):

@@ -5,13 +5,17 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.identity import cloud_name
 from rehearsal.control_plane.store import Document
-from rehearsal.resources.workspaces import workspace_of
+from rehearsal.resources.workspaces import WORKSPACE, workspace_of
+
+JOB: Final = f"{WORKSPACE}/jobs"
+"""Kind of jobs in Resource Manager."""
 
 _REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs)\.([\w-]+)\s*\}\}")
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,19 @@ class JobSpec:
     timeout_seconds: float | None
     experiment: str
     identity: str | None
-    """Client id that the job acts as; none is its cluster's identity."""
+    """Client id of the identity that the job acts as; None for its cluster's first one."""
     as_submitter: bool
-    """Whether it acts as who submitted it instead."""
+    """Whether it acts as its submitter instead."""
     submitter: str
-    """Object id."""
+    """Object id of the submitter."""
 
 
-def read(document: Document, most_processes: int | None) -> JobSpec:
-    """A job of its document.
+def read(document: Document, max_processes: int | None) -> JobSpec:
+    """The job that a document describes.
 
     Args:
         document: of the job.
-        most_processes: caps the processes on a node.
+        max_processes: cap of the processes on a node; None for no cap.
     """
     properties = document["properties"]
     distribution = properties.get("distribution") or {}
@@ -64,30 +68,17 @@ def read(document: Document, most_processes: int | None) -> JobSpec:
         command=properties["command"],
         code=properties.get("codeId"),
         nodes=int((properties.get("resources") or {}).get("instanceCount") or 1),
-        processes=min(processes, most_processes or processes),
+        processes=min(processes, max_processes or processes),
         distributed=distribution.get("distributionType") == "Mpi",
         variables=properties.get("environmentVariables") or {},
         inputs=properties.get("inputs") or {},
         outputs={name: value for name, value in outputs.items() if name != "default"},
-        timeout_seconds=None if timeout is None else seconds(timeout),
+        timeout_seconds=None if timeout is None else duration_seconds(timeout),
         experiment=properties.get("experimentName", "Default"),
         identity=identity.get("clientId"),
         as_submitter=identity.get("identityType") == "UserIdentity",
         submitter=(document.get("systemData") or {}).get("createdBy", ""),
     )
-
-
-def seconds(duration: str) -> float:
-    """Seconds of an ISO 8601 duration of days and less, such as PT6H.
-
-    Raises:
-        ValueError: the text is none.
-    """
-    match = _DURATION.fullmatch(duration)
-    if match is None or not any(match.groups()):
-        raise ValueError(f"{duration!r} is no duration")
-    days, hours, minutes, rest = (float(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
 def command_line(
@@ -110,10 +101,106 @@ def log_name(spec: JobSpec, rank: int) -> str:
     return f"std_log_process_{rank:02d}.txt" if spec.distributed else "std_log.txt"
 
 
-def program(command: str) -> str:
+def program_name(command: str) -> str:
     """The first word of a command, as Azure names the process that failed."""
     try:
-        words = shlex.split(command)
+        parts = shlex.split(command)
     except ValueError:
-        words = command.split()
-    return words[0].rpartition("/")[2] if words else "bash"
+        parts = command.split()
+    return parts[0].rpartition("/")[2] if parts else "bash"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What the processes of a job are told about the Azure that runs it."""
+
+    url: str
+    trusted: Path
+    token: str
+    """Of the run."""
+    expires: int
+    """Seconds since the epoch."""
+    workspace_id: str
+    port: int
+    """Free port of the head node, on which processes can meet."""
+    execution_id: str
+    """Unique name of this start of the job."""
+
+
+def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
+    """Environment variables of all processes of a job."""
+    parts = spec.workspace.split("/")
+    subscription, group, workspace = parts[2], parts[4], parts[-1]
+    tracking = context.url.replace("https:", "azureml:") + f"/mlflow/v1.0{spec.workspace}"
+    scope = f"{spec.workspace}/experiments/{spec.experiment}"
+    variables = {
+        "AZUREML_RUN_ID": spec.name,
+        "AZUREML_ROOT_RUN_ID": spec.name,
+        "AZUREML_RUN_TOKEN": context.token,
+        "AZUREML_RUN_TOKEN_EXPIRY": str(context.expires),
+        "AZUREML_ARM_SUBSCRIPTION": subscription,
+        "AZUREML_ARM_RESOURCEGROUP": group,
+        "AZUREML_ARM_WORKSPACE_NAME": workspace,
+        "AZUREML_ARM_PROJECT_NAME": spec.experiment,
+        "AZUREML_WORKSPACE_ID": context.workspace_id,
+        "AZUREML_WORKSPACE_SCOPE": spec.workspace,
+        "AZUREML_EXPERIMENT_SCOPE": scope,
+        "AZUREML_SERVICE_ENDPOINT": context.url,
+        "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{context.url}/discovery",
+        "AZUREML_NODE_COUNT": str(spec.nodes),
+        "MLFLOW_TRACKING_URI": tracking,
+        "MLFLOW_TRACKING_TOKEN": context.token,
+        "MLFLOW_RUN_ID": spec.name,
+        "MLFLOW_EXPERIMENT_NAME": spec.experiment,
+        "MLFLOW_EXPERIMENT_ID": spec.experiment,
+        # Azure's own address would be asked otherwise.
+        "ARM_CLOUD_METADATA_URL": f"{context.url}/metadata/endpoints?api-version=2019-05-01",
+        "AZUREML_CURRENT_CLOUD": cloud_name(context.url),
+        "REQUESTS_CA_BUNDLE": str(context.trusted),
+        "SSL_CERT_FILE": str(context.trusted),
+    }
+    if spec.identity is not None:
+        variables["DEFAULT_IDENTITY_CLIENT_ID"] = spec.identity
+    return variables
+
+
+def rank_variables(
+    spec: JobSpec, context: RunContext, node: int, local_rank: int
+) -> dict[str, str]:
+    """Environment variables of one process about its node."""
+    rank = node * spec.processes + local_rank
+    variables = {"AZUREML_CR_NODE_RANK": str(node), "AZUREML_PROCESS_NAME": f"rank_{rank}"}
+    if not spec.distributed:
+        return variables
+    head = f"127.0.0.1:{context.port}"
+    master = "AZ_BATCH_MASTER_NODE" if spec.nodes > 1 else "AZ_BATCHAI_MPI_MASTER_NODE"
+    return variables | {
+        "AZ_BATCH_HOST_LIST": ",".join(["127.0.0.1"] * spec.nodes),
+        "AZ_BATCH_NODE_LIST": ";".join(["127.0.0.1"] * spec.nodes),
+        master: head if spec.nodes > 1 else "127.0.0.1",
+    }
+
+
+def mpi_variables(spec: JobSpec, context: RunContext, node: int, local_rank: int) -> dict[str, str]:
+    """Environment variables that mpirun would set, for a process that it does not start."""
+    if not spec.distributed:
+        return {}
+    rank, size = node * spec.processes + local_rank, spec.nodes * spec.processes
+    return {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(local_rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(spec.processes),
+        "OMPI_COMM_WORLD_NODE_RANK": str(local_rank),
+        "OMPI_UNIVERSE_SIZE": str(size),
+        "PMIX_NAMESPACE": context.execution_id,
+        "PMIX_RANK": str(rank),
+    }
+
+
+def folder_variables(
+    inputs: Mapping[str, Path | str], outputs: Mapping[str, Path]
+) -> dict[str, str]:
+    """Environment variables with the paths of a job's folders."""
+    variables = {f"AZURE_ML_INPUT_{name}": str(path) for name, path in inputs.items()}
+    return variables | {f"AZURE_ML_OUTPUT_{name}": str(path) for name, path in outputs.items()}

@@ -1,51 +1,41 @@
 """Jobs as Resource Manager sees them: what is accepted, shown, cancelled."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
-from rehearsal.machine_learning import job_spec
-from rehearsal.machine_learning.runs import ENDED, Runs
-from rehearsal.resources import references
-from rehearsal.resources.kind import Kind
-from rehearsal.resources.workspaces import ARTIFACTS, WORKSPACE, workspace_of
+from rehearsal.machine_learning.run_history import ENDED, Runs
+from rehearsal.machine_learning.scheduler import Scheduler
+from rehearsal.resources import assets
+from rehearsal.resources.workspaces import ARTIFACTS, workspace_of
 
-JOB = f"{WORKSPACE}/jobs"
 CHANGEABLE = ("description", "tags", "displayName", "properties", "isArchived")
 _COMPUTED = ("status", "services", "provisioningState", "parentJobName")
 
 
-class Engine(Protocol):
-    """Who runs jobs."""
-
-    def submit(self, job: str) -> None:
-        """Take a job up."""
-
-    def cancel(self, job: str) -> None:
-        """End a job."""
-
-
-class Job(Kind):
+class CommandJob(ResourceKind):
     """A command job."""
 
-    accepted = "by the engine"
+    has_own_state = True
 
-    def __init__(self, resources: Resources, runs: Runs, engine: Engine) -> None:
+    def __init__(self, resources: ResourceManager, runs: Runs, scheduler: Scheduler) -> None:
         """Rules over these resources.
 
         Args:
             resources: all of them.
-            runs: what became of jobs.
-            engine: who runs them.
+            runs: of the jobs.
+            scheduler: runs them.
         """
         self._resources = resources
         self._runs = runs
-        self._engine = engine
+        self._scheduler = scheduler
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -85,9 +75,9 @@ class Job(Kind):
         self._runs.create(path.id)
 
     @override
-    def stored(self, path: ArmPath, document: Document) -> None:
+    def after_put(self, path: ArmPath, document: Document) -> None:
         if self._runs.get(path.id)["status"] == "NotStarted":
-            self._engine.submit(path.id)
+            self._scheduler.submit(path.id)
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
@@ -103,41 +93,43 @@ class Job(Kind):
         return document
 
     @override
-    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
-        archived = asked.query.get("listViewType", "ActiveOnly")
-        wanted = {"ActiveOnly": (False,), "ArchivedOnly": (True,)}.get(archived, (False, True))
-        tag = asked.query.get("tag")
+    def select(self, path: ArmPath, documents: list[Document], request: Request) -> list[Document]:
+        archived = request.query.get("listViewType", "ActiveOnly")
+        listed = {"ActiveOnly": (False,), "ArchivedOnly": (True,)}.get(archived, (False, True))
+        tag = request.query.get("tag")
         return [
             document
-            for document in reversed(found)
-            if bool(document["properties"].get("isArchived")) in wanted
+            for document in reversed(documents)
+            if bool(document["properties"].get("isArchived")) in listed
             and (tag is None or tag.partition("=")[0] in (document["properties"].get("tags") or {}))
         ]
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
         if document and self._runs.get(path.id)["status"] not in ENDED:
             raise AzureError(
                 409, "Conflict", f"Job {path.name} has not ended, so it cannot be deleted."
             )
         self._runs.forget(path.id)
-        return Answer(200)
+        return Response(200)
 
     @override
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
         if action.lower() != "cancel":
             return None
         if self._runs.get(path.id)["status"] in ENDED:
             raise user_error(f"Job {path.name} has ended already, so it cannot be cancelled.")
-        self._engine.cancel(path.id)
-        return Answer(200)
+        self._scheduler.cancel(path.id)
+        return Response(200)
 
     def _check_assets(self, properties: dict[str, Any], workspace: str) -> None:
         for name, noun in {"environmentId": "environment", "codeId": "code"}.items():
             named = properties.get(name)
             if named is None and name == "codeId":
                 continue
-            identifier = references.asset(self._resources, workspace, str(named), f"{noun}s")
+            identifier = assets.asset_id(self._resources, workspace, str(named), f"{noun}s")
             if self._resources.get(identifier) is None:
                 raise user_error(f"The {noun} {_short(identifier)} was not found.")
 
@@ -149,19 +141,19 @@ class Job(Kind):
                     raise user_error("An input that is no literal must have a uri.")
                 if folder and folder.get("uri"):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
-                    references.place(self._resources, workspace, folder["uri"], family)
+                    assets.blob_path(self._resources, workspace, folder["uri"], family)
 
     def _check_compute(self, properties: dict[str, Any]) -> None:
         identifier = str(properties.get("computeId") or "")
         cluster = self._resources.get(identifier) if identifier else None
         if cluster is None:
             raise user_error(f"Unknown compute target '{_short(identifier) or 'serverless'}'.")
-        asked = (properties.get("resources") or {}).get("instanceCount") or 1
+        nodes = (properties.get("resources") or {}).get("instanceCount") or 1
         scale = cluster["properties"].get("properties", {}).get("scaleSettings", {})
-        most = scale.get("maxNodeCount")
-        if not isinstance(asked, int) or asked < 1 or (most is not None and asked > most):
+        maximum = scale.get("maxNodeCount")
+        if not isinstance(nodes, int) or nodes < 1 or (maximum is not None and nodes > maximum):
             raise user_error(
-                f"Requested {asked} nodes, but compute {cluster['name']} has at most {most}."
+                f"Requested {nodes} nodes, but compute {cluster['name']} has at most {maximum}."
             )
 
 
@@ -171,7 +163,7 @@ def _check_numbers(properties: dict[str, Any]) -> None:
         raise user_error(f"processCountPerInstance is {processes!r}, but must be at least 1.")
     timeout = (properties.get("limits") or {}).get("timeout")
     try:
-        job_spec.seconds(timeout or "PT0S")
+        duration_seconds(timeout or "PT0S")
     except ValueError as error:
         raise user_error(f"The limits' timeout is wrong: {error}.") from error
 
@@ -198,5 +190,5 @@ def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> 
 
 
 def _short(identifier: str) -> str:
-    words = identifier.split("/")
-    return f"{words[-3]}:{words[-1]}" if "versions" in words else words[-1]
+    parts = identifier.split("/")
+    return f"{parts[-3]}:{parts[-1]}" if "versions" in parts else parts[-1]

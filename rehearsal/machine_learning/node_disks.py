@@ -1,166 +1,183 @@
-"""The disks of a job's nodes: its code, its folders and what its processes are told."""
+"""The disks of a job's nodes: its code and its folders, and what its processes are told of them."""
 
 import shutil
-import time
 from pathlib import Path
 
 from common.containers import Mount
-from rehearsal.blob_storage.azurite import free_port
+from rehearsal.blob_storage.blobs import Access, BlobPath, Blobs, parse_address
+from rehearsal.blob_storage.folder_sync import FolderMirror, InputCache
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.errors import AzureError
-from rehearsal.machine_learning import job_spec, job_variables
-from rehearsal.machine_learning.folders import Mirror
-from rehearsal.machine_learning.job_spec import JobSpec
-from rehearsal.machine_learning.job_variables import Service
-from rehearsal.machine_learning.ranks import Program
-from rehearsal.machine_learning.world import World
-from rehearsal.resources import references
-from rehearsal.resources.references import Place
+from rehearsal.machine_learning import job_spec
+from rehearsal.machine_learning.job_access import require_access
+from rehearsal.machine_learning.job_spec import JobSpec, RunContext
+from rehearsal.machine_learning.processes import RankProgram
+from rehearsal.resources import assets
+from rehearsal.resources.roles import Roles
 from rehearsal.resources.workspaces import ARTIFACTS
 
-_TOKEN_SECONDS = 8 * 24 * 3600
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+class NodeDisks:
+    """Everything on disk that belongs to one start of a job."""
 
-class Stage:
-    """Everything of one start of a job that is on disk."""
-
-    def __init__(self, world: World, spec: JobSpec, folder: Path, launch: str) -> None:
-        """Bring inputs, outputs and code.
+    def __init__(
+        self,
+        spec: JobSpec,
+        folder: Path,
+        resources: ResourceManager,
+        roles: Roles,
+        blobs: Blobs,
+        cache: InputCache,
+    ) -> None:
+        """Write nothing yet.
 
         Args:
-            world: what there is.
             spec: the job.
-            folder: of this start alone.
-            launch: a name that no other start has.
+            folder: for this start of the job alone.
+            resources: where datastores and assets are.
+            roles: judge what the job's identity may open.
+            blobs: blob storage.
+            cache: inputs that are on this machine already.
+        """
+        self._spec = spec
+        self._folder = folder
+        self._resources = resources
+        self._roles = roles
+        self._blobs = blobs
+        self._cache = cache
+        self._inputs: dict[str, Path | str] = {}
+        self._output_folders: dict[str, Path] = {}
+        self.outputs: list[FolderMirror] = []
+        """Write the job's outputs back."""
+
+    def fill(self) -> None:
+        """Bring inputs, outputs and code, and make each node's working folder.
 
         Raises:
             AzureError: something that the job refers to is not there any more.
-            AccessDeniedError: what the job acts as may not open a folder.
+            AccessDeniedError: the job's identity may not open a folder.
         """
-        self._world = world
-        self._spec = spec
-        self._folder = folder
-        self._launch = launch
-        self.outputs: list[Mirror] = []
-        """Write the job's outputs back."""
         self._inputs = self._bring_inputs()
         self._output_folders = self._bring_outputs()
-        self._code = self._bring_code()
+        code = self._bring_code()
+        for node in range(self._spec.nodes):
+            self._make_work(node, code)
+            self._temporary(node).mkdir()
 
-    def artifacts(self) -> list[Mirror]:
-        """What of each node's working folder is uploaded while the job runs."""
+    def remove(self) -> None:
+        """Remove everything, as when the nodes are released."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def artifacts(self) -> list[FolderMirror]:
+        """Folders of each node's working folder that are uploaded while the job runs."""
         return [
-            Mirror(self._world.blobs, self._artifacts(name), self._work(node) / name, removes=False)
+            FolderMirror(
+                self._blobs, self._artifact_path(name), self._work(node) / name, removes=False
+            )
             for node in range(self._spec.nodes)
             for name in ("outputs", "logs")
         ]
 
-    def logs(self) -> Mirror:
+    def logs(self) -> FolderMirror:
         """The output of all ranks."""
-        place = self._artifacts("user_logs")
-        return Mirror(self._world.blobs, place, self._folder / "user_logs", removes=False)
+        path = self._artifact_path("user_logs")
+        return FolderMirror(self._blobs, path, self._folder / "user_logs", removes=False)
 
-    def programs(self) -> list[Program]:
-        """The processes, each node's in a working folder that holds the code."""
-        spec, service = self._spec, self._service()
-        in_image = self._world.runtime is not None
+    def programs(self, context: RunContext, search_path: str | None) -> list[RankProgram]:
+        """The processes, each in the working folder of its node.
+
+        Args:
+            context: what they are told about Azure.
+            search_path: their PATH; None in an image, which has its own, as it has mpirun.
+        """
+        spec = self._spec
         command = job_spec.command_line(spec.command, self._inputs, self._output_folders)
         shared = {
-            **({} if in_image else {"PATH": _path(self._world.options.program_folder)}),
+            **({} if search_path is None else {"PATH": search_path}),
             "LANG": "C.UTF-8",
-            **job_variables.of_run(spec, service),
-            **job_variables.of_folders(self._inputs, self._output_folders),
+            **job_spec.run_variables(spec, context),
+            **job_spec.folder_variables(self._inputs, self._output_folders),
             **spec.variables,
         }
         programs = []
         for node in range(spec.nodes):
-            work, temporary = self._make_work(node), self._folder / f"node{node}" / "tmp"
-            temporary.mkdir()
+            work = self._work(node)
+            folders = {"HOME": str(work), "TMPDIR": str(self._temporary(node))}
             for local_rank in range(spec.processes):
-                own = job_variables.of_rank(spec, service, node, local_rank)
-                if not in_image:
-                    own |= job_variables.of_mpirun(spec, service, node, local_rank)
-                environment = {**shared, "HOME": str(work), "TMPDIR": str(temporary), **own}
+                own = job_spec.rank_variables(spec, context, node, local_rank)
+                if search_path is not None:
+                    own |= job_spec.mpi_variables(spec, context, node, local_rank)
                 rank = node * spec.processes + local_rank
                 log = self._folder / "user_logs" / job_spec.log_name(spec, rank)
-                programs.append(Program(command, work, environment, log))
+                programs.append(RankProgram(command, work, {**shared, **folders, **own}, log))
         return programs
 
-    def mounts(self) -> list[Mount]:
-        """What of this machine a container must see, each at its own path."""
+    def mounts(self, trusted: Path) -> list[Mount]:
+        """Folders and files of this machine that a container must see, each at its own path.
+
+        Args:
+            trusted: file of certificates to trust.
+        """
         inputs = [path for path in self._inputs.values() if isinstance(path, Path)]
-        seen = dict.fromkeys([*inputs, self._world.trusted])
         own = Mount(self._folder, str(self._folder), writable=True)
-        return [own, *(Mount(path, str(path)) for path in seen)]
+        return [own, *(Mount(path, str(path)) for path in dict.fromkeys([*inputs, trusted]))]
 
     def _bring_inputs(self) -> dict[str, Path | str]:
-        spec, world = self._spec, self._world
-        found: dict[str, Path | str] = {}
-        for name, given in spec.inputs.items():
+        inputs: dict[str, Path | str] = {}
+        for name, given in self._spec.inputs.items():
             if given.get("jobInputType") == "literal":
-                found[name] = str(given.get("value"))
+                inputs[name] = str(given.get("value"))
                 continue
             family = "models" if "model" in given.get("jobInputType", "") else "data"
-            place = references.place(world.resources, spec.workspace, given["uri"], family)
-            world.roles.require_of_job(spec, f"input {name}", place, "read")
-            found[name] = world.cache.materialize(place)
-        return found
+            path = self._blob_path(given["uri"], family)
+            self._require_access(f"input {name}", path, "read")
+            inputs[name] = self._cache.materialize(path)
+        return inputs
 
     def _bring_outputs(self) -> dict[str, Path]:
-        spec, world = self._spec, self._world
-        found: dict[str, Path] = {}
+        spec = self._spec
+        folders: dict[str, Path] = {}
         for name, given in spec.outputs.items():
             default = f"azureml://datastores/workspaceblobstore/paths/azureml/{spec.name}/{name}"
-            uri = (given or {}).get("uri") or default
-            place = references.place(world.resources, spec.workspace, uri)
-            world.roles.require_of_job(spec, f"output {name}", place, "write")
-            found[name] = self._folder / "outputs" / name
-            mirror = Mirror(world.blobs, place, found[name])
+            path = self._blob_path((given or {}).get("uri") or default)
+            self._require_access(f"output {name}", path, "write")
+            folders[name] = self._folder / "outputs" / name
+            mirror = FolderMirror(self._blobs, path, folders[name])
             mirror.fill()
             self.outputs.append(mirror)
-        return found
+        return folders
 
     def _bring_code(self) -> Path | None:
-        spec, world = self._spec, self._world
+        spec = self._spec
         if spec.code is None:
             return None
-        identifier = references.asset(world.resources, spec.workspace, spec.code, "codes")
-        document = world.resources.get(identifier)
+        identifier = assets.asset_id(self._resources, spec.workspace, spec.code, "codes")
+        document = self._resources.get(identifier)
         if document is None:
             raise AzureError(404, "UserError", f"Code {identifier} was not found.")
-        return world.cache.materialize(world.blobs.place(document["properties"]["codeUri"]))
+        return self._cache.materialize(parse_address(document["properties"]["codeUri"]))
 
-    def _make_work(self, node: int) -> Path:
+    def _make_work(self, node: int, code: Path | None) -> None:
         work = self._work(node)
-        if self._code is None:
+        if code is None:
             work.mkdir(parents=True)
-            return work
-        shutil.copytree(self._code, work, copy_function=shutil.copyfile)
+            return
+        shutil.copytree(code, work, copy_function=shutil.copyfile)
         for folder in [work, *(path for path in work.rglob("*") if path.is_dir())]:
             folder.chmod(0o755)
-        return work
 
-    def _service(self) -> Service:
-        world, spec = self._world, self._spec
-        workspace = world.resources.get(spec.workspace) or {"properties": {}}
-        return Service(
-            url=world.url,
-            trusted=world.trusted,
-            token=world.identity.token(spec.identity or "run", world.url, _TOKEN_SECONDS),
-            expires=int(time.time()) + _TOKEN_SECONDS,
-            workspace_id=workspace["properties"].get("workspaceId", ""),
-            port=free_port(),
-            launch=self._launch,
-        )
+    def _require_access(self, folder: str, path: BlobPath, access: Access) -> None:
+        require_access(self._resources, self._roles, self._spec, folder, path, access)
 
-    def _artifacts(self, name: str) -> Place:
-        spec = self._spec
-        uri = f"azureml://datastores/{ARTIFACTS}/paths/ExperimentRun/dcid.{spec.name}/{name}"
-        return references.place(self._world.resources, spec.workspace, uri)
+    def _blob_path(self, uri: str, family: str = "data") -> BlobPath:
+        return assets.blob_path(self._resources, self._spec.workspace, uri, family)
+
+    def _artifact_path(self, name: str) -> BlobPath:
+        folder = f"ExperimentRun/dcid.{self._spec.name}/{name}"
+        return self._blob_path(f"azureml://datastores/{ARTIFACTS}/paths/{folder}")
 
     def _work(self, node: int) -> Path:
         return self._folder / f"node{node}" / "wd"
 
-
-def _path(program_folder: Path | None) -> str:
-    return _SYSTEM_PATH if program_folder is None else f"{program_folder}:{_SYSTEM_PATH}"
+    def _temporary(self, node: int) -> Path:
+        return self._folder / f"node{node}" / "tmp"

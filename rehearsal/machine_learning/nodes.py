@@ -1,14 +1,15 @@
-"""Nodes of the clusters: they come when a job needs them, and leave when nobody does."""
+"""Nodes of the clusters: allocated when jobs need them, released when they are idle."""
 
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from rehearsal.resources.kind import new_id, now
+from rehearsal.control_plane.azure_formats import new_id, timestamp
 
-State = Literal["preparing", "idle", "running", "leaving", "preempted"]
+NodeState: TypeAlias = Literal["preparing", "idle", "running", "leaving", "preempted"]
 _SHOWN_SECONDS = 2.0
+"""How long a node is still listed after it has left."""
 
 
 @dataclass
@@ -16,38 +17,40 @@ class Node:
     """A virtual machine of a cluster."""
 
     number: int
-    state: State = "preparing"
+    state: NodeState = "preparing"
     since: float = field(default_factory=time.monotonic)
-    changed: str = field(default_factory=now)
+    changed: str = field(default_factory=timestamp)
     job: str | None = None
     id: str = field(default_factory=lambda: f"tvmps_{new_id().replace('-', '')}_d")
 
-    def become(self, state: State, job: str | None = None) -> None:
+    def become(self, state: NodeState, job: str | None = None) -> None:
         """Change state."""
         self.state, self.job = state, job
-        self.since, self.changed = time.monotonic(), now()
+        self.since, self.changed = time.monotonic(), timestamp()
 
     @property
     def seconds(self) -> float:
-        """In its state."""
+        """How long it has been in its state."""
         return time.monotonic() - self.since
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Limits of a cluster."""
+class ScaleSettings:
+    """How a cluster scales."""
 
-    least: int
-    most: int
+    min_nodes: int
+    max_nodes: int
     idle_seconds: float
+    """How long an idle node stays."""
     allocation_seconds: float
+    """From asking for a node until it is there."""
 
 
 class Nodes:
     """Nodes of all clusters, by the cluster's id."""
 
     def __init__(self) -> None:
-        """Have none."""
+        """Start without any node."""
         self._nodes: dict[str, list[Node]] = {}
         self._capacity: dict[str, int] = {}
         self._number = 0
@@ -70,14 +73,14 @@ class Nodes:
             ]
 
     def limit(self, cluster: str, capacity: int | None) -> None:
-        """Let Azure have so many machines for a cluster, however many it may have itself."""
+        """Let Azure have so many machines for a cluster, or with None as many as it asks for."""
         with self._lock:
             self._capacity.pop(cluster.lower(), None)
             if capacity is not None:
                 self._capacity[cluster.lower()] = capacity
 
-    def take(self, cluster: str, job: str, count: int) -> bool:
-        """Give a job idle nodes, all that it needs or none."""
+    def assign(self, cluster: str, job: str, count: int) -> bool:
+        """Give a job idle nodes, all that it needs or none; whether it has them now."""
         with self._lock:
             idle = [n for n in self._nodes.get(cluster.lower(), []) if n.state == "idle"]
             if len(idle) < count:
@@ -87,20 +90,18 @@ class Nodes:
             return True
 
     def release(self, cluster: str, job: str) -> None:
-        """Have the nodes of a job back, but for those that are gone."""
+        """Take the nodes of a job back, but for those that were pre-empted."""
         with self._lock:
             for node in self._nodes.get(cluster.lower(), []):
                 if node.job == job and node.state == "running":
                     node.become("idle")
 
-    def lose(self, cluster: str, job: str | None = None) -> bool:
-        """Take nodes away: those of a job, or all. Whether none is left."""
+    def preempt(self, cluster: str, job: str | None = None) -> None:
+        """Pre-empt the nodes of a job, or all of a cluster."""
         with self._lock:
-            nodes = self._nodes.get(cluster.lower(), [])
-            for node in nodes:
+            for node in self._nodes.get(cluster.lower(), []):
                 if job is None or node.job == job:
                     node.become("preempted", node.job)
-            return all(node.state == "preempted" for node in nodes)
 
     def forget(self, cluster: str) -> None:
         """Remove a cluster."""
@@ -113,28 +114,29 @@ class Nodes:
         with self._lock:
             return list(self._nodes)
 
-    def adjust(self, cluster: str, scale: Scale, wanted: int) -> None:
-        """Let nodes come, be ready, and leave.
+    def scale(self, cluster: str, settings: ScaleSettings, queued_nodes: int) -> None:
+        """Allocate nodes, make them ready, and let idle ones go.
 
         Args:
-            cluster: which.
-            scale: its limits.
-            wanted: nodes that queued jobs need beside those that run.
+            cluster: id of the cluster.
+            settings: of the cluster.
+            queued_nodes: how many queued jobs need beside the nodes that run.
         """
         with self._lock:
             nodes = self._nodes.setdefault(cluster.lower(), [])
             for node in nodes:
-                if node.state == "preparing" and node.seconds >= scale.allocation_seconds:
+                if node.state == "preparing" and node.seconds >= settings.allocation_seconds:
                     node.become("idle")
             gone = [n for n in nodes if n.state in {"leaving", "preempted"}]
             nodes[:] = [n for n in nodes if n not in gone or n.seconds < _SHOWN_SECONDS]
             here = [node for node in nodes if node not in gone]
             running = sum(node.state == "running" for node in here)
-            most = min(scale.most, self._capacity.get(cluster.lower(), scale.most))
-            target = min(max(running + wanted, scale.least), most)
+            capacity = self._capacity.get(cluster.lower(), settings.max_nodes)
+            target = max(running + queued_nodes, settings.min_nodes)
+            target = min(target, settings.max_nodes, capacity)
             for _ in range(target - len(here)):
                 self._number += 1
                 nodes.append(Node(self._number))
-            idle = [n for n in here if n.state == "idle" and n.seconds >= scale.idle_seconds]
+            idle = [n for n in here if n.state == "idle" and n.seconds >= settings.idle_seconds]
             for node in idle[: max(len(here) - target, 0)]:
                 node.become("leaving")

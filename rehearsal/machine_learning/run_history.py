@@ -1,52 +1,116 @@
-"""Run history: what became of a run, with its logs."""
+"""Run history: the state of each job's run, and the service that shows it with its logs."""
 
+import datetime as dt
 import re
 from typing import Any
 
 from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.azure_formats import timestamp
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_manager import ResourceManager
+from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError
-from rehearsal.machine_learning.runs import Runs
 from rehearsal.resources.workspaces import ARTIFACTS
 
+ENDED = ("Completed", "Failed", "Canceled")
+"""Statuses of runs that have ended."""
+
+_SPACE = "runs"
 _RUN = re.compile(
     r"/history/v1\.0(/subscriptions/.*?)(?:/experiments/[^/]+)?/runs/([^/]+)(?:/(\w+)(?:/.*)?)?"
 )
 _RUN_DATA = re.compile(r"/history/v1\.0(/subscriptions/.*?)/rundata")
 
 
-class History:
+class Runs:
+    """The run of each job, by the job's id."""
+
+    def __init__(self, store: Store) -> None:
+        """Keep runs in a store."""
+        self._store = store
+
+    def create(self, job: str) -> None:
+        """Begin a run."""
+        run = {"status": "NotStarted", "createdUtc": timestamp(), "logFiles": [], "states": []}
+        self._store.put(_SPACE, job, run)
+        self.change(job, status="NotStarted")
+
+    def get(self, job: str) -> Document:
+        """The run of a job; that of an unknown job says nothing but NotStarted."""
+        unknown = {"status": "NotStarted", "logFiles": [], "states": []}
+        return self._store.get(_SPACE, job) or unknown
+
+    def change(self, job: str, **values: Any) -> None:
+        """Write values; a run that has ended stays as it is."""
+        with self._store.lock:
+            run = self.get(job)
+            status = values.get("status", run["status"])
+            if run["status"] in ENDED:
+                return
+            run |= values
+            if values.get("status"):
+                run["states"].append([status, timestamp()])
+            if status == "Running" and "startTimeUtc" not in run:
+                run["startTimeUtc"] = timestamp()
+            if status in ENDED:
+                run["endTimeUtc"] = timestamp()
+            self._store.put(_SPACE, job, run)
+
+    def seconds_in_state(self, job: str) -> float:
+        """How long a run has had its status."""
+        states = self.get(job)["states"]
+        if not states:
+            return 0.0
+        since = dt.datetime.fromisoformat(states[-1][1])
+        return (dt.datetime.now(dt.UTC) - since).total_seconds()
+
+    def forget(self, job: str) -> None:
+        """Remove the run of a job."""
+        self._store.delete(_SPACE, job)
+
+
+def run_error(code: str, message: str) -> dict[str, Any]:
+    """An error in the form that runs have it."""
+    return {"error": {"code": code, "message": message, "details": []}}
+
+
+class RunHistory:
     """The service that `discoveryUrl` names."""
 
-    def __init__(self, resources: Resources, runs: Runs, blobs: Blobs) -> None:
-        """Tell of these runs."""
+    def __init__(self, resources: ResourceManager, runs: Runs, blobs: Blobs) -> None:
+        """Show these runs.
+
+        Args:
+            resources: where jobs are.
+            runs: of the jobs.
+            blobs: where their logs are.
+        """
         self._resources = resources
         self._runs = runs
         self._blobs = blobs
 
-    def answer(self, asked: Asked) -> Answer:
-        """Answer a request below /history.
+    def respond(self, request: Request) -> Response:
+        """Respond to a request below /history.
 
         Raises:
             AzureError: it is refused.
         """
-        match = _RUN_DATA.fullmatch(asked.path)
-        if match is not None and asked.method == "POST":
-            run = self._run(match[1], str(asked.json().get("runId")))
-            return Answer(body={"runMetadata": run})
-        match = _RUN.fullmatch(asked.path)
+        match = _RUN_DATA.fullmatch(request.path)
+        if match is not None and request.method == "POST":
+            run = self._run(match[1], str(request.json().get("runId")))
+            return Response(body={"runMetadata": run})
+        match = _RUN.fullmatch(request.path)
         if match is None:
-            raise AzureError(404, "NotFound", f"Run history has nothing at {asked.path}")
+            raise AzureError(404, "NotFound", f"Run history has nothing at {request.path}")
         run = self._run(match[1], match[2])
-        if asked.method == "PATCH" and match[3] is None:
-            self._change(f"{match[1]}/jobs/{match[2]}", asked.json())
-            return Answer(body=self._run(match[1], match[2]))
+        if request.method == "PATCH" and match[3] is None:
+            self._change(f"{match[1]}/jobs/{match[2]}", request.json())
+            return Response(body=self._run(match[1], match[2]))
         if match[3] == "serviceinstances":
-            return Answer(body={"instances": {}})
+            return Response(body={"instances": {}})
         if match[3] not in {None, "details"}:
-            raise AzureError(404, "NotFound", f"Run history has nothing at {asked.path}")
-        return Answer(body=run)
+            raise AzureError(404, "NotFound", f"Run history has nothing at {request.path}")
+        return Response(body=run)
 
     def _change(self, job: str, given: dict[str, Any]) -> None:
         """Change what the studio can change of a run, which is also the job's."""
@@ -69,25 +133,25 @@ class History:
         document = self._resources.get(job)
         if document is None:
             raise AzureError(404, "UserError", f"RunId {name} not found")
-        record = self._runs.get(job)
+        run = self._runs.get(job)
         store = self._resources.get(f"{workspace}/datastores/{ARTIFACTS}")
         properties = store["properties"] if store else {}
         logs = {
-            file: self._blobs.readable(
+            file: self._blobs.signed_blob(
                 properties["accountName"],
                 properties["containerName"],
                 f"ExperimentRun/dcid.{name}/{file}",
             )
-            for file in record["logFiles"]
+            for file in run["logFiles"]
         }
         return {
             "runId": name,
-            "status": record["status"],
-            "createdUtc": record.get("createdUtc"),
-            "startTimeUtc": record.get("startTimeUtc"),
-            "endTimeUtc": record.get("endTimeUtc"),
-            "error": record.get("error"),
-            "warnings": record.get("warnings"),
+            "status": run["status"],
+            "createdUtc": run.get("createdUtc"),
+            "startTimeUtc": run.get("startTimeUtc"),
+            "endTimeUtc": run.get("endTimeUtc"),
+            "error": run.get("error"),
+            "warnings": run.get("warnings"),
             "logFiles": logs,
             "dataContainerId": f"dcid.{name}",
             "experimentName": document["properties"].get("experimentName"),

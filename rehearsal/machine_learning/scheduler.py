@@ -1,55 +1,72 @@
-"""Runs jobs: a queue for each cluster, nodes that come and go, and what takes them away."""
+"""Runs jobs: a queue for each cluster, nodes that come and go, and pre-emption."""
 
 import threading
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.machine_learning import job_spec
-from rehearsal.machine_learning.attempt import Attempt, preemption_error, system_error
-from rehearsal.machine_learning.jobs import JOB
-from rehearsal.machine_learning.nodes import Nodes, Scale
-from rehearsal.machine_learning.preemption import life_seconds
-from rehearsal.machine_learning.runs import ENDED, Runs
-from rehearsal.machine_learning.world import World
-from rehearsal.options import Manner
+from rehearsal.machine_learning.execution import JobExecution
+from rehearsal.machine_learning.job_spec import JOB, JobSpec
+from rehearsal.machine_learning.nodes import Nodes, ScaleSettings
+from rehearsal.machine_learning.preemption_policy import (
+    run_after_preemption,
+    seconds_until_preemption,
+)
+from rehearsal.machine_learning.run_history import ENDED, Runs, run_error
+from rehearsal.options import Options, PreemptionManner
 from rehearsal.resources.computes import COMPUTE, is_low_priority
+
+NewExecution: TypeAlias = Callable[[JobSpec], JobExecution]
 
 _TICK_SECONDS = 0.05
 _AZURE_IDLE = "PT120S"
 
 
-class Engine:
-    """Jobs and the nodes that they run on."""
+class Scheduler:
+    """Queues jobs, gives them nodes and executes them."""
 
-    def __init__(self, resources: Resources, runs: Runs) -> None:
+    def __init__(
+        self,
+        resources: ResourceManager,
+        runs: Runs,
+        nodes: Nodes,
+        options: Options,
+        new_execution: NewExecution,
+    ) -> None:
         """Run nothing before `start`.
 
         Args:
-            resources: all of them.
-            runs: what becomes of jobs.
+            resources: where jobs and clusters are.
+            runs: of the jobs.
+            nodes: of the clusters.
+            options: how long things take, and what ends nodes.
+            new_execution: makes the execution of a job that has its nodes.
         """
         self._resources = resources
         self._runs = runs
-        self._nodes = Nodes()
-        self._world: World | None = None
-        self._waiting: list[str] = []
-        self._attempts: dict[str, Attempt] = {}
-        self._manners: dict[str, Manner] = {}
-        self._ends: dict[str, float] = {}
-        """When the nodes of a job are taken away by chance."""
+        self._nodes = nodes
+        self._options = options
+        self._new_execution = new_execution
+        self._queue: list[str] = []
+        self._executions: dict[str, JobExecution] = {}
+        self._preempted: dict[str, PreemptionManner] = {}
+        """Jobs that were pre-empted, until their execution has ended."""
+        self._preemption_times: dict[str, float] = {}
+        """When jobs will be pre-empted by chance."""
         self._starts: Counter[str] = Counter()
         """How often each job was started."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self._ticker = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._ticker = threading.Thread(target=self._run, name="scheduler", daemon=True)
 
-    def start(self, world: World) -> None:
+    def start(self) -> None:
         """Begin, with the jobs that had not ended when this Azure was last stopped."""
-        self._world = world
         for document in self._resources.of_kind(JOB):
             status = self._runs.get(document["id"])["status"]
             if status == "CancelRequested":
@@ -66,169 +83,159 @@ class Engine:
     def cancel(self, job: str) -> None:
         """End a job."""
         with self._lock:
-            attempt = self._attempts.get(job.lower())
-            if attempt is None:
-                self._waiting = [other for other in self._waiting if other.lower() != job.lower()]
+            execution = self._executions.get(job.lower())
+            if execution is None:
+                self._queue = [other for other in self._queue if other.lower() != job.lower()]
                 self._runs.change(job, status="CancelRequested")
                 self._runs.change(job, status="Canceled")
                 return
         self._runs.change(job, status="CancelRequested")
-        self._start_thread("cancel", attempt.end, "canceled")
+        self._start_thread("cancel", execution.end, "canceled")
 
-    def preempt(self, job: str | None, cluster: str | None, manner: Manner) -> int:
-        """Take away the nodes of a job, or of a cluster; how many jobs lost theirs."""
+    def preempt(self, job: str | None, cluster: str | None, manner: PreemptionManner) -> int:
+        """Pre-empt the nodes of a job, or of a cluster; how many jobs lost theirs."""
         with self._lock:
-            found = [
-                attempt
-                for attempt in self._attempts.values()
-                if (job and attempt.spec.id.lower() == job.lower())
-                or (cluster and attempt.spec.cluster.lower() == cluster.lower())
+            executions = [
+                execution
+                for execution in self._executions.values()
+                if (job and execution.spec.id.lower() == job.lower())
+                or (cluster and execution.spec.cluster.lower() == cluster.lower())
             ]
-            for attempt in found:
-                self._nodes.lose(attempt.spec.cluster, attempt.spec.id)
+            for execution in executions:
+                self._nodes.preempt(execution.spec.cluster, execution.spec.id)
             if cluster is not None:
-                self._nodes.lose(cluster)
-        for attempt in found:
-            self._manners[attempt.spec.id] = manner
-            attempt.lose("preempted")
-        return len(found)
-
-    def limit(self, cluster: str, capacity: int | None) -> None:
-        """Let Azure have so many machines for a cluster, or as many as it wants."""
-        self._nodes.limit(cluster, capacity)
-
-    def nodes(self, cluster: str) -> list[dict[str, Any]]:
-        """Nodes of a cluster."""
-        return self._nodes.show(cluster)
+                self._nodes.preempt(cluster)
+        for execution in executions:
+            self._preempted[execution.spec.id] = manner
+            execution.abandon("preempted")
+        return len(executions)
 
     def close(self) -> None:
-        """Kill all, and wait until it is gone."""
+        """Kill all jobs, and wait until they are gone."""
         self._stop.set()
         if self._ticker.is_alive():
             self._ticker.join()
         with self._lock:
-            attempts = list(self._attempts.values())
-        for attempt in attempts:
-            attempt.lose("closed")
+            executions = list(self._executions.values())
+        for execution in executions:
+            execution.abandon("closed")
         for thread in self._threads:
             thread.join()
 
     def _enqueue(self, job: str) -> None:
         with self._lock:
-            self._waiting.append(job)
+            self._queue.append(job)
 
     def _run(self) -> None:
         while not self._stop.wait(_TICK_SECONDS):
             for cluster in self._resources.of_kind(COMPUTE):
                 self._serve(cluster)
-            self._take_by_chance()
+            self._preempt_by_chance()
             self._end_orphans()
 
-    def _take_by_chance(self) -> None:
+    def _preempt_by_chance(self) -> None:
         with self._lock:
-            due = [job for job, end in self._ends.items() if end <= time.monotonic()]
+            due = [job for job, at in self._preemption_times.items() if at <= time.monotonic()]
             for job in due:
-                del self._ends[job]
+                del self._preemption_times[job]
         for job in due:
-            if self._world is not None:
-                self.preempt(job, None, self._world.options.preemption)
+            self.preempt(job, None, self._options.preemption)
 
     def _end_orphans(self) -> None:
         """End what runs on, or waits for, a cluster that was deleted."""
         for gone in [name for name in self._nodes.clusters() if not self._resources.get(name)]:
             self._nodes.forget(gone)
         with self._lock:
-            for attempt in self._attempts.values():
-                if not attempt.ending and not self._resources.get(attempt.spec.cluster):
-                    self._start_thread("orphan", attempt.end, "canceled")
-            for job in list(self._waiting):
+            for execution in self._executions.values():
+                if not execution.ending and not self._resources.get(execution.spec.cluster):
+                    self._start_thread("orphan", execution.end, "canceled")
+            for job in list(self._queue):
                 document = self._resources.get(job)
                 if not document or not self._resources.get(document["properties"]["computeId"]):
-                    self._waiting.remove(job)
-                    self._runs.change(job, status="Failed", error=system_error("No such compute."))
+                    self._queue.remove(job)
+                    error = run_error("SystemError", "No such compute.")
+                    self._runs.change(job, status="Failed", error=error)
 
     def _serve(self, cluster: Document) -> None:
         """Move the jobs of a cluster on, the first that came first."""
-        world = self._world
-        if world is None:
-            return
         with self._lock:
-            queue = []
-            for job in self._waiting:
-                document = self._resources.get(job)
-                wanted = document and document["properties"]["computeId"].lower()
-                if document is not None and wanted == cluster["id"].lower():
-                    queue.append(job_spec.read(document, world.options.most_processes_per_node))
-            for spec in queue:
+            specs = self._queued_on(cluster)
+            for spec in specs:
                 if self._runs.get(spec.id)["status"] != "Queued":
                     self._prepare(spec.id)
-            ready = [spec for spec in queue if self._runs.get(spec.id)["status"] == "Queued"]
-            wanted_nodes = sum(spec.nodes for spec in ready)
-            self._nodes.adjust(cluster["id"], _scale(cluster, world), wanted_nodes)
+            ready = [spec for spec in specs if self._runs.get(spec.id)["status"] == "Queued"]
+            queued_nodes = sum(spec.nodes for spec in ready)
+            self._nodes.scale(cluster["id"], _scale_settings(cluster, self._options), queued_nodes)
             for spec in ready:
-                if not self._nodes.take(cluster["id"], spec.id, spec.nodes):
+                if not self._nodes.assign(cluster["id"], spec.id, spec.nodes):
                     break
-                self._waiting.remove(spec.id)
-                attempt = Attempt(world, spec)
-                self._attempts[spec.id.lower()] = attempt
-                mean = world.options.mean_node_seconds
-                if mean is not None and is_low_priority(cluster):
-                    start = self._starts[spec.id.lower()]
-                    life = life_seconds(world.options.seed, spec.name, start, spec.nodes, mean)
-                    self._ends[spec.id.lower()] = time.monotonic() + life
-                self._starts[spec.id.lower()] += 1
-                self._start_thread(spec.name, self._attempt, attempt)
+                self._queue.remove(spec.id)
+                self._execute(spec, low_priority=is_low_priority(cluster))
+
+    def _queued_on(self, cluster: Document) -> list[JobSpec]:
+        specs = []
+        for job in self._queue:
+            document = self._resources.get(job)
+            if document and document["properties"]["computeId"].lower() == cluster["id"].lower():
+                specs.append(job_spec.read(document, self._options.max_processes_per_node))
+        return specs
 
     def _prepare(self, job: str) -> None:
         """From Starting by way of Preparing to Queued."""
-        record = self._runs.get(job)
-        if record["status"] == "Starting":
+        status = self._runs.get(job)["status"]
+        if status == "Starting":
             self._runs.change(job, status="Preparing")
-        elif record["status"] != "Preparing":
+        elif (
+            status != "Preparing"
+            or self._runs.seconds_in_state(job) >= self._options.preparation_seconds
+        ):
             self._runs.change(job, status="Queued")
-        elif self._world is not None:
-            seconds = self._world.options.preparation_seconds
-            if self._runs.seconds_in_state(job) >= seconds:
-                self._runs.change(job, status="Queued")
 
-    def _attempt(self, attempt: Attempt) -> None:
-        spec, why = attempt.spec, None
+    def _execute(self, spec: JobSpec, *, low_priority: bool) -> None:
+        job, options = spec.id.lower(), self._options
+        execution = self._new_execution(spec)
+        self._executions[job] = execution
+        if options.mean_node_seconds is not None and low_priority:
+            self._preemption_times[job] = time.monotonic() + seconds_until_preemption(
+                options.seed, spec.name, self._starts[job], spec.nodes, options.mean_node_seconds
+            )
+        self._starts[job] += 1
+        self._start_thread(spec.name, self._finish, execution)
+
+    def _finish(self, execution: JobExecution) -> None:
+        """Run a job to its end, and release its nodes."""
+        spec, lost_by = execution.spec, None
         try:
-            why = attempt.run()
+            lost_by = execution.run()
         finally:
             with self._lock:
-                self._attempts.pop(spec.id.lower(), None)
-                self._ends.pop(spec.id.lower(), None)
+                self._executions.pop(spec.id.lower(), None)
+                self._preemption_times.pop(spec.id.lower(), None)
                 self._nodes.release(spec.cluster, spec.id)
-            if why is None:
-                # Changes nothing if the attempt came to its end, whatever that was.
-                self._runs.change(spec.id, status="Failed", error=system_error("It broke off."))
-        if why == "preempted":
-            self._after_preemption(spec.id, self._manners.pop(spec.id))
+            if lost_by is None:
+                # Changes nothing if the execution came to its end, whatever that was.
+                error = run_error("SystemError", "It broke off.")
+                self._runs.change(spec.id, status="Failed", error=error)
+        if lost_by == "preempted":
+            manner = self._preempted.pop(spec.id)
+            self._runs.change(spec.id, **run_after_preemption(manner))
+            if manner == "restart":
+                self._enqueue(spec.id)
 
-    def _after_preemption(self, job: str, manner: Manner) -> None:
-        if manner == "restart":
-            self._runs.change(job, status="Queued")
-            self._enqueue(job)
-        elif manner == "cancel":
-            self._runs.change(job, status="Canceled")
-        else:
-            self._runs.change(job, status="Failed", error=preemption_error())
-
-    def _start_thread(self, name: str, function: Any, *arguments: Any) -> None:
+    def _start_thread(self, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         thread = threading.Thread(target=function, args=arguments, name=name, daemon=True)
-        self._threads = [one for one in self._threads if one.is_alive()]
+        self._threads = [other for other in self._threads if other.is_alive()]
         self._threads.append(thread)
         thread.start()
 
 
-def _scale(cluster: Document, world: World) -> Scale:
+def _scale_settings(cluster: Document, options: Options) -> ScaleSettings:
     settings = cluster["properties"]["properties"]["scaleSettings"]
-    idle = job_spec.seconds(settings.get("nodeIdleTimeBeforeScaleDown") or _AZURE_IDLE)
-    most = world.options.most_idle_seconds
-    return Scale(
-        least=int(settings.get("minNodeCount") or 0),
-        most=int(settings["maxNodeCount"]),
-        idle_seconds=idle if most is None else min(idle, most),
-        allocation_seconds=world.options.allocation_seconds,
+    idle = duration_seconds(settings.get("nodeIdleTimeBeforeScaleDown") or _AZURE_IDLE)
+    cap = options.max_idle_seconds
+    return ScaleSettings(
+        min_nodes=int(settings.get("minNodeCount") or 0),
+        max_nodes=int(settings["maxNodeCount"]),
+        idle_seconds=idle if cap is None else min(idle, cap),
+        allocation_seconds=options.allocation_seconds,
     )

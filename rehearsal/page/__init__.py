@@ -1,1 +1,1 @@
-"""The page of a rehearsal: from its record to one HTML file."""
+"""The record of a rehearsal, and the page that is drawn from it."""

@@ -1,22 +1,72 @@
-"""The picture of the cycle: steps, attempts of the training and nodes on one axis. Pure."""
+"""The picture of the cycle: steps, attempts of the training and nodes on one time axis. Pure.
+
+It is as wide as its page: positions across are in percent and those down in pixels, so that texts
+keep their size on every screen. Colours are those of the page, by class.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from common.page.markup import text
 from common.text import duration, plural
-from rehearsal.cycle.record import Attempt, Cycle, Pool, Step
-from rehearsal.page.axis import Axis, axis_of
+from rehearsal.page.events import GOOD, Event, end_of, events, state_of, steps, was_preempted
 from rehearsal.page.markup import clock
-from rehearsal.page.shapes import area, badge, bar, line, picture, words
-from rehearsal.page.story import GOOD, Event, ending, events, manner, steps, taken
+from rehearsal.page.record import Attempt, Cycle, NodePool, StepResult
 
+_DISTANCES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
+"""Seconds between two marks that a person can count in."""
 _TOP = 30
 """Pixels for the marks of the axis, which are also at the bottom."""
 _NODES = 44
 """Pixels of the curve of nodes."""
 _BETWEEN = 26
 """Pixels between two parts."""
+_LONGEST = 34
+"""Characters of a name beside its bar."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps times to positions, in percent of the picture's width, so that it fits every screen."""
+
+    began: float
+    ended: float
+    left: float
+    """Position of the beginning."""
+    right: float
+    """Position of the end."""
+
+    def at(self, time: float) -> float:
+        """The position of a time; one outside the axis is put at its end."""
+        share = (time - self.began) / (self.ended - self.began)
+        return self.left + (self.right - self.left) * min(max(share, 0.0), 1.0)
+
+    def marks(self, limit: int) -> tuple[tuple[float, str], ...]:
+        """Position and text of at most so many marks, the first at the beginning."""
+        length = self.ended - self.began
+        days = (86_400 * 2**power for power in range(1, 60))
+        distance = next(d for d in (*_DISTANCES, *days) if length / d < limit)
+        count = int(length // distance) + 1
+        return tuple(
+            (self.at(self.began + distance * index), clock(distance * index))
+            for index in range(count)
+        )
+
+
+def axis_of(cycle: Cycle, left: float, right: float) -> Axis:
+    """An axis that holds everything that a cycle recorded.
+
+    Args:
+        cycle: what is drawn.
+        left: position of the beginning, in percent.
+        right: position of the end.
+    """
+    ends = [cycle.began + cycle.seconds]
+    ends += [step.began + step.seconds for step in cycle.steps if step.outcome != "skipped"]
+    ends += [attempt.ended for attempt in cycle.attempts if attempt.ended is not None]
+    # Something that took no time at all still needs a length to be divided by.
+    return Axis(cycle.began, max(*ends, cycle.began + 1), left, right)
 
 
 @dataclass(frozen=True)
@@ -25,7 +75,7 @@ class Layout:
 
     name: str
     left: float
-    """Place of the axis' beginning, in percent; names are left of it if `beside`."""
+    """Position of the axis' beginning, in percent; names are left of it if `beside`."""
     right: float
     row: int
     """Pixels of a step or an attempt."""
@@ -40,23 +90,20 @@ class Layout:
 WIDE = Layout("wide", 29, 90, 24, 14, beside=True, marks=9)
 NARROW = Layout("narrow", 6, 94, 38, 10, beside=False, marks=5)
 
-_LONGEST = 34
-"""Characters of a name beside its bar."""
-
 
 def timeline(cycle: Cycle) -> str:
     """The picture, for wide and for narrow screens, as HTML."""
     return "".join(_drawn(cycle, layout) for layout in (WIDE, NARROW))
 
 
-def shown(pools: Sequence[Pool]) -> list[tuple[int, Pool]]:
-    """Pools that ever had a node, with their place in the record."""
+def pools_with_nodes(pools: Sequence[NodePool]) -> list[tuple[int, NodePool]]:
+    """Pools that ever had a node, with their index in the record."""
     return [
         (index, pool) for index, pool in enumerate(pools) if any(count for _, count in pool.samples)
     ]
 
 
-def levels(pool: Pool, end: float) -> Iterator[tuple[float, float, int]]:
+def levels(pool: NodePool, end: float) -> Iterator[tuple[float, float, int]]:
     """From when, until when, and how many nodes; neighbours differ."""
     changes = [
         (at, count)
@@ -79,45 +126,49 @@ def _drawn(cycle: Cycle, layout: Layout) -> str:
     if cycle.attempts:
         y += _BETWEEN
         for index, attempt in enumerate(cycle.attempts):
-            mine = [(n, e) for n, e in numbered if e.where != "nodes" and e.index == index]
-            parts += _attempt(index, attempt, mine, y, layout, axis)
+            own = [(n, e) for n, e in numbered if e.where != "nodes" and e.index == index]
+            parts += _attempt(index, attempt, own, y, layout, axis)
             y += layout.row
-    for index, pool in shown(cycle.pools):
-        mine = [(n, e) for n, e in numbered if e.where == "nodes" and e.index == index]
+    for index, pool in pools_with_nodes(cycle.pools):
+        own = [(n, e) for n, e in numbered if e.where == "nodes" and e.index == index]
         y += _BETWEEN if layout.beside else _BETWEEN + 14
-        parts += _pool(pool, mine, y, layout, axis)
+        parts += _pool(pool, own, y, layout, axis)
         y += _NODES
     y += 8
-    cuts = [one.ended for one in cycle.attempts if one.ended is not None and taken(one)]
+    cuts = [
+        attempt.ended
+        for attempt in cycle.attempts
+        if attempt.ended is not None and was_preempted(attempt)
+    ]
     under = [*_grid(axis, layout, y)]
-    under += [line(axis.at(at), axis.at(at), began, y, "cut-line") for at in cuts]
-    return picture(f"timeline {layout.name}", y + 22, _label(cycle), under + parts)
+    under += [_line(axis.at(at), axis.at(at), began, y, "cut-line") for at in cuts]
+    return _picture(f"timeline {layout.name}", y + 22, _label(cycle), under + parts)
 
 
 def _grid(axis: Axis, layout: Layout, bottom: float) -> Iterator[str]:
-    for place, label in axis.marks(layout.marks):
-        yield line(place, place, _TOP - 8, bottom, "grid")
+    for x, label in axis.marks(layout.marks):
+        yield _line(x, x, _TOP - 8, bottom, "grid")
         for y in (_TOP - 14, bottom + 16):
-            yield words(place, y, label, "mark", anchor="middle")
+            yield _text(x, y, label, "mark", anchor="middle")
 
 
-def _step(step: Step, y: float, layout: Layout, axis: Axis) -> list[str]:
+def _step(step: StepResult, y: float, layout: Layout, axis: Axis) -> list[str]:
     left, right = axis.at(step.began), axis.at(step.began + step.seconds)
     took = duration(step.seconds)
-    says = {"ok": took, "failed": f"failed, {took}", "skipped": "skipped"}[step.outcome]
-    hint = f"{step.title}: {says}, from {clock(step.began - axis.began)}"
-    found = [_name(step.title, y, layout, "name" if step.outcome == "ok" else step.outcome)]
+    outcome = {"ok": took, "failed": f"failed, {took}", "skipped": "skipped"}[step.outcome]
+    hint = f"{step.title}: {outcome}, from {clock(step.began - axis.began)}"
+    shapes = [_name(step.title, y, layout, "name" if step.outcome == "ok" else step.outcome)]
     bar_y = _bar_y(y, layout)
     if step.outcome != "skipped":
-        found.append(bar(left, right, bar_y, layout.thick, f"step {step.outcome}", hint))
+        shapes.append(_bar(left, right, bar_y, layout.thick, f"step {step.outcome}", hint))
     kind = "took" if step.outcome == "ok" else f"took {step.outcome}"
     if not layout.beside:
-        found.append(words(100, y + 14, says, kind, anchor="end"))
+        shapes.append(_text(100, y + 14, outcome, kind, anchor="end"))
     elif step.outcome == "skipped":
-        found.append(words(layout.left, bar_y + 11, says, kind, shift=7))
+        shapes.append(_text(layout.left, bar_y + 11, outcome, kind, shift=7))
     else:
-        found.append(words(right, bar_y + 11, says, kind, shift=7))
-    return found
+        shapes.append(_text(right, bar_y + 11, outcome, kind, shift=7))
+    return shapes
 
 
 def _attempt(
@@ -136,81 +187,144 @@ def _attempt(
     name = f"Attempt {index + 1}" + (f", {did}" if did else "")
     bar_y = _bar_y(y, layout)
     middle = bar_y + layout.thick / 2
-    hint = f"{name}: {ending(attempt)}, {duration(end - attempt.began)}"
-    found = [
-        words(0, y + (16 if layout.beside else 14), name, "name"),
-        bar(left, right, bar_y, layout.thick, kind, hint),
+    hint = f"{name}: {end_of(attempt)}, {duration(end - attempt.began)}"
+    shapes = [
+        _text(0, y + (16 if layout.beside else 14), name, "name"),
+        _bar(left, right, bar_y, layout.thick, kind, hint),
     ]
     if not ok:
-        found.append(line(right, right, bar_y - 4, bar_y + layout.thick + 4, "cut"))
+        shapes.append(_line(right, right, bar_y - 4, bar_y + layout.thick + 4, "cut"))
     for number, event in numbered:
         first = event.where == "began"
-        place, shift = (left, -12) if first else (right, 12)
-        found.append(badge(place, middle, number, event.tone, shift=shift))
-    says = "took" if ok else "took broken"
+        x, shift = (left, -12) if first else (right, 12)
+        shapes.append(_badge(x, middle, number, event.tone, shift=shift))
+    outside = "took" if ok else "took broken"
     inside = "inside" if ok else "inside broken"
     if not layout.beside:
-        found.append(words(100, y + 14, manner(attempt), says, anchor="end"))
+        shapes.append(_text(100, y + 14, state_of(attempt), outside, anchor="end"))
     elif right < 70:
-        found.append(words(right, middle + 4, ending(attempt), says, shift=27))
+        shapes.append(_text(right, middle + 4, end_of(attempt), outside, shift=27))
     elif right - left > 30:
-        found.append(words(right, middle + 4, ending(attempt), inside, shift=-8, anchor="end"))
+        shapes.append(_text(right, middle + 4, end_of(attempt), inside, shift=-8, anchor="end"))
     else:
-        found.append(words(left, middle + 4, ending(attempt), says, shift=-27, anchor="end"))
-    return found
+        shapes.append(_text(left, middle + 4, end_of(attempt), outside, shift=-27, anchor="end"))
+    return shapes
 
 
 def _pool(
-    pool: Pool, numbered: Sequence[tuple[int, Event]], y: float, layout: Layout, axis: Axis
+    pool: NodePool, numbered: Sequence[tuple[int, Event]], y: float, layout: Layout, axis: Axis
 ) -> list[str]:
-    most = max(count for _, count in pool.samples)
+    highest = max(count for _, count in pool.samples)
     bottom = y + _NODES
     if layout.beside:
-        found = [
-            words(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            words(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
+        shapes = [
+            _text(0, y + 14, _fitted(f"Nodes of {pool.cluster}"), "name"),
+            _text(0, y + 31, _fitted(f"{pool.size}, {pool.priority}"), "about"),
         ]
     else:
-        found = [
-            words(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
-            words(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
+        shapes = [
+            _text(0, y - 8, _fitted(f"Nodes of {pool.cluster}"), "name"),
+            _text(100, y - 8, _fitted(pool.priority, 16), "about", anchor="end"),
         ]
-    found.append(line(axis.left, axis.right, bottom, bottom, "base"))
+    shapes.append(_line(axis.left, axis.right, bottom, bottom, "base"))
     before = 0
     for since, until, count in levels(pool, axis.ended):
         left, right = axis.at(since), axis.at(until)
-        top, last = bottom - _NODES * count / most, bottom - _NODES * before / most
+        top, last = bottom - _NODES * count / highest, bottom - _NODES * before / highest
         if count != before:
-            found.append(line(left, left, min(top, last), max(top, last), "edge"))
+            shapes.append(_line(left, left, min(top, last), max(top, last), "edge"))
         before = count
         if not count:
             continue
-        found.append(area(left, right, top, bottom - top, "nodes"))
-        found.append(line(left, right, top, top, "edge"))
+        shapes.append(_area(left, right, top, bottom - top, "nodes"))
+        shapes.append(_line(left, right, top, top, "edge"))
         if right - left > 3:
             # Inside its level where that is high enough, on top of it otherwise.
             inside = bottom - top > 18
-            found.append(words(left, top + 14 if inside else top - 4, f"{count}", "count", shift=6))
+            shapes.append(
+                _text(left, top + 14 if inside else top - 4, f"{count}", "count", shift=6)
+            )
     for number, event in numbered:
-        found.append(badge(axis.at(event.at), bottom - 13, number, event.tone, shift=12))
-    return found
+        shapes.append(_badge(axis.at(event.at), bottom - 13, number, event.tone, shift=12))
+    return shapes
 
 
 def _name(content: str, y: float, layout: Layout, kind: str) -> str:
-    return words(0, y + (16 if layout.beside else 14), _fitted(content), kind)
+    return _text(0, y + (16 if layout.beside else 14), _fitted(content), kind)
 
 
 def _bar_y(y: float, layout: Layout) -> float:
     return y + 5 if layout.beside else y + 21
 
 
-def _fitted(content: str, most: int = _LONGEST) -> str:
-    return content if len(content) <= most else f"{content[: most - 1].rstrip()}…"
+def _fitted(content: str, longest: int = _LONGEST) -> str:
+    return content if len(content) <= longest else f"{content[: longest - 1].rstrip()}…"
 
 
 def _label(cycle: Cycle) -> str:
     return (
         f"Time line of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
         f" {plural(len(cycle.attempts), 'attempt')} of the training and the nodes of"
-        f" {plural(len(shown(cycle.pools)), 'cluster')}; the same is told below."
+        f" {plural(len(pools_with_nodes(cycle.pools)), 'cluster')}; the same is told below."
+    )
+
+
+def _bar(left: float, right: float, y: float, height: float, kind: str, hint: str = "") -> str:
+    """A bar, at least two pixels wide; the hint appears under a pointer."""
+    title = f"<title>{text(hint)}</title>" if hint else ""
+    # The stroke of a bar without any width keeps it visible.
+    return (
+        f'<rect class="{kind}" x="{left:.3f}%" width="{max(right - left, 0):.3f}%" y="{y:g}"'
+        f' height="{height:g}" rx="2">{title}</rect>'
+    )
+
+
+def _area(left: float, right: float, y: float, height: float, kind: str) -> str:
+    """A rectangle with sharp corners."""
+    return (
+        f'<rect class="{kind}" x="{left:.3f}%" width="{max(right - left, 0):.3f}%" y="{y:g}"'
+        f' height="{height:g}"/>'
+    )
+
+
+def _line(left: float, right: float, top: float, bottom: float, kind: str) -> str:
+    """A straight line."""
+    return f'<line class="{kind}" x1="{left:.3f}%" x2="{right:.3f}%" y1="{top:g}" y2="{bottom:g}"/>'
+
+
+def _text(
+    x: float, y: float, content: str, kind: str, *, shift: float = 0, anchor: str = "start"
+) -> str:
+    """A text whose base line is at y.
+
+    Args:
+        x: where it begins, in percent.
+        y: its base line.
+        content: plain text.
+        kind: class.
+        shift: pixels to the right of it.
+        anchor: which part of the text is at x: start, middle or end.
+    """
+    return (
+        f'<text class="{kind}" x="{x:.3f}%" dx="{shift:g}" y="{y:g}" text-anchor="{anchor}">'
+        f"{text(content)}</text>"
+    )
+
+
+def _badge(x: float, y: float, number: int, kind: str, *, shift: float = 0) -> str:
+    """A number in a circle, for what is told below the picture."""
+    return (
+        f'<g class="badge {kind}"><circle cx="{x:.3f}%" cy="{y:g}" r="8.5"'
+        f' transform="translate({shift:g} 0)"/><text x="{x:.3f}%" dx="{shift:g}" y="{y + 4:g}"'
+        f' text-anchor="middle">{number}</text></g>'
+    )
+
+
+def _picture(identity: str, height: float, label: str, shapes: list[str]) -> str:
+    """The picture, read out by its label; the page says the same in words."""
+    return (
+        f'<svg class="{identity}" role="img" aria-label="{text(label)}" width="100%"'
+        f' height="{height:g}" xmlns="http://www.w3.org/2000/svg">\n'
+        + "\n".join(shapes)
+        + "\n</svg>\n"
     )

@@ -1,1 +1,1 @@
-"""Pulumi's real engine against this Azure."""
+"""Pulumi's real engine against Azure on loopback."""

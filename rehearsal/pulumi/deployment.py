@@ -9,8 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
@@ -22,15 +21,15 @@ BUILT: Final = ROOT / ".tools" / "pulumi" / "bin"
 """Where `make` builds the engine if the machine has none."""
 SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
 _OLDEST: Final = (3, 259)
-"""Of the engine: the pinned one."""
+"""Version of the engine: the pinned one."""
 _SECONDS: Final = 600
 LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_")
 """Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
 _MAKE: Final = ("MAKE", "MFLAGS")
-"""Beginnings of those by which `make` would be told that another one has started it."""
+"""Beginnings of variables that tell `make` that another `make` has started it."""
 
 
-class Deployment:
+class Deployment(contextlib.AbstractContextManager["Deployment"]):
     """A stack of this repository on loopback, as a context manager.
 
     Nobody's login, stacks or plugins are touched, and no file of the repository: the stack's
@@ -38,9 +37,9 @@ class Deployment:
 
     Args:
         azure: where the stack is deployed.
-        folder: for state, settings and Pulumi's home; with one of before, it is the stack of then.
+        folder: for state, settings and Pulumi's home; an earlier folder has its stack again.
         stack: name; `Pulumi.<stack>.yaml` configures it.
-        subscription: id of the one to deploy to.
+        subscription: id of the subscription to deploy to.
 
     Raises:
         RehearsalError: there is no engine, or it does not make the stack.
@@ -55,7 +54,7 @@ class Deployment:
     ) -> None:
         self.stack = stack
         self._azure, self._folder = azure, folder.absolute()
-        self.program, self.version = program()
+        self.program, self.version = find_engine()
         self.path = [str(self.program.parent)]
         """Folders to put before those of the machine."""
         if not language_host.is_installed(self.program):
@@ -68,15 +67,7 @@ class Deployment:
                 self._make()
             self._opened = opened.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -120,7 +111,7 @@ class Deployment:
         """Change a setting of the stack.
 
         Args:
-            path: such as `vault.deleted_days` or `allowed_addresses[0]`.
+            path: such as `vault.soft_delete_retention_days` or `allowed_addresses[0]`.
             value: as a command line gives it.
 
         Raises:
@@ -171,8 +162,8 @@ class Deployment:
                 f"pulumi {' '.join(arguments)}: did not end within {_SECONDS} s"
             ) from error
         if ended.returncode != 0:
-            words = f"{ended.stdout}{ended.stderr}".strip()
-            raise RehearsalError(f"pulumi {' '.join(arguments)}: {words}")
+            output = f"{ended.stdout}{ended.stderr}".strip()
+            raise RehearsalError(f"pulumi {' '.join(arguments)}: {output}")
 
     def _run(self, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -187,14 +178,14 @@ class Deployment:
         )
 
 
-def program() -> tuple[Path, str]:
+def find_engine() -> tuple[Path, str]:
     """The engine, from the path or what `make` built, and its version.
 
     Raises:
         RehearsalError: there is none, or it is too old.
     """
-    found = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
-    if found is None:
+    engine = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
+    if engine is None:
         raise RehearsalError(
             f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
         )
@@ -202,16 +193,16 @@ def program() -> tuple[Path, str]:
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
         quiet = {"PULUMI_HOME": home, "PULUMI_SKIP_UPDATE_CHECK": "true"}
         ended = subprocess.run(
-            [found, "version"], env=os.environ | quiet, capture_output=True, text=True, check=False
+            [engine, "version"], env=os.environ | quiet, capture_output=True, text=True, check=False
         )
-    said = ended.stdout.strip()
-    if not is_new_enough(said):
-        wanted = ".".join(str(number) for number in _OLDEST)
+    version = ended.stdout.strip()
+    if not is_new_enough(version):
+        oldest = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(
-            f"{found}: is {said or 'of no version'}, and 3.x from {wanted} on is needed;"
+            f"{engine}: is {version or 'of no version'}, and 3.x from {oldest} on is needed;"
             " update it, or take it off the path and give `make engine`"
         )
-    return Path(found), said
+    return Path(engine), version
 
 
 def is_new_enough(version: str) -> bool:

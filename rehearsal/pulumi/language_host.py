@@ -65,8 +65,8 @@ class _Host(LanguageServer):
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
         if request.kind != policy_packs.KIND:
             folder = request.info.program_directory
-            words = f"{folder}: this host runs programs and policy packs, and no {request.kind}"
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, words)
+            problem = f"{folder}: this host runs programs and policy packs, and no {request.kind}"
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, problem)
         pack = policy_packs.PolicyPack(request)
         self._packs.append(pack)
         if not context.add_callback(pack.close):

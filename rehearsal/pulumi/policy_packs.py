@@ -42,7 +42,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __init__(self, request: Any) -> None:
         self._request = request
-        self._said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._outputs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -51,15 +51,15 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._server.add_generic_rpc_handlers((self,))
         port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
-        self._said.put(_output(f"{port}\n".encode()))
+        self._outputs.put(_output(f"{port}\n".encode()))
 
     def output(self) -> Iterator[Any]:
         """What the pack writes, as the engine reads it; ends with the pack, or when it is closed.
 
         The first line is the port that the engine is to connect to.
         """
-        while (said := self._said.get()) is not None:
-            yield said
+        while (output := self._outputs.get()) is not None:
+            yield output
 
     def close(self) -> None:
         """End the pack; safe to repeat."""
@@ -71,7 +71,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
             if self._channel is not None:
                 self._channel.close()
         self._server.stop(grace=None)
-        self._said.put(None)
+        self._outputs.put(None)
 
     @override
     def service(self, handler_call_details: Any) -> Any:
@@ -92,14 +92,14 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _configure_stack(self, request: bytes, context: Any) -> bytes:
         stack = analyzer_pb2.AnalyzerStackConfigureRequest.FromString(request)
-        told = {
+        variables = {
             "PULUMI_ORGANIZATION": stack.organization,
             "PULUMI_PROJECT": stack.project,
             "PULUMI_STACK": stack.stack,
             "PULUMI_DRY_RUN": str(stack.dry_run).lower(),
             "PULUMI_CONFIG": json.dumps(dict(stack.config)),
         }
-        self._started(context, {name: value for name, value in told.items() if value})
+        self._started(context, {name: value for name, value in variables.items() if value})
         return _EMPTY
 
     def _hand_on(self, method: str, request: bytes, context: Any) -> bytes:
@@ -112,25 +112,25 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
             raise
         return answer
 
-    def _started(self, context: Any, told: dict[str, str]) -> Any:
+    def _started(self, context: Any, variables: dict[str, str]) -> Any:
         """A connection to the pack, which is started if nothing has started it before."""
         with self._lock:
             if self._channel is None:
                 try:
-                    self._channel = self._start(told)
+                    self._channel = self._start(variables)
                 except RehearsalError as error:
                     context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             return self._channel
 
-    def _start(self, told: dict[str, str]) -> Any:
+    def _start(self, variables: dict[str, str]) -> Any:
         if self._closed:
             raise RehearsalError("the policy pack is being ended")
         folder = self._request.info.program_directory
-        given = dict(variable.split("=", 1) for variable in self._request.env)
+        inherited = dict(variable.split("=", 1) for variable in self._request.env)
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-m", "pulumi.policy", *self._request.args, folder],
             cwd=folder,
-            env=given | told,
+            env=inherited | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -150,17 +150,17 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.insecure_channel(f"127.0.0.1:{first}", options=_UNLIMITED)
 
     def _follow(self, process: subprocess.Popen[bytes], errors: threading.Thread) -> None:
-        """Tell all that a pack writes after its port, and how it ends."""
+        """Pass on all that a pack writes after its port, and how it ends."""
         assert process.stdout is not None
         self._pass_on(process.stdout, _output)
         errors.join()
-        self._said.put(language_pb2.RunPluginResponse(exitcode=process.wait()))
-        self._said.put(None)
+        self._outputs.put(language_pb2.RunPluginResponse(exitcode=process.wait()))
+        self._outputs.put(None)
 
-    def _pass_on(self, stream: IO[bytes], told: Callable[[bytes], Any]) -> None:
+    def _pass_on(self, stream: IO[bytes], message: Callable[[bytes], Any]) -> None:
         with stream:
             for line in stream:
-                self._said.put(told(line))
+                self._outputs.put(message(line))
 
     def _end(self) -> None:
         if self._process is not None:

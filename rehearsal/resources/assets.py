@@ -1,17 +1,27 @@
-"""Versioned assets of a workspace: environments, code, data and models."""
+"""Versioned assets of a workspace, and how jobs refer to assets and to folders of datastores."""
 
+import re
 from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.blob_storage.blobs import BlobPath, Blobs
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import new_id
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
-from rehearsal.resources.kind import Kind, new_id
 from rehearsal.resources.workspaces import WORKSPACE, default_account, workspace_of
+
+_DATASTORE = re.compile(
+    r"azureml://(?:subscriptions/[^/]+/resourcegroups/[^/]+/(?:providers/[^/]+/)?workspaces/[^/]+/)?"
+    r"datastores/([^/]+)(?:/paths)?/?(.*)",
+    re.IGNORECASE,
+)
+_ASSET = re.compile(r"(?:azureml:)?([^:/@]+)(?::([^:/@]+)|@(latest))")
+
 
 FAMILIES = ("environments", "codes", "data", "models")
 _FIXED = {
@@ -20,21 +30,27 @@ _FIXED = {
     "data": ("dataUri", "dataType"),
     "models": ("modelUri", "modelType"),
 }
-"""What of a version can never change."""
+"""Properties of a version that can never change."""
 
 
-class Versions(Kind):
+class AssetVersion(ResourceKind):
     """A version of an asset: what it names never changes."""
 
-    implied = True
+    needs_parent = False
 
-    def __init__(self, resources: Resources, blobs: Blobs, family: str) -> None:
-        """Rules of one family of assets."""
+    def __init__(self, resources: ResourceManager, blobs: Blobs, family: str) -> None:
+        """Rules of one family of assets.
+
+        Args:
+            resources: all of them.
+            blobs: where contents are uploaded.
+            family: of assets, one of FAMILIES.
+        """
         self._resources = resources
         self._blobs = blobs
         self._family = family
         # The SDK looks code up by its hash before it has ever been there.
-        self.searched = family == "codes"
+        self.lists_without_parent = family == "codes"
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -72,7 +88,7 @@ class Versions(Kind):
         properties["isArchived"] = bool(properties.get("isArchived"))
 
     @override
-    def stored(self, path: ArmPath, document: Document) -> None:
+    def after_put(self, path: ArmPath, document: Document) -> None:
         known = self._resources.get(path.parent) or {"properties": {}}
         latest = max(_number(path.name), _number(known["properties"].get("latestVersion", "0")))
         self._resources.put(
@@ -81,18 +97,23 @@ class Versions(Kind):
         )
 
     @override
-    def listed(self, path: ArmPath, found: list[Document], asked: Asked) -> list[Document]:
-        digest = asked.query.get("hash")
+    def select(self, path: ArmPath, documents: list[Document], request: Request) -> list[Document]:
+        digest = request.query.get("hash")
         if digest is not None:
-            known = [d for d in found if d["properties"].get("properties", {})]
-            found = [d for d in known if d["properties"]["properties"].get("hash_sha256") == digest]
-        if "createdtime desc" in asked.query.get("$orderBy", asked.query.get("orderBy", "")):
-            found = found[::-1]
-        top = asked.query.get("$top")
-        return found if top is None else found[: int(top)]
+            documents = [
+                document
+                for document in documents
+                if (document["properties"].get("properties") or {}).get("hash_sha256") == digest
+            ]
+        if "createdtime desc" in request.query.get("$orderBy", request.query.get("orderBy", "")):
+            documents = documents[::-1]
+        top = request.query.get("$top")
+        return documents if top is None else documents[: int(top)]
 
     @override
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
         if action.lower() != "startpendingupload":
             return None
         workspace = workspace_of(path.id)
@@ -100,13 +121,13 @@ class Versions(Kind):
         pending = new_id()
         container = f"{self._family}-{pending}"
         self._blobs.make_container(account, container)
-        address, signed = self._blobs.writable(account, container)
+        address, signed = self._blobs.signed_container(account, container)
         reference = {
             "blobUri": address,
             "storageAccountArmId": self._resources.get(workspace)["properties"]["storageAccount"],  # type: ignore[index]
             "credential": {"credentialType": "SAS", "sasUri": signed},
         }
-        return Answer(
+        return Response(
             body={
                 "pendingUploadId": pending,
                 "pendingUploadType": "TemporaryBlobReference",
@@ -115,18 +136,63 @@ class Versions(Kind):
         )
 
 
-class Names(Kind):
-    """An asset: the name that its versions share."""
+def kinds(resources: ResourceManager, blobs: Blobs) -> dict[str, ResourceKind]:
+    """Rules of the versions of all families."""
+    return {
+        f"{WORKSPACE}/{family}/versions": AssetVersion(resources, blobs, family)
+        for family in FAMILIES
+    }
+
+
+def blob_path(
+    resources: ResourceManager, workspace: str, uri: str, family: str = "data"
+) -> BlobPath:
+    """The folder or blob that a URI or the name of an asset refers to.
+
+    Raises:
+        AzureError: there is no such datastore or asset.
+    """
+    match = _DATASTORE.fullmatch(uri)
+    if match is not None:
+        return _in_datastore(resources, workspace, match[1], match[2])
+    identifier = asset_id(resources, workspace, uri, family)
+    document = resources.get(identifier)
+    if document is None:
+        raise user_error(
+            f"The data asset {uri} was not found in workspace {workspace.rsplit('/', 1)[1]}."
+        )
+    properties = document["properties"]
+    return blob_path(resources, workspace, properties.get("dataUri") or properties["modelUri"])
+
+
+def asset_id(resources: ResourceManager, workspace: str, text: str, family: str) -> str:
+    """Id of the version of an asset that a job names.
+
+    Raises:
+        AzureError: the text is not the name of an asset.
+    """
+    plain = text.removeprefix("azureml:")
+    if plain.lower().startswith("/subscriptions/"):
+        return plain
+    match = _ASSET.fullmatch(plain)
+    if match is None:
+        raise user_error(f"{text!r} names neither a folder of a datastore nor an asset.")
+    version = match[2]
+    if match[3]:
+        document = resources.get(f"{workspace}/{family}/{match[1]}") or {"properties": {}}
+        version = document["properties"].get("latestVersion", "latest")
+    return f"{workspace}/{family}/{match[1]}/versions/{version}"
+
+
+def _in_datastore(resources: ResourceManager, workspace: str, name: str, path: str) -> BlobPath:
+    document = resources.get(f"{workspace}/datastores/{name}")
+    if document is None:
+        raise user_error(
+            f"Could not find datastore: {name} in workspace {workspace.rsplit('/', 1)[1]}."
+        )
+    properties = document["properties"]
+    return BlobPath(properties["accountName"], properties["containerName"], path.strip("/"))
 
 
 def _number(version: str) -> int:
     return int(version) if version.isdigit() else 0
-
-
-def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:
-    """Rules of all kinds here."""
-    found: dict[str, Kind] = {}
-    for family in FAMILIES:
-        found[f"{WORKSPACE}/{family}"] = Names()
-        found[f"{WORKSPACE}/{family}/versions"] = Versions(resources, blobs, family)
-    return found

@@ -6,22 +6,22 @@ from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
-from rehearsal.machine_learning import job_spec
-from rehearsal.resources.kind import Kind
 from rehearsal.resources.workspaces import WORKSPACE
 
 COMPUTE = f"{WORKSPACE}/computes"
 _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
 
 
-class Compute(Kind):
-    """A cluster whose nodes come and go."""
+class ComputeCluster(ResourceKind):
+    """A cluster whose nodes are allocated when jobs need them."""
 
-    slow = True
+    deleted_later = True
 
     def __init__(self, nodes: Callable[[str], list[dict[str, Any]]]) -> None:
         """Rules of clusters.
@@ -49,7 +49,7 @@ class Compute(Kind):
                 f"Compute {path.name}: vmSize and scaleSettings.maxNodeCount are required."
             )
         try:
-            job_spec.seconds(scale.get("nodeIdleTimeBeforeScaleDown") or "PT0S")
+            duration_seconds(scale.get("nodeIdleTimeBeforeScaleDown") or "PT0S")
         except ValueError as error:
             raise user_error(f"Compute {path.name}: {error}.") from error
         if scale.get("minNodeCount", 0) > scale["maxNodeCount"]:
@@ -86,8 +86,8 @@ class Compute(Kind):
         return document
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
-        action = asked.query.get("underlyingResourceAction", "")
+    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
+        action = request.query.get("underlyingResourceAction", "")
         if action.lower() not in {"delete", "detach"}:
             raise AzureError(
                 400,
@@ -98,16 +98,18 @@ class Compute(Kind):
             raise AzureError(
                 409, "Conflict", f"Compute {path.name} runs jobs; cancel them before it is deleted."
             )
-        return Answer(200)
+        return Response(200)
 
     @override
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
         if action.lower() == "listnodes":
-            return Answer(body={"nodes": self._nodes(path.id)})
+            return Response(body={"nodes": self._nodes(path.id)})
         return None
 
 
 def is_low_priority(cluster: Document) -> bool:
-    """Whether a cluster's nodes may be taken away."""
+    """Whether a cluster's nodes may be pre-empted."""
     inner = cluster["properties"]["properties"]
     return bool(inner.get("vmPriority", "Dedicated") == "LowPriority")

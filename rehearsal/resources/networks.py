@@ -5,12 +5,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
-from rehearsal.control_plane.resource_manager import SPACE, Resources
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
-from rehearsal.resources.kind import Kind
 
 NAMESPACE = "Microsoft.Network"
 NETWORK = f"{NAMESPACE}/virtualNetworks"
@@ -26,26 +26,26 @@ _INTERFACES = f"/{NAMESPACE}/networkInterfaces/".lower()
 _APPROVED = {"status": "Approved", "description": "Auto-Approved", "actionsRequired": "None"}
 
 
-class Connected(Kind):
-    """A part of a network that others refer to."""
+class NetworkResource(ResourceKind):
+    """A part of a network that other parts may refer to."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ResourceManager) -> None:
         """Rules over these resources."""
         self._resources = resources
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
-        for wanted in _references(body.get("properties")):
-            if self._resources.get(wanted) is None:
+        for reference in _references(body.get("properties")):
+            if self._resources.get(reference) is None:
                 raise AzureError(
                     400,
                     "InvalidResourceReference",
-                    f"Resource {wanted} referenced by resource {path.id} was not found. Please"
+                    f"Resource {reference} referenced by resource {path.id} was not found. Please"
                     " make sure that the referenced resource exists.",
                 )
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
+    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
         user = self._user(path.id)
         if user is not None and path.kind in _IN_USE:
             raise AzureError(
@@ -53,22 +53,22 @@ class Connected(Kind):
                 _IN_USE[path.kind],
                 f"{path.kind} {path.name} cannot be deleted because it is in use by {user}.",
             )
-        return Answer(200)
+        return Response(200)
 
     def _user(self, identifier: str) -> str | None:
         """Another resource of networks that refers to this one, or to a part of it."""
         own = identifier.lower()
-        for document in self._resources.store.below(SPACE, "", f"/{NAMESPACE}/"):
+        for document in self._resources.below(part=f"/{NAMESPACE}/"):
             other = str(document["id"])
             if other.lower() == own or other.lower().startswith(f"{own}/"):
                 continue
-            for wanted in _references(document.get("properties")):
-                if wanted.lower() == own or wanted.lower().startswith(f"{own}/subnets/"):
+            for reference in _references(document.get("properties")):
+                if reference.lower() == own or reference.lower().startswith(f"{own}/subnets/"):
                     return other
         return None
 
 
-class Network(Connected):
+class VirtualNetwork(NetworkResource):
     """A network, whose subnets are resources as well."""
 
     @override
@@ -77,16 +77,16 @@ class Network(Connected):
             subnet["id"] = f"{path.id}/subnets/{subnet['name']}"
 
     @override
-    def stored(self, path: ArmPath, document: Document) -> None:
-        wanted = {subnet["id"]: subnet for subnet in document["properties"].get("subnets") or []}
+    def after_put(self, path: ArmPath, document: Document) -> None:
+        subnets = {subnet["id"]: subnet for subnet in document["properties"].get("subnets") or []}
         for known in self._resources.of_kind(f"{NETWORK}/subnets", path.id):
-            if known["id"] not in wanted:
-                self._resources.store.delete(SPACE, known["id"])
-        for identifier, subnet in wanted.items():
+            if known["id"] not in subnets:
+                self._resources.discard(known["id"])
+        for identifier, subnet in subnets.items():
             self._resources.put(identifier, {"properties": subnet.get("properties") or {}})
 
 
-class Endpoint(Connected):
+class PrivateEndpoint(NetworkResource):
     """A private endpoint."""
 
     @override
@@ -119,12 +119,12 @@ def _references(value: Any) -> Iterator[str]:
                 yield str(item)
 
 
-def kinds(resources: Resources) -> dict[str, Kind]:
+def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
     """Rules of all kinds here."""
-    connected = Connected(resources)
+    referenced = NetworkResource(resources)
     return {
-        **dict.fromkeys(_IN_USE, connected),
-        f"{NAMESPACE}/privateDnsZones/virtualNetworkLinks": connected,
-        NETWORK: Network(resources),
-        ENDPOINT: Endpoint(resources),
+        **dict.fromkeys(_IN_USE, referenced),
+        f"{NAMESPACE}/privateDnsZones/virtualNetworkLinks": referenced,
+        NETWORK: VirtualNetwork(resources),
+        ENDPOINT: PrivateEndpoint(resources),
     }

@@ -1,17 +1,16 @@
-"""Storage accounts, their containers, identities and vaults."""
+"""Storage accounts and their containers."""
 
 import re
-from typing import Any
 
 from typing_extensions import override
 
 from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
-from rehearsal.resources.kind import Kind, new_id
 
 ACCOUNT = "Microsoft.Storage/storageAccounts"
 BLOB_SERVICE = f"{ACCOUNT}/blobServices"
@@ -21,10 +20,10 @@ _ACCOUNT_NAME = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER_NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}")
 
 
-class StorageAccount(Kind):
+class StorageAccount(ResourceKind):
     """An account of the blob server."""
 
-    def __init__(self, resources: Resources, blobs: Blobs) -> None:
+    def __init__(self, resources: ResourceManager, blobs: Blobs) -> None:
         """Rules over these resources."""
         self._resources = resources
         self._blobs = blobs
@@ -57,7 +56,7 @@ class StorageAccount(Kind):
         }
 
     @override
-    def stored(self, path: ArmPath, document: Document) -> None:
+    def after_put(self, path: ArmPath, document: Document) -> None:
         # What has settings of its own is there as soon as the account is.
         for service in _services(document):
             identifier = f"{path.id}/{service}Services/default"
@@ -66,17 +65,19 @@ class StorageAccount(Kind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
-        endpoints = {"blob": f"{self._blobs.public(path.name)}/"}
+        endpoints = {"blob": f"{self._blobs.address(path.name)}/"}
         document["properties"] |= {"primaryEndpoints": endpoints}
         return {name: value for name, value in document.items() if name != "key"}
 
     @override
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
         if action.lower() != "listkeys":
             return None
         if document["properties"].get("allowSharedKeyAccess") is not False:
             # Azure would answer; here nobody is ever given a key.
-            return Answer(body={"keys": []})
+            return Response(body={"keys": []})
         raise AzureError(
             409, "KeyBasedAuthenticationNotPermitted", "Key based authentication is not permitted"
         )
@@ -88,7 +89,7 @@ def _services(account: Document) -> tuple[str, ...]:
     return ("blob",) if only_blobs else ("blob", "file", "queue", "table")
 
 
-class Container(Kind):
+class BlobContainer(ResourceKind):
     """A container of an account."""
 
     def __init__(self, blobs: Blobs) -> None:
@@ -103,47 +104,29 @@ class Container(Kind):
             )
 
     @override
-    def stored(self, path: ArmPath, document: Document) -> None:
+    def after_put(self, path: ArmPath, document: Document) -> None:
         self._blobs.make_container(account_of(path.id), path.name)
 
     @override
-    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+    def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         self._blobs.container(account_of(path.id), path.name).delete_container()
-
-
-class ResourceGroup(Kind):
-    """A group, which takes all that is in it with it."""
-
-    slow = True
-
-
-class AssignedIdentity(Kind):
-    """A user-assigned identity."""
-
-    @override
-    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
-        known: dict[str, Any] = (before or {}).get("properties", {})
-        for name in ("clientId", "principalId", "tenantId"):
-            document["properties"][name] = known.get(name) or new_id()
 
 
 def account_of(identifier: str) -> str:
     """Name of the storage account that an id belongs to."""
-    words = identifier.split("/")
-    return words[[word.lower() for word in words].index("storageaccounts") + 1]
+    parts = identifier.split("/")
+    return parts[[part.lower() for part in parts].index("storageaccounts") + 1]
 
 
-def restore(resources: Resources, blobs: Blobs) -> None:
-    """Have the accounts again that were there when this Azure was stopped."""
+def restore(resources: ResourceManager, blobs: Blobs) -> None:
+    """Give the blob server the accounts that were there when this Azure was stopped."""
     for account in resources.of_kind(ACCOUNT):
         blobs.azurite.add_account(account["name"], account["key"])
 
 
-def kinds(resources: Resources, blobs: Blobs) -> dict[str, Kind]:
+def kinds(resources: ResourceManager, blobs: Blobs) -> dict[str, ResourceKind]:
     """Rules of all kinds here."""
     return {
         ACCOUNT: StorageAccount(resources, blobs),
-        CONTAINER: Container(blobs),
-        "Microsoft.Resources/resourceGroups": ResourceGroup(),
-        "Microsoft.ManagedIdentity/userAssignedIdentities": AssignedIdentity(),
+        CONTAINER: BlobContainer(blobs),
     }

@@ -2,21 +2,22 @@
 
 from typing_extensions import override
 
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
-from rehearsal.control_plane.resource_manager import SPACE, Resources
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import new_id, timestamp
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ListResources, ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
-from rehearsal.resources.kind import Kind, now
 
 VAULT = "Microsoft.KeyVault/vaults"
 DELETED_KIND = "Microsoft.KeyVault/locations/deletedVaults"
 
 
-class Vault(Kind):
+class Vault(ResourceKind):
     """A vault."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ResourceManager) -> None:
         """Rules over these resources."""
         self._resources = resources
 
@@ -40,31 +41,33 @@ class Vault(Kind):
         properties["vaultUri"] = f"https://{path.name}.vault.azure.net/"
         if before is None:
             location = str(document.get("location"))
-            self._resources.store.delete(SPACE, _deleted_id(path.id, location))
+            self._resources.discard(_deleted_id(path.id, location))
 
     @override
-    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
+    def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         location = str(document.get("location"))
         properties = {
             "vaultId": path.id,
             "location": location,
-            "deletionDate": now(),
+            "deletionDate": timestamp(),
             "purgeProtectionEnabled": document["properties"].get("enablePurgeProtection"),
         }
         self._resources.put(_deleted_id(path.id, location), {"properties": properties})
 
 
-class DeletedVault(Kind):
+class DeletedVault(ResourceKind):
     """A vault that was deleted; a region is there without being made."""
 
-    implied = True
+    needs_parent = False
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ResourceManager) -> None:
         """Rules over these resources."""
         self._resources = resources
 
     @override
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
         if action.lower() != "purge":
             return None
         if document["properties"]["purgeProtectionEnabled"]:
@@ -73,18 +76,44 @@ class DeletedVault(Kind):
                 "MethodNotAllowed",
                 f'Operation "DeletedVaultPurge" is not allowed: {path.name} has purge protection.',
             )
-        self._resources.store.delete(SPACE, path.id)
-        return Answer(200)
+        self._resources.discard(path.id)
+        return Response(200)
 
 
-def register(resources: Resources) -> None:
-    """Answer for vaults."""
-    resources.register({VAULT: Vault(resources), DELETED_KIND: DeletedVault(resources)})
-    resources.collections["microsoft.keyvault/deletedvaults"] = lambda path, _: [
-        document
-        for document in resources.of_kind(DELETED_KIND)
-        if document["id"].startswith(f"/subscriptions/{path.subscription}/")
-    ]
+class VaultKey(ResourceKind):
+    """A key of a vault, which no client can use."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        vault = path.parent.rpartition("/")[2]
+        known = {} if before is None else before["properties"]
+        address = f"https://{vault}.vault.azure.net/keys/{path.name}"
+        document["properties"]["keyUri"] = address
+        document["properties"]["keyUriWithVersion"] = (
+            known.get("keyUriWithVersion") or f"{address}/{new_id().replace('-', '')}"
+        )
+
+
+def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
+    """Rules of vaults, deleted vaults and keys."""
+    return {
+        VAULT: Vault(resources),
+        DELETED_KIND: DeletedVault(resources),
+        f"{VAULT}/keys": VaultKey(),
+    }
+
+
+def lists(resources: ResourceManager) -> dict[str, ListResources]:
+    """The list of a subscription's deleted vaults."""
+
+    def deleted_vaults(path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG001
+        return [
+            document
+            for document in resources.of_kind(DELETED_KIND)
+            if document["id"].startswith(f"/subscriptions/{path.subscription}/")
+        ]
+
+    return {"Microsoft.KeyVault/deletedVaults": deleted_vaults}
 
 
 def _deleted_id(identifier: str, location: str) -> str:

@@ -3,12 +3,13 @@
 from typing_extensions import override
 
 from rehearsal.blob_storage.blobs import Blobs
-from rehearsal.control_plane.http import Answer, Asked
-from rehearsal.control_plane.paths import ArmPath
-from rehearsal.control_plane.resource_manager import Resources
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import new_id
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
-from rehearsal.resources.kind import Kind, new_id
 from rehearsal.resources.storage import account_of
 
 WORKSPACE = "Microsoft.MachineLearningServices/workspaces"
@@ -17,22 +18,22 @@ ARTIFACTS = "workspaceartifactstore"
 DELETED = "deleted_workspaces"
 
 
-class Workspace(Kind):
+class Workspace(ResourceKind):
     """A workspace: soft-deleted before it is gone, unless it is purged at once."""
 
-    slow = True
+    deleted_later = True
 
-    def __init__(self, resources: Resources, blobs: Blobs, base: str) -> None:
+    def __init__(self, resources: ResourceManager, blobs: Blobs, url: str) -> None:
         """Rules over these resources.
 
         Args:
             resources: all of them.
             blobs: where the default storage account is.
-            base: address of this Azure.
+            url: address of this Azure.
         """
         self._resources = resources
         self._blobs = blobs
-        self._base = base
+        self._url = url
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -67,7 +68,7 @@ class Workspace(Kind):
         }
 
     @override
-    def stored(self, path: ArmPath, document: Document) -> None:
+    def after_put(self, path: ArmPath, document: Document) -> None:
         properties = document["properties"]
         account = account_of(properties["storageAccount"])
         for name, container in {
@@ -82,25 +83,24 @@ class Workspace(Kind):
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
         document["properties"] |= {
-            "discoveryUrl": f"{self._base}/discovery",
-            "mlFlowTrackingUri": self._base.replace("https:", "azureml:")
-            + f"/mlflow/v1.0{path.id}",
+            "discoveryUrl": f"{self._url}/discovery",
+            "mlFlowTrackingUri": self._url.replace("https:", "azureml:") + f"/mlflow/v1.0{path.id}",
         }
         return document
 
     @override
-    def delete(self, path: ArmPath, document: Document, asked: Asked) -> Answer:
-        if document or not _purges(asked):
-            return Answer(200)
-        return Answer(200 if self._resources.store.delete(DELETED, path.id) else 204)
+    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
+        if document or not _purges(request):
+            return Response(200)
+        return Response(200 if self._resources.store.delete(DELETED, path.id) else 204)
 
     @override
-    def deleted(self, path: ArmPath, document: Document, asked: Asked) -> None:
-        if not _purges(asked):
+    def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
+        if not _purges(request):
             self._resources.store.put(DELETED, path.id, document)
 
 
-class Datastore(Kind):
+class Datastore(ResourceKind):
     """A container that the workspace knows by name."""
 
     @override
@@ -119,24 +119,26 @@ class Datastore(Kind):
         return document
 
     @override
-    def act(self, path: ArmPath, document: Document, action: str, asked: Asked) -> Answer | None:
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
         if action.lower() == "listsecrets":
             # Identity only: there is no secret that could be listed.
-            return Answer(body={"secretsType": "None"})
+            return Response(body={"secretsType": "None"})
         return None
 
 
-def _purges(asked: Asked) -> bool:
-    return asked.query.get("forceToPurge", "").lower() == "true"
+def _purges(request: Request) -> bool:
+    return request.query.get("forceToPurge", "").lower() == "true"
 
 
 def workspace_of(identifier: str) -> str:
     """Id of the workspace that an id belongs to."""
-    words = identifier.split("/")
-    return "/".join(words[: [word.lower() for word in words].index("workspaces") + 2])
+    parts = identifier.split("/")
+    return "/".join(parts[: [part.lower() for part in parts].index("workspaces") + 2])
 
 
-def default_account(resources: Resources, workspace: str) -> str:
+def default_account(resources: ResourceManager, workspace: str) -> str:
     """Name of a workspace's own storage account."""
     document = resources.get(workspace)
     if document is None:
@@ -157,6 +159,6 @@ def _blob_datastore(account: str, container: str) -> Document:
     }
 
 
-def kinds(resources: Resources, blobs: Blobs, base: str) -> dict[str, Kind]:
+def kinds(resources: ResourceManager, blobs: Blobs, url: str) -> dict[str, ResourceKind]:
     """Rules of all kinds here."""
-    return {WORKSPACE: Workspace(resources, blobs, base), DATASTORE: Datastore()}
+    return {WORKSPACE: Workspace(resources, blobs, url), DATASTORE: Datastore()}

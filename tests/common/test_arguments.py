@@ -18,7 +18,7 @@ class Options:
     """How long to go on."""
 
 
-def test_an_option_of_another_name_before_is_refused_with_its_name_of_today():
+def test_a_renamed_option_is_refused_with_its_name_of_today():
     assert parse(Options(), "wait", ["--retry-timeout", "2"]) == Options(2.0)
     with pytest.raises(ConfigError) as caught:
         parse(Options(), "wait", ["--patience", "2"])

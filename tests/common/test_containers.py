@@ -59,3 +59,9 @@ def test_podman_gets_modest_settings_where_it_does_not_run_without(machine, monk
     monkeypatch.setenv("BROKEN", "1")
     with pytest.raises(UserError, match="cannot at all"):
         Podman().run_command(container)
+
+
+def test_podman_kills_a_container_without_asking_it_first(machine):
+    machine.install("podman", PODMAN)
+    Podman().remove_container("name")
+    assert machine.said() == ["podman rm --force --time=0 --volumes name"]

@@ -68,6 +68,8 @@ def test_missing_keys_take_their_defaults():
         ("disk", 3, "disk: 3 is not a group of keys"),
         ("dsik", {}, "dsik: there is no such key; did you mean disk?"),
         ("disk", {"space": 4}, "disk.space: is now called disk.size_gb"),
+        ("disk", {"knid": "hdd"}, "disk.knid: there is no such key; did you mean disk.kind?"),
+        ("disk", {"x": 1}, "disk.x: there is no such key; known here: disk.size_gb, disk.kind"),
     ],
 )
 def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, problem):

@@ -31,7 +31,7 @@ def test_a_finding_is_known_by_the_name_that_any_database_gives_it():
     assert audit.problems({FOUND: ["cpu.txt"]}, [JUDGED], TODAY) == []
 
 
-def test_a_finding_that_nobody_judged_is_told_with_what_mends_it_and_where_it_is():
+def test_an_unjudged_finding_is_told_with_its_mend_and_its_lock():
     found = {
         FOUND: ["gpu.txt", "cpu.txt"],
         Finding("h11", "0.1", ("CVE-2",), ("0.2",)): ["cpu.txt"],
@@ -63,7 +63,7 @@ def test_findings_are_read_from_the_report():
     ]
 
 
-def test_a_package_that_was_not_looked_up_is_no_package_without_vulnerabilities():
+def test_a_package_that_was_not_looked_up_is_told():
     skipped = {"dependencies": [{"name": "numpy", "skip_reason": "not on PyPI"}]}
     with pytest.raises(UserError, match="numpy was not looked up: not on PyPI"):
         audit.findings(skipped)

@@ -6,13 +6,13 @@ import subprocess
 import pytest
 
 from common.containers import Container, Mount
-from environments import stand_in
 from environments.build import ROOT, Order
 from environments.builders import find_builder
+from environments.stand_in import cuda_compiler
 
 pytestmark = pytest.mark.images_gpu
 
-IMAGE = Order("gpu", tag=stand_in.TAG).name
+IMAGE = Order("gpu", tag=cuda_compiler.TAG).name
 SITE = "opt/trainer/lib/python3.11/site-packages"
 COMPILERS = ("cc", "gcc", "g++", "cc1plus", "as", "ld", "make", "cmake", "nvcc", "cicc", "cudafe++")
 OPENED_BY_TENSORFLOW = """
@@ -31,7 +31,7 @@ print(f"rank {hvd.rank()} of {hvd.size()}: {total}, nccl {hvd.nccl_built()}")
 @pytest.fixture(scope="module")
 def builder():
     found = find_builder()
-    for image in (IMAGE, stand_in.COMPILER):
+    for image in (IMAGE, cuda_compiler.IMAGE):
         assert found.engine.has(image), f"{image}: is not here; make images-gpu builds it"
     return found
 
@@ -93,7 +93,7 @@ def test_horovod_has_the_machine_code_of_every_gpu_that_can_be_had(run, horovod)
 
     def listed(kind):
         mounts = [Mount(horovod, "/horovod.so")]
-        said = run("cuobjdump", kind, "/horovod.so", image=stand_in.COMPILER, mounts=mounts)
+        said = run("cuobjdump", kind, "/horovod.so", image=cuda_compiler.IMAGE, mounts=mounts)
         return re.findall(r"\.sm_(\d+)\.", said)
 
     assert listed("--list-elf") == wanted.split(",")

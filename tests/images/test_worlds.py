@@ -68,7 +68,7 @@ def test_a_horovod_without_mpi_forms_the_world_that_mpirun_has_started(image, gl
     assert start["environment"]["controller"] == "Gloo"
 
 
-def test_a_horovod_without_mpi_refuses_several_nodes_whose_first_it_does_not_know(image, gloo):
+def test_a_horovod_without_mpi_refuses_nodes_without_a_known_first(image, gloo):
     apart = ("env", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "OMPI_COMM_WORLD_LOCAL_RANK=0")
     command = train(*SHORT, "--name", "apart", before=apart)
     (told,) = image.drive({"command": command}, mounts=[gloo])

@@ -100,7 +100,7 @@ def test_another_seed_gives_other_names_where_one_may_be_taken():
     assert names.resource_group == other.resource_group
 
 
-def test_another_size_or_priority_is_another_cluster_but_for_the_one_that_the_workspace_names():
+def test_another_size_or_priority_is_another_cluster_but_for_builds():
     names = Names("hvd", "dev", "westeurope")
     gpu = names.cluster("gpu", "Standard_ND40rs_v2", "LowPriority")
     assert gpu != names.cluster("gpu", "Standard_ND96asr_v4", "LowPriority")

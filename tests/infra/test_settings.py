@@ -1,68 +1,25 @@
 """A stack's configuration is read strictly, and everything that is wrong is told at once."""
 
 import dataclasses
-import json
 import re
 import typing
-from contextvars import ContextVar
-from types import MappingProxyType
 
-import pulumi
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import stack_config
-from infra.catalog import sizes
 from infra.errors import SettingsError
-from infra.settings import Settings, load
-from tests import ROOT
-
-STACKS = ("dev", "prod")
-SUBSCRIPTION = "/subscriptions/00000000-0000-4000-8000-000000000000"
-GROUP = f"{SUBSCRIPTION}/resourceGroups/hub"
-NETWORK = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/hub"
-STORAGE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts"
-VAULT = f"{GROUP}/providers/Microsoft.KeyVault/vaults/hub"
-
-
-def configured(*changes):
-    """The smallest configuration that is valid, with values at dotted keys."""
-    values = {
-        "stack": "dev",
-        "prefix": "hvd",
-        "location": "westeurope",
-        "tags": {"owner": "team", "cost-center": "42"},
-        "budget": {"amount": 500, "start": "2026-12-01", "emails": ["team@example.com"]},
-    }
-    for key, value in changes:
-        *groups, name = key.split(".")
-        place = values
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[name] = value
-    return values
-
-
-def problems(*changes):
-    with pytest.raises(SettingsError) as caught:
-        load(configured(*changes))
-    return caught.value.problems
-
-
-def problem(*changes):
-    (only,) = problems(*changes)
-    return only
-
-
-def stack_file(stack):
-    config = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())["config"]
-    return {key.partition(":")[2]: value for key, value in config.items()} | {"stack": stack}
-
-
-def project():
-    return yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+from infra.settings import Settings
+from infra.validation import load
+from tests.infra.support.configurations import (
+    NETWORK,
+    STACKS,
+    VAULT,
+    configured,
+    problem,
+    problems,
+    stack_file,
+)
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -105,6 +62,22 @@ def test_an_unknown_key_like_no_other_lists_those_that_exist():
     assert found.startswith("registry.zzz: there is no such key; known here: registry.untagged")
 
 
+FORMER = [
+    ("vault", "deleted_days", "soft_delete_retention_days"),
+    ("storage", "deleted_days", "soft_delete_retention_days"),
+    ("storage", "snapshot_days", "snapshot_retention_days"),
+    ("registry", "untagged_days", "untagged_retention_days"),
+    ("network", "vault_tag", "vault_service_tag"),
+    ("clusters.gpu", "idle_seconds", "idle_seconds_before_scale_down"),
+    ("monitoring", "insights", "application_insights"),
+]
+
+
+@pytest.mark.parametrize(("group", "before", "today"), FORMER)
+def test_a_key_that_was_renamed_is_refused_with_its_name_of_today(group, before, today):
+    assert problem((f"{group}.{before}", 1)) == f"{group}.{before}: is now called {group}.{today}"
+
+
 def test_a_key_that_is_missing_says_what_to_give():
     values = configured()
     del values["budget"], values["location"]
@@ -126,13 +99,13 @@ def test_everything_that_is_wrong_is_told_at_once():
         ("clusters.gpu.size", "Standard_NC24rs_v3"),
         ("clusters.gpu.name", "gpu-8"),
         ("clusters.build.max_nodes", "two"),
-        ("storage.deleted_days", 400),
+        ("storage.soft_delete_retention_days", 400),
         ("tags.owner", ""),
     )
     assert sorted(text.partition(":")[0] for text in found) == [
         "budget.amount", "budget.emails", "clusters.build.max_nodes", "clusters.gpu.name",
-        "clusters.gpu.size", "network.address_space", "prefix", "profil", "storage.deleted_days",
-        "tags.owner",
+        "clusters.gpu.size", "network.address_space", "prefix", "profil",
+        "storage.soft_delete_retention_days", "tags.owner",
     ]  # fmt: skip
 
 
@@ -198,7 +171,7 @@ WRONG = [
     ("network.peer_address_spaces", ["hub"], "'hub' is not a range like 10.0.0.0/16"),
     ("network.peer_with", [NETWORK], "network.peer_address_spaces: is empty"),
     ("network.peer_with", ["hub"], "must be a resource id /subscriptions/"),
-    ("network.vault_tag", "KeyVault", "is not one of AzureKeyVault, Keyvault"),
+    ("network.vault_service_tag", "KeyVault", "is not one of AzureKeyVault, Keyvault"),
     ("clusters.gpu.name", "gpu-8", "refuses; write 'gpu8', for example"),
     ("clusters.gpu.name", "g", "must be 3 to 24 letters, digits and hyphens"),
     ("clusters.gpu.size", "Standard_D4ads_v5", "has no GPUs; choose one of Standard_ND40rs_v2"),
@@ -207,7 +180,7 @@ WRONG = [
     ("clusters.gpu.size", "STANDARD_ND40RS_V2", "is written Standard_ND40rs_v2"),
     ("clusters.gpu.size", "Standard_ND48", "is not in the catalogue; choose one of"),
     ("clusters.gpu.max_nodes", 101, "a cluster with InfiniBand has at most 100"),
-    ("clusters.gpu.idle_seconds", 1, "must be from 60 to 86400"),
+    ("clusters.gpu.idle_seconds_before_scale_down", 1, "must be from 60 to 86400"),
     ("clusters.gpu_dedicated", {"max_nodes": 1}, "clusters.gpu_dedicated.size: is missing"),
     ("subscription.sizes", ["standard_d4ads_v5", "Standard_D16ads_v5"], "is not on offer in"),
     ("subscription.low_priority_cores", 79, "80 cores, but the low-priority quota is 79"),
@@ -223,7 +196,7 @@ WRONG = [
     ("budget.amount", 10**400, "is not a number"),
     ("budget.amount", float("nan"), "nan is not a number"),
     ("clusters.gpu.max_nodes", 2.5, "2.5 is not a whole number"),
-    ("vault.deleted_days", True, "True is not a whole number"),
+    ("vault.soft_delete_retention_days", True, "True is not a whole number"),
 ]
 
 
@@ -231,228 +204,3 @@ WRONG = [
 def test_what_is_wrong_is_refused_with_its_key_and_what_to_do(key, value, says):
     found = problem((key, value))
     assert says in found
-
-
-RETIRED = [size for size in sizes.GPU if size.status == "retired"]
-
-
-@pytest.mark.parametrize("size", RETIRED, ids=lambda size: size.name)
-def test_a_retired_size_is_refused_with_the_one_to_take(size):
-    found = problem(("clusters.gpu.size", size.name))
-    assert f"{size.name} is retired since {size.since}; take {size.replacement}" in found
-    assert load(configured(("clusters.gpu.size", size.replacement)))
-
-
-@pytest.mark.parametrize("size", sizes.deployable(gpu=True), ids=lambda s: s.name)
-def test_every_deployable_gpu_size_makes_a_stack_with_and_without_a_dedicated_twin(size):
-    twin = {"size": size.name, "max_nodes": 2}
-    settings = load(configured(("clusters.gpu.size", size.name), ("clusters.gpu_dedicated", twin)))
-    names = [settings.cluster_name(role) for role in settings.clusters.by_role]
-    assert len(set(names)) == 4
-
-
-def test_a_quota_that_just_suffices_is_enough():
-    settings = load(configured(("subscription.low_priority_cores", 80)))
-    assert settings.clusters.gpu.max_nodes == 2
-    assert "enough for 2; take fewer nodes or ask for more quota" in problem(
-        ("clusters.gpu.max_nodes", 3), ("subscription.low_priority_cores", 119)
-    )
-
-
-def test_dedicated_nodes_do_not_count_against_the_low_priority_quota():
-    twin = {"size": "Standard_ND40rs_v2", "max_nodes": 50}
-    given = (("clusters.gpu_dedicated", twin), ("subscription.low_priority_cores", 80))
-    assert load(configured(*given)).clusters.gpu_dedicated.max_nodes == 50
-    assert problem(*given, ("subscription.dedicated_cores", {"NDv2": 1999})).startswith(
-        "subscription.dedicated_cores.NDv2: 1999 cores, but at their largest the clusters take 2000"
-    )
-
-
-def test_two_clusters_of_one_name_are_refused():
-    found = problem(("clusters.gpu.name", "nodes"), ("clusters.build.name", "Nodes"))
-    assert found.startswith("clusters.build.name: 'Nodes' is the name of clusters.gpu too")
-
-
-def test_a_cluster_keeps_the_name_that_it_is_given():
-    settings = load(configured(("clusters.gpu.name", "v100")))
-    assert settings.cluster_name("gpu") == "v100"
-    assert settings.cluster_name("build") == settings.names.build_cluster
-
-
-ALLOWED = [
-    ([], "is empty, so the allowlisted profile would let nobody in"),
-    (["10.0.0.1"], "10.0.0.1 is not a public address"),
-    (["203.0.113.7"], "203.0.113.7 is not a public address"),
-    (["20.103.0.0/32"], "takes no /31 and /32"),
-    (["20.103.0.0/31"], "takes no /31 and /32"),
-    (["20.0.0.0/7"], "large part of the internet"),
-    (["0.0.0.0/0"], "allowed_addresses[0]: 0.0.0.0/0 is"),
-    (["office"], "'office' is not an IPv4 address or range"),
-    ([f"20.103.{i}.1" for i in range(256)] * 2, "a storage account takes at most 400"),
-]
-
-
-@pytest.mark.parametrize(("addresses", "says"), ALLOWED, ids=lambda part: str(part)[:40])
-def test_an_allowlist_that_lets_in_nobody_or_everybody_is_refused(addresses, says):
-    assert says in problem(("profile", "allowlisted"), ("allowed_addresses", addresses))
-
-
-def test_an_allowlist_of_public_addresses_is_taken():
-    given = (("profile", "allowlisted"), ("allowed_addresses", ["20.103.0.7", "20.104.0.0/24"]))
-    assert load(configured(*given)).allowed_addresses == ("20.103.0.7", "20.104.0.0/24")
-
-
-def existing(**changes):
-    roles = ("training", "build", "endpoints")
-    subnets = {f"{role}_subnet": f"{NETWORK}/subnets/{role}" for role in roles}
-    return {"virtual_network": NETWORK} | subnets | changes
-
-
-def test_what_exists_already_is_taken_by_its_id():
-    settings = load(
-        configured(
-            ("network.existing", existing()),
-            ("network.existing_dns_zones", GROUP),
-            ("registry.existing", f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/hub"),
-            ("vault.existing", VAULT),
-            ("storage.existing_default", f"{STORAGE}/one"),
-            ("storage.existing_data", f"{STORAGE}/two"),
-            (
-                "monitoring.existing_log_workspace",
-                f"{GROUP}/providers/Microsoft.OperationalInsights/workspaces/hub",
-            ),
-        )
-    )
-    assert settings.network.existing.endpoints_subnet == f"{NETWORK}/subnets/endpoints"
-
-
-def test_ids_are_taken_in_the_case_that_azure_hands_them_out_in():
-    vault = VAULT.replace("resourceGroups", "resourcegroups").replace("KeyVault", "Keyvault")
-    assert load(configured(("vault.existing", vault))).vault.existing == vault
-
-
-TAKEN = [
-    ({"build_subnet": f"{NETWORK}2/subnets/build"}, (), "is not in network.existing.virt"),
-    ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is the training subnet too"),
-    ({}, (("network.jump_subnet", True),), "network.jump_subnet: network.existing is not changed"),
-    ({}, (("network.peer_with", [NETWORK]),), "network.peer_with: network.existing is not changed"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("changes", "also", "says"), TAKEN, ids=lambda part: str(part)[-40:])
-def test_a_network_of_someone_else_is_left_as_it_is(changes, also, says):
-    assert says in problem(("network.existing", existing(**changes)), *also)
-
-
-def test_training_data_need_an_account_of_their_own():
-    found = problem(
-        ("storage.existing_default", f"{STORAGE}/one"), ("storage.existing_data", f"{STORAGE}/ONE")
-    )
-    assert found.startswith("storage.existing_data: is storage.existing_default too")
-
-
-KEY = ("encryption.key_uri", "https://hub.vault.azure.net/keys/platform/0123")
-MANAGED = ("encryption.customer_managed_keys", True)
-KEYS = [
-    ((MANAGED, ("vault.existing", VAULT)), "encryption.key_uri: is missing"),
-    ((KEY, ("vault.existing", VAULT)), "encryption.key_uri: is not used"),
-    ((MANAGED, KEY, ("vault.purge_protection", True)), "vault.existing: is missing"),
-    ((MANAGED, KEY, ("vault.existing", VAULT + "2")), "vault 'hub', but vault.existing is 'hub2'"),
-]
-
-
-@pytest.mark.parametrize(("changes", "says"), KEYS, ids=lambda part: str(part)[:40])
-def test_a_key_and_its_vault_go_together(changes, says):
-    assert says in problem(*changes)
-
-
-def test_keys_of_ones_own_or_of_an_existing_vault_are_taken():
-    assert load(configured(MANAGED, ("vault.purge_protection", True)))
-    assert load(configured(MANAGED, KEY, ("vault.existing", VAULT)))
-
-
-@given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 100), st.integers(1, 60))
-def test_the_subnets_hold_all_clusters_at_their_largest_at_once(gpu, twin, preparation, build):
-    settings = load(
-        configured(
-            ("network.address_space", "10.64.0.0/21"),
-            ("clusters.gpu.max_nodes", gpu),
-            ("clusters.gpu_dedicated", {"size": "Standard_ND40rs_v2", "max_nodes": twin}),
-            ("clusters.preparation.max_nodes", preparation),
-            ("clusters.build.max_nodes", build),
-        )
-    )
-    plan = settings.address_plan
-    assert plan.training.num_addresses - 5 >= gpu + twin + preparation
-    assert plan.build.num_addresses - 5 >= build
-
-
-def test_more_nodes_within_the_room_kept_for_them_move_no_subnet():
-    few = load(configured(("clusters.gpu.max_nodes", 1)))
-    many = load(configured(("clusters.gpu.max_nodes", 100)))
-    assert few.address_plan == many.address_plan
-
-
-# What Pulumi hands over, and what it shows.
-
-
-def test_the_project_declares_every_key_with_its_type_and_default():
-    declared = project()["config"]
-    defaults = load(configured())
-    given = [field.name for field in dataclasses.fields(Settings) if field.name != "stack"]
-    assert sorted(declared) == sorted(given)
-    required = {name for name, schema in declared.items() if "default" not in schema}
-    assert required == {"prefix", "location", "budget", "tags"}
-    types = {str: "string", bool: "boolean", tuple: "array"}
-    for name, schema in declared.items():
-        value = getattr(defaults, name)
-        assert schema["type"] == types.get(type(value), "object"), name
-        assert schema["description"]
-        if "default" in schema and schema["type"] != "object":
-            assert schema["default"] == (list(value) if type(value) is tuple else value), name
-        elif "default" in schema:
-            assert schema["default"] == {}, name
-
-
-def test_the_program_is_a_file_so_that_its_folder_hides_no_module_of_the_standard_library():
-    main = project()["main"]
-    assert main == "infra/__main__.py"
-    assert (ROOT / main).parent.joinpath("settings.py").exists()
-
-
-@pytest.mark.parametrize("stack", STACKS)
-def test_stack_files_have_no_secret_and_no_key_of_another_project(stack):
-    text = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())
-    assert set(text) == {"config"}
-    assert all(key.startswith(f"{project()['name']}:") for key in text["config"])
-    assert "secure:" not in json.dumps(text)
-
-
-def test_the_engines_texts_become_data_and_other_namespaces_are_left_out():
-    config = {
-        "p:prefix": "42",
-        "p:protect": "true",
-        "p:tags": '{"owner": "team"}',
-        "p:clusters": "no json {",
-        "azure-native:location": "northeurope",
-    }
-    assert stack_config.decode(config, "p") == {
-        "prefix": "42",
-        "protect": True,
-        "tags": {"owner": "team"},
-        "clusters": "no json {",
-    }
-
-
-@pytest.mark.parametrize("stack", STACKS)
-def test_settings_come_from_the_stack_that_pulumi_runs(stack, monkeypatch):
-    name = project()["name"]
-    values = {f"{name}:{key}": value for key, value in stack_file(stack).items() if key != "stack"}
-    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
-    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(texts))
-    monkeypatch.setattr(pulumi, "get_project", lambda: name)
-    monkeypatch.setattr(pulumi, "get_stack", lambda: stack)
-    # What a stack that was rendered in this process has left.
-    nothing = ContextVar("config", default=MappingProxyType({}))
-    monkeypatch.setattr(stack_config, "CONFIG", nothing)
-    assert stack_config.from_stack() == load(stack_file(stack))

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from benchmarks.documents import DOCUMENTS, RENDER, RESULTS, TABLE, filled
+from benchmarks.documents import DOCUMENTS, RESULTS, SHOW, TABLE, filled
 
 
 def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
     texts = [document.read_text() for document in DOCUMENTS]
     assert [filled(text) for text in texts] == texts
     names = {name for text in texts for name in TABLE.findall(text)}
-    assert names == {*RENDER, "summary"}
+    assert names == {*SHOW, "summary"}
 
 
-@pytest.mark.parametrize("name", RENDER)
+@pytest.mark.parametrize("name", SHOW)
 def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
     data = json.loads((RESULTS / f"{name}.json").read_text())
     assert data["benchmark"] == name

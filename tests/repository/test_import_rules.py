@@ -46,6 +46,7 @@ STANDARD_LIBRARY_ONLY = [
         "common.fields",
         "common.files",
         "common.text",
+        "common.waiting",
         "common.page.markup",
     ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
@@ -56,9 +57,10 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
     "trainer.training.plan",
-    *("infra.capacity", "infra.catalog.roles", "infra.catalog.rules", "infra.catalog.sizes"),
-    *("infra.catalog.zones", "infra.errors", "infra.groups", "infra.naming", "infra.outputs"),
-    *("infra.settings", "infra.subnets", "infra.validation"),
+    *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
+    *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
+    *("infra.outputs", "infra.policies.rule", "infra.resources", "infra.settings"),
+    *("infra.subnets", "infra.validation"),
     *("jobs.errors", "jobs.following.cluster_check_result", "jobs.following.resubmit_policy"),
     *("jobs.options", "jobs.spec.build_context", "jobs.spec.builder", "jobs.spec.code_snapshot"),
     *("jobs.spec.command_line", "jobs.spec.environment_variables", "jobs.spec.job_spec"),
@@ -114,6 +116,35 @@ def test_a_world_imports_only_what_its_contracts_allow(world):
         if not is_allowed(module, allowed)
     }
     assert not strange
+
+
+def circles(arrows):
+    """Groups of modules that import each other, directly or through others."""
+    reached = {}
+    for module in arrows:
+        seen, todo = set(), [module]
+        while todo:
+            new = arrows.get(todo.pop(), set()) - seen
+            seen |= new
+            todo += new
+        reached[module] = seen
+    return {
+        tuple(sorted(other for other in seen if module in reached.get(other, ())))
+        for module, seen in reached.items()
+        if module in seen
+    }
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_modules_of_a_world_import_each_other_in_a_circle(world):
+    """Imports inside functions, and for types alone, count as well."""
+    arrows = {name_of(path): modules_imported(path) - {name_of(path)} for path in files(world)}
+    assert circles(arrows) == set()
+
+
+def test_a_circle_is_found_whatever_leads_to_it():
+    arrows = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e"}}
+    assert circles(arrows) == {("b", "c"), ("e", "f")}
 
 
 def test_what_jobs_take_from_the_trainer_is_short_pure_and_used():

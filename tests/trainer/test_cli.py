@@ -10,7 +10,7 @@ from tests.trainer.support.command import TINY, metrics, result, run_trainer
 from tests.trainer.support.forked import fork_trainer
 from trainer import cli
 from trainer.config import TrainConfig
-from trainer.data.builtin.digits import HELD_OUT_PER_CLASS
+from trainer.data.builtin.digits import VALIDATION_PER_CLASS
 from trainer.presets import PRESETS
 from trainer.training.plan import DIGITS_EXAMPLES
 
@@ -50,7 +50,7 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
     manifest = json.loads((digits_folder / "manifest.json").read_text())
     train = sum(shard["examples"] for shard in manifest["splits"]["train"]["shards"])
     assert train == DIGITS_EXAMPLES
-    assert manifest["splits"]["validation"]["class_counts"] == [HELD_OUT_PER_CLASS] * 10
+    assert manifest["splits"]["validation"]["class_counts"] == [VALIDATION_PER_CLASS] * 10
 
 
 @pytest.mark.parametrize(("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0)])

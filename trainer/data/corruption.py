@@ -29,14 +29,15 @@ def read_image(source: Source, example: int) -> bytes:
 
 
 def find_damage(
-    source: Source, locate: Callable[[int], tuple[int, int]], places: Iterable[int]
+    source: Source, locate: Callable[[int], tuple[int, int]], positions: Iterable[int]
 ) -> str | None:
     """Name the first example that cannot be used: its shard, index and fault.
 
-    Called when a step failed, with the places that its batch and those decoded ahead may have read.
+    Called when a step failed, with the positions that its batch and those decoded ahead may have
+    read.
     """
-    for place in places:
-        shard, index = locate(place)
+    for position in positions:
+        shard, index = locate(position)
         fault = _fault(source, shard, index)
         if fault:
             return f"{source.split.shards[shard].file}, record {index}: {fault}"

@@ -14,7 +14,7 @@ from trainer.data.example import Record
 FORMATS = ("JPEG", "PNG")
 """What the reader decodes."""
 
-LARGEST = 1 << 29
+MAX_PIXELS = 1 << 29
 """Pixels of an image that TensorFlow refuses to decode."""
 
 _BEGINS = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
@@ -23,14 +23,11 @@ _PNG_END = b"IEND\xaeB`\x82"
 _FAITHFUL = ("RGB", "L", "P", "1", "I;16")
 """Pillow's modes of images that the reader takes as they are meant."""
 
-DAMAGED = (
+DECODE_ERRORS = (
     *(OSError, SyntaxError, ValueError, TypeError, IndexError, OverflowError, EOFError),
     *(struct.error, zlib.error),
 )
 """What Pillow raises on damaged images, and `BrokenImageError`."""
-
-UNDECODABLE = (OSError, ValueError, SyntaxError, zlib.error, Image.DecompressionBombError)
-"""What Pillow raises for bytes that are no image; of a PNG that is not one, a SyntaxError."""
 
 # Pillow's own limit is lower than the reader's; what is larger is refused by its header.
 Image.MAX_IMAGE_PIXELS = None
@@ -57,10 +54,10 @@ def open_image(encoded: bytes) -> Image.Image:
         with catch_warnings():
             simplefilter("ignore")
             image = Image.open(io.BytesIO(encoded), formats=FORMATS)
-    except DAMAGED as error:
+    except DECODE_ERRORS as error:
         raise BrokenImageError(f"has a damaged header ({_reason(error)})") from error
     width, height = image.size
-    if width * height >= LARGEST:
+    if width * height >= MAX_PIXELS:
         raise BrokenImageError(f"has {width} x {height} pixels, more than can be decoded")
     return image
 
@@ -106,7 +103,7 @@ def check_decodes(encoded: bytes) -> None:
             if encoding_of(encoded) == "PNG":
                 # Pillow decodes what a checksum would refuse, and so would the reader.
                 open_image(encoded).verify()
-    except DAMAGED as error:
+    except DECODE_ERRORS as error:
         raise BrokenImageError(f"cannot be decoded ({_reason(error)})") from error
     if encoding_of(encoded) == "PNG" and _PNG_END not in encoded:
         raise BrokenImageError("cannot be decoded (the image is truncated)")
@@ -127,7 +124,7 @@ def shrink(encoded: bytes, longest: int) -> tuple[tuple[int, int], Image.Image]:
         Width and height as encoded, and the image, grey or RGB.
 
     Raises:
-        Exception: one of `UNDECODABLE`.
+        Exception: one of `DECODE_ERRORS`.
     """
     with Image.open(io.BytesIO(encoded)) as image:
         size = image.size

@@ -1,9 +1,9 @@
-"""One image as a record: ImageNet's usual `tf.train.Example`, read and written without TensorFlow.
+"""One image as a record: ImageNet's usual `tf.train.Example`.
 
 Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
 image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset where
-there is one. TensorFlow takes 7 s and 400 MB in each process that loads it, so a process that
-writes shards does not.
+there is one. TensorFlow takes 7 s and 400 MB in each process that loads it; nothing here needs it,
+so a process that writes shards stays small.
 """
 
 from dataclasses import dataclass
@@ -54,21 +54,21 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
     """
     encoded = record.encoded
     before = (
-        int_feature("image/channels", 3)
-        + int_feature("image/class/label", record.label)
-        + (known_text("image/class/synset", record.synset) if record.synset else b"")
-        + known_text("image/class/text", record.text)
-        + known_text("image/colorspace", "RGB")
-        + bytes_header("image/encoded", len(encoded))
+        _int_feature("image/channels", 3)
+        + _int_feature("image/class/label", record.label)
+        + (_known_text("image/class/synset", record.synset) if record.synset else b"")
+        + _known_text("image/class/text", record.text)
+        + _known_text("image/colorspace", "RGB")
+        + _bytes_header("image/encoded", len(encoded))
     )
     behind = (
         # A name that is not UTF-8 is kept as the bytes that the file system gave.
-        bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
-        + known_text("image/format", record.format)
-        + int_feature("image/height", record.height)
-        + int_feature("image/width", record.width)
+        _bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
+        + _known_text("image/format", record.format)
+        + _int_feature("image/height", record.height)
+        + _int_feature("image/width", record.width)
     )
-    head = example_header(len(before) + len(encoded) + len(behind))
+    head = _example_header(len(before) + len(encoded) + len(behind))
     return head + before, encoded, behind
 
 
@@ -87,9 +87,9 @@ def from_example(serialized: bytes) -> Record:
     values: dict[str, Any] = {}
     for key in _READ_KEYS:
         kind = feature[key].WhichOneof("kind") if key in feature else None
-        found = getattr(feature[key], kind).value if kind else ()
-        if found:
-            values[key] = found[0]
+        stored = getattr(feature[key], kind).value if kind else ()
+        if stored:
+            values[key] = stored[0]
     encoded, label = values.get("image/encoded"), values.get("image/class/label")
     if not isinstance(encoded, bytes) or not encoded:
         raise BrokenRecordError("has no image (image/encoded)")
@@ -112,7 +112,12 @@ def from_example(serialized: bytes) -> Record:
     )
 
 
-def example_header(size: int) -> bytes:
+# An Example as bytes, without a copy of the image in it: protobuf would copy it twice, which takes
+# as long as to read it. In the wire format (protobuf.dev/programming-guides/encoding) a field is a
+# tag, a length and that many bytes.
+
+
+def _example_header(size: int) -> bytes:
     """What stands before the features of an Example.
 
     Args:
@@ -121,26 +126,26 @@ def example_header(size: int) -> bytes:
     return b"\x0a" + _varint(size)
 
 
-def bytes_feature(key: str, value: bytes) -> bytes:
+def _bytes_feature(key: str, value: bytes) -> bytes:
     """One entry of an Example's map that holds a text, or other bytes."""
-    return bytes_header(key, len(value)) + value
+    return _bytes_header(key, len(value)) + value
 
 
 @lru_cache(4096)
-def known_text(key: str, text: str) -> bytes:
-    """`bytes_feature` of a text that many records have; a name that is not UTF-8 stays as it is."""
-    return bytes_feature(key, text.encode(errors="surrogateescape"))
+def _known_text(key: str, text: str) -> bytes:
+    """As `_bytes_feature`, of a text that many records have; if not UTF-8 it stays as it is."""
+    return _bytes_feature(key, text.encode(errors="surrogateescape"))
 
 
-def bytes_header(key: str, size: int) -> bytes:
-    """What stands before the bytes of a `bytes_feature`, of which there are `size`."""
+def _bytes_header(key: str, size: int) -> bytes:
+    """What stands before the bytes of a `_bytes_feature`, of which there are `size`."""
     value = b"\x0a" + _varint(size)
     values = b"\x0a" + _varint(len(value) + size)
     return _entry(key, values + value, len(values) + len(value) + size)
 
 
 @lru_cache(4096)
-def int_feature(key: str, value: int) -> bytes:
+def _int_feature(key: str, value: int) -> bytes:
     """One entry of an Example's map that holds an integer of 64 bits."""
     packed = _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
     values = b"\x0a" + _varint(len(packed)) + packed
@@ -157,13 +162,16 @@ def _entry(key: str, feature: bytes, size: int) -> bytes:
 
 def _varint(value: int) -> bytes:
     """7 bits a byte, the lowest first; all but the last have their highest bit set."""
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
+
+# The messages that are read, declared as tensorflow/core/example/{example,feature}.proto declare
+# them; the field numbers are all that readers see.
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _ONE, _MANY = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED

@@ -174,16 +174,16 @@ def consecutive(
         counts: records in each shard.
         shards: shards in the order in which their records are counted through.
         ends: running totals of their records in that order.
-        begin: first record wanted.
-        size: records wanted.
+        begin: the first record.
+        size: number of records.
     """
-    place = bisect.bisect_right(ends, begin)
+    index = bisect.bisect_right(ends, begin)
     while size:
-        first = begin - (ends[place] - counts[shards[place]])
-        count = min(size, ends[place] - begin)
+        first = begin - (ends[index] - counts[shards[index]])
+        count = min(size, ends[index] - begin)
         if count:
-            yield Segment(shards[place], first, count)
-        begin, size, place = begin + count, size - count, place + 1
+            yield Segment(shards[index], first, count)
+        begin, size, index = begin + count, size - count, index + 1
 
 
 @lru_cache(maxsize=8)

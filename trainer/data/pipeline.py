@@ -55,10 +55,10 @@ def training_batches(
     """
     examples = training_examples(source, rank, ranks, position)
 
-    def decode(place: tf.Tensor, serialized: tf.Tensor) -> Batch:
+    def decode(own: tf.Tensor, serialized: tf.Tensor) -> Batch:
         encoded, label = _checked(serialized, source)
-        image = images.training_image(encoded, source, place)
-        return _example(image, label, images.flips(source, place))
+        image = images.training_image(encoded, source, own)
+        return _example(image, label, images.flips(source, own))
 
     decoded = _decode(examples, decode, source, make_order(source, ranks).locate, threads)
     return _finish(decoded.batch(batch_size, drop_remainder=True), source, threads)
@@ -67,9 +67,9 @@ def training_batches(
 def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
     """One rank's pairs (position, serialised record) in the order of training, without end."""
     first = position + (rank - position) % ranks
-    places = tf.data.Dataset.range(first, tf.int64.max, ranks)
+    positions = tf.data.Dataset.range(first, tf.int64.max, ranks)
     order = make_order(source, ranks)
-    return tf.data.Dataset.zip(places, training_records(source, order, rank, position))
+    return tf.data.Dataset.zip(positions, training_records(source, order, rank, position))
 
 
 @without_autograph
@@ -106,7 +106,7 @@ def _decode(
     locate: Callable[[int], tuple[int, int]],
     threads: int,
 ) -> tf.data.Dataset:
-    """Decode pairs (place, serialised record) in parallel and in order.
+    """Decode pairs (position, serialised record) in parallel and in order.
 
     With `on_corrupt="skip"` one that cannot be decoded is named on the console and becomes an
     example of weight 0. tf.data drops a failing element only from a dataset of its own, so then
@@ -115,21 +115,21 @@ def _decode(
     if source.config.on_corrupt == "fail":
         return examples.map(decode, num_parallel_calls=threads, deterministic=True)
 
-    def name(place: tf.Tensor) -> int:
-        fault = find_damage(source, locate, [int(place)])
+    def name(position: tf.Tensor) -> int:
+        fault = find_damage(source, locate, [int(position)])
         print(f"warning: skipped {fault or 'an image that cannot be decoded'}", flush=True)
         return 0
 
-    def replacement(place: tf.Tensor) -> Batch:
-        with tf.control_dependencies([tf.py_function(name, [place], tf.int32)]):
+    def replacement(position: tf.Tensor) -> Batch:
+        with tf.control_dependencies([tf.py_function(name, [position], tf.int32)]):
             return {key: tf.identity(value) for key, value in _blank(source).items()}
 
-    def one(place: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        decoded = tf.data.Dataset.from_tensors((place, serialized)).map(decode).ignore_errors()
-        return decoded.concatenate(tf.data.Dataset.from_tensors(place).map(replacement)).take(1)
+    def decode_or_replace(position: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
+        decoded = tf.data.Dataset.from_tensors((position, serialized)).map(decode).ignore_errors()
+        return decoded.concatenate(tf.data.Dataset.from_tensors(position).map(replacement)).take(1)
 
     return examples.interleave(
-        one, cycle_length=threads, num_parallel_calls=threads, deterministic=True
+        decode_or_replace, cycle_length=threads, num_parallel_calls=threads, deterministic=True
     )
 
 

@@ -101,8 +101,8 @@ class RankData:
         # What the failed batch and those decoded ahead of it have asked for.
         ahead = config.batch_size * (config.data.prefetch_batches + 3) + self._threads
         first = position + (world.rank - position) % world.size
-        places = range(first, first + ahead * world.size, world.size)
-        damage = find_damage(source, order.locate, places)
+        positions = range(first, first + ahead * world.size, world.size)
+        damage = find_damage(source, order.locate, positions)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def explain_validation(self, error: Exception) -> None:

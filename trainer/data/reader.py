@@ -35,9 +35,11 @@ _UNREADABLE = "unreadable"
 
 _INTEGERS, _TEXTS = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.string)
 
-ROW = (_INTEGERS, _INTEGERS, _INTEGERS, _INTEGERS, _TEXTS, _INTEGERS)
+_ROW = (_INTEGERS, _INTEGERS, _INTEGERS, _INTEGERS, _TEXTS, _INTEGERS)
 """A window as tensors. Of each segment: its shard, first record, number of records, the byte where
 the indexed record at or before the first begins, and the file to read it from; then the shuffle."""
+
+_Row = tuple[tf.Tensor, ...]
 
 
 def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -60,7 +62,7 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
         return order.endless_windows(rank, int(turn), position)
 
     return tf.data.Dataset.range(turns).interleave(
-        lambda turn: _read(source, order.window, windows, turn),
+        lambda turn: _WindowReader(source, order.window).records(windows, turn),
         cycle_length=turns,
         block_length=1,
         num_parallel_calls=min(turns, READS),
@@ -70,61 +72,50 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
     """Serialised records of some segments, one after the other."""
-    known, size = list(segments), source.config.shuffle_window
+    segments, size = list(segments), source.config.shuffle_window
 
     def windows() -> Iterator[Window]:
-        for segment in known:
+        for segment in segments:
             end = segment.first + segment.count
             for first in range(segment.first, end, size):
                 count = min(size, end - first)
                 yield Window((Segment(segment.shard, first, count),), tuple(range(count)))
 
-    return _read(source, size, windows)
+    return _WindowReader(source, size).records(windows)
 
 
-def _read(
-    source: Source, size: int, windows: Callable[..., Iterator[Window]], *args: tf.Tensor
-) -> tf.data.Dataset:
-    """The records of windows of up to `size` records, which are read whole and one ahead."""
-
-    def read(*window: tf.Tensor) -> tf.Tensor:
-        *segments, shuffle = window
-        parts = tf.data.Dataset.from_tensor_slices(tuple(segments))
-        records = parts.flat_map(_read_segment).batch(size).get_single_element()
-        return tf.gather(records, shuffle)
-
-    reader = PatientReader(source, read)
-    planned = tf.data.Dataset.from_generator(
-        lambda *args: reader.rows(windows(*args)), output_signature=ROW, args=args
-    )
-    return planned.flat_map(reader.read).prefetch(1).unbatch()
+def unreadable(error: Exception) -> str | None:
+    """The shard, record and fault in an error of these records; None in any other error."""
+    match = re.search(rf"\[{_UNREADABLE}\] \[(.*)\]", str(error))
+    return match[1] if match else None
 
 
-def _read_segment(
-    _: tf.Tensor, first: tf.Tensor, count: tf.Tensor, offset: tf.Tensor, path: tf.Tensor
-) -> tf.data.Dataset:
-    """The records of a segment, given as in `ROW`."""
-    # tf.data.TFRecordDataset cannot start inside a file; the operation under it can.
-    variant = tf.raw_ops.TFRecordDatasetV2(
-        filenames=[path], compression_type="", buffer_size=READ_BUFFER, byte_offsets=[offset]
-    )
-    dataset = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-    return dataset.skip(first % INDEX_EVERY).take(count)
-
-
-class PatientReader:
+class _WindowReader:
     """Reads windows, each in several attempts; once one has failed for good, no more are begun."""
 
-    def __init__(self, source: Source, read: Callable[..., tf.Tensor]) -> None:
+    def __init__(self, source: Source, size: int) -> None:
         """Args:
         source: what is read.
-        read: of the tensors of `ROW`; returns records as a string tensor [n].
+        size: most records of a window.
         """
-        self._source, self._read = source, read
+        self._source, self._size = source, size
         self._failed = False
 
-    def rows(self, windows: Iterable[Window]) -> Iterator[tuple[list[Any], ...]]:
-        """Windows as values of `ROW`, each to be read from where its shards are at that moment."""
+    def records(
+        self, windows: Callable[..., Iterator[Window]], *args: tf.Tensor
+    ) -> tf.data.Dataset:
+        """The records of the windows that `windows(*args)` gives, read whole and one ahead.
+
+        The data set ends with tensorflow.errors.InvalidArgumentError where no attempt succeeded;
+        `unreadable` says of what.
+        """
+        rows = tf.data.Dataset.from_generator(
+            lambda *args: self._rows(windows(*args)), output_signature=_ROW, args=args
+        )
+        return rows.flat_map(self._window).prefetch(1).unbatch()
+
+    def _rows(self, windows: Iterable[Window]) -> Iterator[tuple[list[Any], ...]]:
+        """Windows as values of `_ROW`, each to be read from where its shards are at that moment."""
         source = self._source
         for window in windows:
             # A batch asks for all its records before it reports that one could not be read.
@@ -140,56 +131,65 @@ class PatientReader:
                 list(window.shuffle),
             )
 
-    def read(self, *window: tf.Tensor) -> tf.data.Dataset:
-        """A data set of one element: the records of a window in the first attempt that succeeds.
-
-        Args:
-            window: as `ROW`.
-
-        Raises:
-            tensorflow.errors.InvalidArgumentError: no attempt succeeded; `unreadable` says of what.
-        """
-        attempts = tf.data.Dataset.from_tensors(window).map(self._read)
+    def _window(self, *row: tf.Tensor) -> tf.data.Dataset:
+        """A data set of one element: the records of a window in the first attempt that succeeds."""
+        attempts = tf.data.Dataset.from_tensors(row).map(self._read)
         for number, pause in enumerate(PAUSES, 1):
-            again = self._again(window, number, pause)
+            again = self._read_again(row, number, pause)
             attempts = attempts.ignore_errors(log_warning=True).concatenate(again)
-        failed = tf.data.Dataset.from_tensors(window).map(self._fail)
-        return attempts.ignore_errors(log_warning=True).concatenate(failed).take(1)
+        failure = tf.data.Dataset.from_tensors(row).map(self._fail)
+        return attempts.ignore_errors(log_warning=True).concatenate(failure).take(1)
 
-    def _again(self, window: tuple[tf.Tensor, ...], number: int, pause: float) -> tf.data.Dataset:
+    def _read(self, *row: tf.Tensor) -> tf.Tensor:
+        """The records of a window, string [n]."""
+        *segments, shuffle = row
+        parts = tf.data.Dataset.from_tensor_slices(tuple(segments))
+        records = parts.flat_map(_read_segment).batch(self._size).get_single_element()
+        return tf.gather(records, shuffle)
+
+    def _read_again(self, row: _Row, number: int, pause: float) -> tf.data.Dataset:
         """Say that an attempt failed, wait, and read from the data folder."""
-        *segments, _, shuffle = window
+        *segments, _, shuffle = row
 
         def warn(*values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             return _warn(self._source, _segments(*values), number, pause)
 
-        def prepare(*segments: tf.Tensor) -> tf.data.Dataset:
-            paths = tf.ensure_shape(tf.numpy_function(warn, segments, tf.string), [None])
-            return _pause(tf.data.Dataset.from_tensors(paths), pause)
+        def paths(*values: tf.Tensor) -> tf.data.Dataset:
+            originals = tf.ensure_shape(tf.numpy_function(warn, values, tf.string), [None])
+            return _pause(tf.data.Dataset.from_tensors(originals), pause)
 
-        paths = tf.data.Dataset.from_tensors(tuple(segments)).flat_map(prepare)
-        return paths.map(lambda paths: self._read(*segments, paths, shuffle))
+        prepared = tf.data.Dataset.from_tensors(tuple(segments)).flat_map(paths)
+        return prepared.map(lambda originals: self._read(*segments, originals, shuffle))
 
-    def _fail(self, *window: tf.Tensor) -> tf.Tensor:
-        def name(*values: np.ndarray[Any, Any]) -> bytes:
+    def _fail(self, *row: tf.Tensor) -> tf.Tensor:
+        """Raise an error that names what could not be read."""
+
+        def describe(*values: np.ndarray[Any, Any]) -> bytes:
             self._failed = True
-            return _find(self._source, _segments(*values)).encode()
+            return _find_fault(self._source, _segments(*values)).encode()
 
         # An exception of Python's would print its traceback.
-        fault = tf.ensure_shape(tf.numpy_function(name, window, tf.string), [])
-        found = tf.debugging.Assert(tf.equal(fault, ""), [_UNREADABLE, fault])
-        with tf.control_dependencies([found]):
+        fault = tf.ensure_shape(tf.numpy_function(describe, row, tf.string), [])
+        raised = tf.debugging.Assert(tf.equal(fault, ""), [_UNREADABLE, fault])
+        with tf.control_dependencies([raised]):
             return tf.fill([0], fault)
 
 
-def unreadable(error: Exception) -> str | None:
-    """The shard, record and fault in an error of `read_patiently`; none in any other error."""
-    found = re.search(rf"\[{_UNREADABLE}\] \[(.*)\]", str(error))
-    return found[1] if found else None
+def _read_segment(
+    _: tf.Tensor, first: tf.Tensor, count: tf.Tensor, offset: tf.Tensor, path: tf.Tensor
+) -> tf.data.Dataset:
+    """The records of a segment, given as in `_ROW`."""
+    # tf.data.TFRecordDataset cannot start inside a file; the operation under it can.
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=[path], compression_type="", buffer_size=READ_BUFFER, byte_offsets=[offset]
+    )
+    dataset = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+    return dataset.skip(first % INDEX_EVERY).take(count)
 
 
-def _segments(*rows: np.ndarray[Any, Any]) -> list[Segment]:
-    return [Segment(*map(int, row)) for row in zip(*rows[:3], strict=True)]
+def _segments(*columns: np.ndarray[Any, Any]) -> list[Segment]:
+    """The segments of a window, given as in `_ROW`."""
+    return [Segment(*map(int, values)) for values in zip(*columns[:3], strict=True)]
 
 
 def _warn(
@@ -208,7 +208,7 @@ def _warn(
     return np.array(paths, dtype=object)
 
 
-def _find(source: Source, segments: Sequence[Segment]) -> str:
+def _find_fault(source: Source, segments: Sequence[Segment]) -> str:
     """Name the first record of some segments that cannot be read, and why."""
     for segment in segments:
         shard, end = segment.shard, segment.first + segment.count

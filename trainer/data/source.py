@@ -1,4 +1,4 @@
-"""How much host memory the input of a rank can hold at most. Pure."""
+"""A split of a data set together with how its images become inputs, and the memory that takes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from trainer.data.manifest import INDEX_EVERY, Split
 from trainer.data.order import Segment, consecutive
 from trainer.data.tfrecord import read_shard
 
-WINDOWS = 3
+WINDOWS_HELD = 3
 """Windows of encoded images that a stream holds at most: the one that is dealt, the next one, and
 the next one's records in the order of the shard until they are shuffled."""
 
-KEPT = 256 << 20
+OVERHEAD_BYTES = 256 << 20
 """Bytes for read buffers, threads and what the allocator does not give back; measured by
 benchmarks/data/memory.py."""
 
-IN_FLIGHT = 2
+BATCHES_IN_FLIGHT = 2
 """Batches beside those kept ready: the one that is being filled and the one that is used."""
 
 
@@ -100,5 +100,7 @@ def input_memory(
     record = split.bytes / max(split.examples, 1)
     streams = -(-config.streams // ranks)
     window = min(config.shuffle_window, -(-split.examples // (streams * ranks)))
-    batches = (config.prefetch_batches + IN_FLIGHT) * batch_size * image_size * image_size * 3
-    return round(WINDOWS * streams * window * record + batches) + KEPT
+    batches = (
+        (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size * image_size * image_size * 3
+    )
+    return round(WINDOWS_HELD * streams * window * record + batches) + OVERHEAD_BYTES

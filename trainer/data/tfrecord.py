@@ -19,7 +19,7 @@ _FOOTER = struct.Struct("<I")
 FRAME = _HEADER.size + _FOOTER.size
 """Bytes that TFRecord adds to a record: its length, and a checksum each of length and data."""
 
-_LARGEST = 1 << 31
+_MAX_RECORD_BYTES = 1 << 31
 """Bytes of a record that cannot be meant: the largest protocol buffer."""
 
 UNFIT = "its data do not fit their checksum"
@@ -134,7 +134,7 @@ def read_frames(
             if len(header) < _HEADER.size:
                 raise BrokenRecordError("the file ends within it")
             length, check = _HEADER.unpack(header)
-            if check != _masked_crc(header[:8]) or length > _LARGEST:
+            if check != _masked_crc(header[:8]) or length > _MAX_RECORD_BYTES:
                 raise BrokenRecordError("its length does not fit its checksum")
             data, footer = read(length), read(_FOOTER.size)
             if len(data) < length or len(footer) < _FOOTER.size:
@@ -158,12 +158,12 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
         yield frame.checked()
 
 
-def write_shard(path: Path, records: Iterable[Record], tally: SplitCounts) -> Shard:
-    """Write one TFRecord file, count its records in `tally`, and describe it."""
+def write_shard(path: Path, records: Iterable[Record], counts: SplitCounts) -> Shard:
+    """Write one TFRecord file, count its records in `counts`, and describe it."""
     with ShardWriter(path) as writer:
         for record in records:
             writer.write(*example_parts(record))
-            tally.add(record.label, record.format, record.height, record.width)
+            counts.add(record.label, record.format, record.height, record.width)
     return writer.shard()
 
 
@@ -172,16 +172,16 @@ def write_split(
 ) -> Split:
     """Write the records of a split, in their order, as `shards` files of equal length."""
     bounds = [len(records) * number // shards for number in range(shards + 1)]
-    tally = SplitCounts.empty(classes)
+    split_counts = SplitCounts.empty(classes)
     written = tuple(
         write_shard(
             folder / shard_name(name, number, shards),
             records[bounds[number] : bounds[number + 1]],
-            tally,
+            split_counts,
         )
         for number in range(shards)
     )
-    return tally.split(written)
+    return split_counts.split(written)
 
 
 def shard_name(split: str, number: int, shards: int) -> str:

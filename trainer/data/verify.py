@@ -12,6 +12,7 @@ from pathlib import Path
 
 import xxhash
 
+from common.text import plural
 from trainer.data.encoded_image import (
     BrokenImageError,
     check_decodes,
@@ -54,8 +55,8 @@ class Faults:
         """Count one, of a record if it is not of the whole."""
         self.count += 1
         if len(self.first) < SHOWN:
-            place = "" if record is None else f", record {record}"
-            self.first.append(f"{self.subject}{place}: {text}")
+            where = "" if record is None else f", record {record}"
+            self.first.append(f"{self.subject}{where}: {text}")
 
     def show(self) -> None:
         """Print a line for each, or for as many as are kept."""
@@ -83,10 +84,10 @@ class _CheckedShard:
     split: str
     shard: Shard
     faults: Faults
-    tally: SplitCounts
+    counts: SplitCounts
     records: int = 0
     uncounted: bool = False
-    """Whether some of its records are missing from the tally."""
+    """Whether some of its records are missing from the counts."""
     xxh128: str = ""
     """Empty if it was not read to its end, or if a fault that was found explains another hash."""
 
@@ -113,27 +114,24 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     ]
     owners = {task.shard.xxh128: task.shard.file for task in tasks}
     images = sum(split.examples for split in manifest.splits.values())
-    tallies = {name: SplitCounts.empty(len(manifest.classes)) for name in manifest.splits}
+    counts = {name: SplitCounts.empty(len(manifest.classes)) for name in manifest.splits}
     uncounted, records, faults = set(), 0, list[Faults]()
-    for found in work_through(_check_shard, tasks, images, "verifying", options.processes):
-        _check_hash(found, owners)
-        found.faults.show()
-        faults.append(found.faults)
-        records += found.records
-        tallies[found.split].merge(found.tally)
-        if found.uncounted:
-            uncounted.add(found.split)
+    for checked in work_through(_check_shard, tasks, images, "verifying", options.processes):
+        _check_hash(checked, owners)
+        checked.faults.show()
+        faults.append(checked.faults)
+        records += checked.records
+        counts[checked.split].merge(checked.counts)
+        if checked.uncounted:
+            uncounted.add(checked.split)
     for name, split in manifest.splits.items():
         if name not in uncounted:
-            counted = _check_counts(name, split, tallies[name], manifest.classes)
-            counted.show()
-            faults.append(counted)
+            mismatches = _check_counts(name, split, counts[name], manifest.classes)
+            mismatches.show()
+            faults.append(mismatches)
     _mention_others(folder, manifest)
-    total = sum(found.count for found in faults)
-    summary = (
-        f"{folder}: {len(tasks):,} shards, {records:,} records, {total:,}"
-        f" fault{'s' if total != 1 else ''}"
-    )
+    total = sum(subject.count for subject in faults)
+    summary = f"{folder}: {len(tasks):,} shards, {records:,} records, {plural(total, 'fault')}"
     if total:
         raise DataError(f"{summary}; copy the named shards again, or prepare the data set anew")
     print(summary)
@@ -142,48 +140,48 @@ def verify(folder: Path, options: VerifyOptions) -> None:
 def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
     shard = task.shard
     faults = Faults(shard.file)
-    found = _CheckedShard(task.split, shard, faults, SplitCounts.empty(len(task.classes)))
+    checked = _CheckedShard(task.split, shard, faults, SplitCounts.empty(len(task.classes)))
     if not task.path.is_file():
         faults.add("is missing")
-        found.uncounted = True
-        return found
+        checked.uncounted = True
+        return checked
     size = task.path.stat().st_size
     if size != shard.bytes:
         faults.add(f"has {size:,} bytes, not {shard.bytes:,}")
     digest, index, intact = xxhash.xxh3_128(), [], True
     try:
         for frame in read_frames(task.path, observe=digest.update):
-            if found.records % INDEX_EVERY == 0:
+            if checked.records % INDEX_EVERY == 0:
                 index.append(frame.offset)
             if frame.fits:
-                _check_record(frame.data, task, found)
+                _check_record(frame.data, task, checked)
             else:
-                faults.add(UNFIT, found.records)
-                found.uncounted, intact = True, False
-            found.records += 1
+                faults.add(UNFIT, checked.records)
+                checked.uncounted, intact = True, False
+            checked.records += 1
             advance(1)
     except (BrokenRecordError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        faults.add(f"{reason}; the rest of the shard cannot be read", found.records)
-        found.uncounted = True
-        return found
-    found.xxh128 = digest.hexdigest() if intact else ""
-    if found.records != shard.examples:
-        faults.add(f"has {found.records:,} records, not {shard.examples:,}")
+        faults.add(f"{reason}; the rest of the shard cannot be read", checked.records)
+        checked.uncounted = True
+        return checked
+    checked.xxh128 = digest.hexdigest() if intact else ""
+    if checked.records != shard.examples:
+        faults.add(f"has {checked.records:,} records, not {shard.examples:,}")
     elif size == shard.bytes and tuple(index) != shard.index:
         faults.add(
             f"its index in the manifest does not say where every {INDEX_EVERY}th record begins"
         )
-    return found
+    return checked
 
 
-def _check_record(data: bytes, task: _ShardTask, found: _CheckedShard) -> None:
+def _check_record(data: bytes, task: _ShardTask, checked: _CheckedShard) -> None:
     try:
         record = from_example(data)
         image = open_image(record.encoded)
     except (BrokenRecordError, BrokenImageError) as error:
-        found.faults.add(str(error), found.records)
-        found.uncounted = True
+        checked.faults.add(str(error), checked.records)
+        checked.uncounted = True
         return
     faults, label = [record_fault(record, image)], record.label - task.first_label
     encoding, (width, height) = encoding_of(record.encoded), image.size
@@ -192,9 +190,9 @@ def _check_record(data: bytes, task: _ShardTask, found: _CheckedShard) -> None:
     if not 0 <= label < len(task.classes):
         last = task.first_label + len(task.classes) - 1
         faults.append(f"label {record.label} is not a class, {task.first_label} to {last}")
-        found.uncounted = True
+        checked.uncounted = True
     else:
-        found.tally.add(label, encoding, height, width)
+        checked.counts.add(label, encoding, height, width)
         if record.text and not _is_named(task.classes[label], record.text):
             faults.append(
                 f"its class is called {record.text!r}, but label {record.label} is"
@@ -203,7 +201,7 @@ def _check_record(data: bytes, task: _ShardTask, found: _CheckedShard) -> None:
     if task.deep:
         faults += [mode_fault(image), _decoding_fault(record.encoded)]
     for fault in filter(None, faults):
-        found.faults.add(fault, found.records)
+        checked.faults.add(fault, checked.records)
 
 
 def _is_named(name: str, text: str) -> bool:
@@ -219,31 +217,32 @@ def _decoding_fault(encoded: bytes) -> str | None:
     return None
 
 
-def _check_hash(found: _CheckedShard, owners: dict[str, str]) -> None:
-    if found.xxh128 in ("", found.shard.xxh128):
+def _check_hash(checked: _CheckedShard, owners: dict[str, str]) -> None:
+    if checked.xxh128 in ("", checked.shard.xxh128):
         return
-    owner = owners.get(found.xxh128)
+    owner = owners.get(checked.xxh128)
     if owner:
-        found.faults.add(f"holds what {owner} should hold")
+        checked.faults.add(f"holds what {owner} should hold")
     else:
-        found.faults.add(
-            f"is not the file that was described (XXH128 {found.xxh128}, not {found.shard.xxh128})"
+        checked.faults.add(
+            f"is not the file that was described (XXH128 {checked.xxh128}, not"
+            f" {checked.shard.xxh128})"
         )
 
 
-def _check_counts(name: str, split: Split, tally: SplitCounts, classes: tuple[str, ...]) -> Faults:
+def _check_counts(name: str, split: Split, counts: SplitCounts, classes: tuple[str, ...]) -> Faults:
     """Compare what all records of a split add up to with what the manifest says."""
     faults = Faults(name)
     if len(split.class_counts) != len(classes):
         faults.add(f"the manifest counts images of {len(split.class_counts)} classes, not"
                    f" {len(classes)}")  # fmt: skip
         return faults
-    for label, (wanted, found) in enumerate(
-        zip(split.class_counts, tally.class_counts, strict=True)
+    for label, (expected, counted) in enumerate(
+        zip(split.class_counts, counts.class_counts, strict=True)
     ):
-        if wanted != found:
-            faults.add(f"{found:,} images of {classes[label]!r}, not {wanted:,}")
-    if split.sides not in (Sides(), Sides(tuple(tally.short), tuple(tally.long))):
+        if expected != counted:
+            faults.add(f"{counted:,} images of {classes[label]!r}, not {expected:,}")
+    if split.sides not in (Sides(), Sides(tuple(counts.short), tuple(counts.long))):
         faults.add("the manifest counts other sizes of images than there are")
     return faults
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from common.page.markup import ABSENT, section, text
 from trainer.report.curves import plot_comparison, run_colour
 from trainer.report.page import duration, figures, page, percent, table
-from trainer.report.run_data import Run
-from trainer.report.run_page import OWN, options, show
+from trainer.report.run_data import IDENTIFYING, Run, options, show_option
 
 
 @dataclass(frozen=True)
@@ -114,12 +113,13 @@ def _options(runs: Sequence[Run], labels: Sequence[str]) -> str:
     keys = [
         key
         for key in first
-        if key not in OWN and any(values[key] != first[key] for _, values in known)
+        if key not in IDENTIFYING and any(values[key] != first[key] for _, values in known)
     ]
     if not keys:
         return f"{note}<p>None: the runs were started alike.</p>\n"
     rows = [
-        [f"<code>{text(k)}</code>", *(text(show(values[k])) for _, values in known)] for k in keys
+        [f"<code>{text(k)}</code>", *(text(show_option(values[k])) for _, values in known)]
+        for k in keys
     ]
     heads = ["option", *(text(label) for label, _ in known)]
     return note + table("As each run was first started", heads, rows, "facts")

@@ -12,7 +12,7 @@ from PIL import Image
 
 from common.page.markup import text
 from common.text import plural
-from trainer.data.encoded_image import UNDECODABLE, shrink
+from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.data.example import BrokenRecordError, Record, from_example
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
 from trainer.data.tfrecord import read_shard
@@ -20,11 +20,11 @@ from trainer.errors import DataError
 from trainer.report.data_set_counts import split_title
 from trainer.report.page import embedded
 
-LARGEST, TINY = 96, 48
+THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
 """Longest side of a thumbnail, and that up to which an image is enlarged, in pixels."""
 QUALITY = 80
 RUN = 8
-"""Fewest records that are read at a place, if it has as many: looking for it costs the most."""
+"""Fewest records that are read from one start, if it has as many: seeking costs the most."""
 
 _GOLDEN = (sqrt(5) - 1) / 2
 
@@ -75,36 +75,36 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
         OSError: a shard cannot be read.
     """
     split = manifest.splits["train"]
-    wanted = [min(per_class, count) for count in split.class_counts]
-    most = max(2000, max(40, 5 * per_class) * len(wanted))
-    taken: list[list[Sample]] = [[] for _ in wanted]
-    left, looked_at = sum(wanted), 0
-    records = islice(_records(folder, split.shards, most), most)
-    while left and (found := next(records, None)):
-        shard, number, record = found
+    needed = [min(per_class, count) for count in split.class_counts]
+    limit = max(2000, max(40, 5 * per_class) * len(needed))
+    taken: list[list[Sample]] = [[] for _ in needed]
+    left, looked_at = sum(needed), 0
+    records = islice(_records(folder, split.shards, limit), limit)
+    while left and (entry := next(records, None)):
+        shard, number, record = entry
         looked_at += 1
         label = record.label - manifest.first_label
-        if not 0 <= label < len(wanted):
-            first, last = manifest.first_label, manifest.first_label + len(wanted) - 1
+        if not 0 <= label < len(needed):
+            first, last = manifest.first_label, manifest.first_label + len(needed) - 1
             reason = f"label {record.label} is not a class, {first} to {last}"
             raise _damaged(folder, shard, number, reason)
-        if len(taken[label]) < wanted[label]:
+        if len(taken[label]) < needed[label]:
             taken[label].append(_sample(shard, number, record))
             left -= 1
     return Samples(tuple(map(tuple, taken)), looked_at)
 
 
 def _records(
-    folder: Path, shards: Sequence[Shard], most: int
+    folder: Path, shards: Sequence[Shard], limit: int
 ) -> Iterator[tuple[Shard, int, Record]]:
     """Records of runs that begin at indexed ones, with their shards and numbers; about `most`."""
-    places = [(shard, place) for shard in shards for place in range(len(shard.index))]
-    length = min(INDEX_EVERY, max(RUN, ceil(most / max(len(places), 1))))
+    starts = [(shard, entry) for shard in shards for entry in range(len(shard.index))]
+    length = min(INDEX_EVERY, max(RUN, ceil(limit / max(len(starts), 1))))
     # However many of the first are taken in this order, they are spread evenly (Weyl 1916).
-    for turn in sorted(range(len(places)), key=lambda turn: turn * _GOLDEN % 1):
-        shard, place = places[turn]
-        first = place * INDEX_EVERY
-        serialized = read_shard(folder / shard.file, shard.index[place])
+    for turn in sorted(range(len(starts)), key=lambda turn: turn * _GOLDEN % 1):
+        shard, entry = starts[turn]
+        first = entry * INDEX_EVERY
+        serialized = read_shard(folder / shard.file, shard.index[entry])
         for number in range(first, min(first + length, shard.examples)):
             try:
                 record = _next(serialized)
@@ -130,18 +130,18 @@ def _damaged(folder: Path, shard: Shard, number: int, reason: str) -> DataError:
 def _sample(shard: Shard, number: int, record: Record) -> Sample:
     try:
         size, thumbnail = _thumbnail(record.encoded)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         size, thumbnail = (0, 0), None
     return Sample(record.filename, shard.file, number, size, thumbnail)
 
 
 def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
     """Width and height of an image, in pixels, and a JPEG that is fit for a page."""
-    size, image = shrink(encoded, LARGEST)
+    size, image = shrink(encoded, THUMBNAIL_SIDE)
     longest = max(size)
-    if longest <= TINY:
+    if longest <= ENLARGED_SIDE:
         # By a whole number, so that every pixel becomes a square and stays the same.
-        factor = LARGEST // longest
+        factor = THUMBNAIL_SIDE // longest
         enlarged = (image.width * factor, image.height * factor)
         image = image.resize(enlarged, Image.Resampling.NEAREST)
     buffer = io.BytesIO()
@@ -149,24 +149,24 @@ def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
     return size, buffer.getvalue()
 
 
-def samples_per_class(classes: int, wanted: int) -> int:
+def samples_per_class(classes: int, requested: int) -> int:
     """How many samples of each class keep a page small enough."""
     if classes <= FEW_CLASSES:
-        return wanted
-    return min(wanted, max(1, THUMBNAILS // classes))
+        return requested
+    return min(requested, max(1, THUMBNAILS // classes))
 
 
-def contact_sheet(manifest: Manifest, samples: Samples, per_class: int, wanted: int) -> str:
+def contact_sheet(manifest: Manifest, samples: Samples, per_class: int, requested: int) -> str:
     """Samples of each class with its name and its counts.
 
     Args:
         manifest: of the data set.
         samples: what was found.
         per_class: that were looked for of each class.
-        wanted: that were asked for.
+        requested: that were asked for.
     """
     classes = len(manifest.classes)
-    fewer = f" Not {wanted}, as there are {classes:,} classes." if per_class < wanted else ""
+    fewer = f" Not {requested}, as there are {classes:,} classes." if per_class < requested else ""
     hint = (
         f'<p class="hint">Up to {plural(per_class, "training image")} of each class, found among'
         f" {samples.looked_at:,} from places all over the shards.{fewer} Point at one for its file,"
@@ -185,11 +185,11 @@ def contact_sheet(manifest: Manifest, samples: Samples, per_class: int, wanted: 
 
 
 def _card(manifest: Manifest, samples: Samples, label: int) -> str:
-    name, found = manifest.classes[label], samples.of_class[label]
+    name, class_samples = manifest.classes[label], samples.of_class[label]
     counts = {title: split.class_counts[label] for title, split in manifest.splits.items()}
     shown = ", ".join(f"{count:,} {text(split_title(title))}" for title, count in counts.items())
-    if found:
-        images = "".join(f"<li>{_image(sample, name)}</li>\n" for sample in found)
+    if class_samples:
+        images = "".join(f"<li>{_image(sample, name)}</li>\n" for sample in class_samples)
         content = f"<ul>\n{images}</ul>"
     elif counts["train"]:
         content = f'<p class="hint">no sample among the {samples.looked_at:,} images looked at</p>'
@@ -203,12 +203,12 @@ def _card(manifest: Manifest, samples: Samples, label: int) -> str:
 
 def _image(sample: Sample, name: str) -> str:
     width, height = sample.size
-    place = f"{sample.shard}, record {sample.record:,}"
+    where = f"{sample.shard}, record {sample.record:,}"
     if sample.thumbnail is None:
         return (
-            f'<div class="absent" title="{text(place)}">{text(sample.name)} cannot be decoded</div>'
+            f'<div class="absent" title="{text(where)}">{text(sample.name)} cannot be decoded</div>'
         )
-    title = f"{sample.name}\n{width:,} x {height:,} pixels\n{place}"
+    title = f"{sample.name}\n{width:,} x {height:,} pixels\n{where}"
     return (
         f'<img src="{embedded(sample.thumbnail, "image/jpeg")}" loading="lazy"'
         f' alt="{text(f"{name}: {sample.name}")}" title="{text(title)}">'

@@ -11,7 +11,7 @@ from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 from trainer.report.run_data import Curve, Run
 
 COLOURS = 8
-"""Colours of a palette that stay apart also for colour-blind eyes; see style.css."""
+"""Colours of a palette that stay apart also for colour-blind eyes; see common/page/style.css."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 """Tell runs apart that share a colour."""
 
@@ -43,7 +43,7 @@ class Panel:
     title: str
     reading: str
     """How to read it, in one line."""
-    lines: tuple[Series, ...]
+    series: tuple[Series, ...]
     ticks: str = ""
     """d3's format of the axis; empty lets plotly choose."""
     hover: str = ",.4~g"
@@ -134,12 +134,12 @@ def plot_run(run: Run) -> list[Plot]:
     drawn = []
     for panel in PANELS:
         traces, words = [], []
-        for place, line in enumerate(panel.lines):
-            curve = run.curve(line.event, line.key)
+        for number, series in enumerate(panel.series):
+            curve = run.curve(series.event, series.key)
             if curve.steps:
-                colour = f"var(--series-{place + 1})"
-                traces.append(_trace(curve, line, line.label, colour, "solid", panel))
-                words.append(_in_words(curve, line.label, panel))
+                colour = f"var(--series-{number + 1})"
+                traces.append(_trace(curve, series, series.label, colour, "solid", panel))
+                words.append(_in_words(curve, series.label, panel))
         if not traces:
             continue
         figure = _figure(panel, traces)
@@ -154,36 +154,38 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
     drawn = []
     for panel in PANELS:
         traces, words = [], []
-        lines = [line for line in panel.lines if line.compared]
-        for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
-            dash, named = DASHES[place // COLOURS % len(DASHES)], False
-            for line in lines:
-                curve = run.curve(line.event, line.key)
+        panel_series = [series for series in panel.series if series.compared]
+        for number, (run, label) in enumerate(zip(runs, labels, strict=True)):
+            dash, named = DASHES[number // COLOURS % len(DASHES)], False
+            for series in panel_series:
+                curve = run.curve(series.event, series.key)
                 if not curve.steps:
                     continue
-                trace = _trace(curve, line, label, run_colour(place), dash, panel)
+                trace = _trace(curve, series, label, run_colour(number), dash, panel)
                 # One entry of the legend a run, which hides all its curves.
-                trace.update(legendgroup=str(place), showlegend=not named)
-                if len(lines) > 1:
+                trace.update(legendgroup=str(number), showlegend=not named)
+                if len(panel_series) > 1:
                     trace.update(
-                        opacity=1.0 if line.marked else 0.6,
-                        hovertemplate=trace.hovertemplate.replace(_NAME, f"{_NAME}, {line.label}"),
+                        opacity=1.0 if series.marked else 0.6,
+                        hovertemplate=trace.hovertemplate.replace(
+                            _NAME, f"{_NAME}, {series.label}"
+                        ),
                     )
                 traces.append(trace)
-                words.append(_in_words(curve, f"{label}, {line.label}", panel))
+                words.append(_in_words(curve, f"{label}, {series.label}", panel))
                 named = True
         if traces:
             drawn.append(_plot(panel, words, _figure(panel, traces)))
     return drawn
 
 
-def run_colour(place: int) -> str:
+def run_colour(number: int) -> str:
     """The colour of a run in a comparison."""
-    return f"var(--series-{place % COLOURS + 1})"
+    return f"var(--series-{number % COLOURS + 1})"
 
 
 def _trace(
-    curve: Curve, line: Series, name: str, colour: str, dash: str, panel: Panel
+    curve: Curve, series: Series, name: str, colour: str, dash: str, panel: Panel
 ) -> go.Scatter:
     thin = curve.thinned()
     epochs = ["" if epoch is None else f"epoch {epoch:.2f}" for epoch in thin.epochs]
@@ -193,7 +195,7 @@ def _trace(
         customdata=epochs,
         # Names of runs are anybody's.
         name=plain(name),
-        mode="lines+markers" if line.marked or len(thin.steps) == 1 else "lines",
+        mode="lines+markers" if series.marked or len(thin.steps) == 1 else "lines",
         line={"color": colour, "width": 2, "dash": dash},
         marker={"size": 6},
         hovertemplate=f"%{{y:{panel.hover}}}{panel.unit}<extra>{_NAME} · %{{customdata}}</extra>",

@@ -10,7 +10,7 @@ from trainer.data.manifest import SIDES, Manifest, empty_classes
 from trainer.report.page import table
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 
-MOST_BARS = 20
+MAX_BARS = 20
 """Classes up to which each has a bar; the counts of more are a curve."""
 EXTREMES = 10
 """Largest and smallest classes that are named."""
@@ -28,27 +28,27 @@ def split_title(name: str) -> str:
 
 def remarks(manifest: Manifest) -> list[str]:
     """What may be wrong with the classes, in sentences."""
-    found = []
+    sentences = []
     for name, split in manifest.splits.items():
         empty = empty_classes(manifest, name) if split.examples else []
         if empty:
-            found.append(
+            sentences.append(
                 ("1 class has" if len(empty) == 1 else f"{len(empty):,} classes have")
                 + f" no {split_title(name)} images: {'; '.join(empty[:_NAMED])}"
                 + (f" and {len(empty) - _NAMED:,} more." if len(empty) > _NAMED else ".")
             )
     (most, largest), (least, smallest) = _extremes(manifest)
     if _is_steep(manifest):
-        found.append(
+        sentences.append(
             f"The largest class has {most / least:,.0f} times as many training images as the"
             f" smallest: {largest} ({most:,}), {smallest} ({least:,})."
         )
-    return found
+    return sentences
 
 
 def balance_plot(manifest: Manifest) -> Plot:
     """Images of each class: a bar each, or the sorted counts of many classes."""
-    many = len(manifest.classes) > MOST_BARS
+    many = len(manifest.classes) > MAX_BARS
     figure = _curves(manifest) if many else _bars(manifest)
     words = []
     for name, split in manifest.splits.items():
@@ -73,7 +73,7 @@ def balance_plot(manifest: Manifest) -> Plot:
 
 def balance_tables(manifest: Manifest) -> str:
     """The largest and smallest classes, where there are too many for a bar each."""
-    if len(manifest.classes) <= MOST_BARS:
+    if len(manifest.classes) <= MAX_BARS:
         return ""
     rows = [[text(name), f"{count:,}"] for count, name in _ordered(manifest, "train")]
     heads = ["class", "training images"]
@@ -97,16 +97,16 @@ def sizes_plot(manifest: Manifest, height: float | None) -> Plot | None:
         "short side": [sum(n) for n in zip(*(s.short for s in known.values()), strict=True)],
         "long side": [sum(n) for n in zip(*(s.long for s in known.values()), strict=True)],
     }
-    used = [place for counts in by_side.values() for place, n in enumerate(counts) if n]
+    used = [index for counts in by_side.values() for index, n in enumerate(counts) if n]
     if not used:
         return None
     # With an empty bin on each side, so that a single one is not as wide as the plot.
     shown = range(max(min(used) - 1, 0), min(max(used) + 2, len(SIDES)))
-    labels = [_bin(place) for place in shown]
+    labels = [_bin(index) for index in shown]
     traces = [
         go.Bar(
             x=labels,
-            y=[counts[place] for place in shown],
+            y=[counts[index] for index in shown],
             name=side,
             marker={"color": f"var(--series-{number})"},
             hovertemplate="%{x} pixels: %{y:,} images<extra>%{fullData.name}</extra>",
@@ -132,12 +132,12 @@ def sizes_plot(manifest: Manifest, height: float | None) -> Plot | None:
 
 
 def _bars(manifest: Manifest) -> go.Figure:
-    places = list(range(len(manifest.classes)))
+    numbers = list(range(len(manifest.classes)))
     traces = [
         go.Bar(
             orientation="h",
             x=split.class_counts,
-            y=places,
+            y=numbers,
             customdata=[plain(name) for name in manifest.classes],
             name=plain(split_title(name)),
             marker={"color": f"var(--series-{number})"},
@@ -152,7 +152,7 @@ def _bars(manifest: Manifest) -> go.Figure:
         # The classes' numbers, as two may have the same name.
         yaxis=AXIS
         | {
-            "tickvals": places,
+            "tickvals": numbers,
             "ticktext": [plain(_shortened(name)) for name in manifest.classes],
             "autorange": "reversed",
             "showgrid": False,
@@ -209,15 +209,15 @@ def _ordered(manifest: Manifest, split: str) -> list[tuple[int, str]]:
     return sorted(pairs, key=lambda pair: -pair[0])
 
 
-def _bin(place: int) -> str:
-    """The sides, in pixels, that are counted at a place of `SIDES`."""
-    if place + 1 == len(SIDES):
-        return f"≥{SIDES[place]}"
-    return f"{SIDES[place]}-{SIDES[place + 1] - 1}"
+def _bin(index: int) -> str:
+    """The sides, in pixels, that are counted at an index of `SIDES`."""
+    if index + 1 == len(SIDES):
+        return f"≥{SIDES[index]}"
+    return f"{SIDES[index]}-{SIDES[index + 1] - 1}"
 
 
 def _in_words(side: str, counts: Sequence[int]) -> str:
-    listed = ", ".join(f"{_bin(place)} pixels {n:,}" for place, n in enumerate(counts) if n)
+    listed = ", ".join(f"{_bin(index)} pixels {n:,}" for index, n in enumerate(counts) if n)
     return f"{side}: {listed}."
 
 

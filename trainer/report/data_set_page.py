@@ -11,7 +11,7 @@ from common.files import write_atomically
 from common.page.markup import moment, text
 from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.rejected import FILE_NAME as REJECTED
+from trainer.data.prepare.rejected import REJECTED
 from trainer.errors import DataError
 from trainer.options import InspectOptions
 from trainer.report.contact_sheet import (
@@ -88,14 +88,16 @@ def _page(folder: Path, manifest: Manifest, samples: Samples, sheet: str) -> str
 
 
 def _warnings(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
-    undecodable = sum(sample.thumbnail is None for found in samples.of_class for sample in found)
-    found = remarks(manifest)
+    undecodable = sum(
+        sample.thumbnail is None for class_samples in samples.of_class for sample in class_samples
+    )
+    sentences = remarks(manifest)
     if undecodable:
-        found.append(
+        sentences.append(
             f"{plural(undecodable, 'sample')} cannot be decoded; python -m trainer verify"
             f" {shlex.quote(str(folder))} --deep finds all such images."
         )
-    return found
+    return sentences
 
 
 def _overview(manifest: Manifest) -> str:

@@ -11,6 +11,7 @@ from common.page.markup import ABSENT, document, section, text
 from trainer.report.plots import Plot
 
 _HERE = Path(__file__).parent
+_STYLE = _HERE / "style.css"
 
 # The browser itself then refuses whatever would leave the page.
 _POLICY = "img-src data: blob:; script-src 'unsafe-inline'"
@@ -35,7 +36,7 @@ def page(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] = ())
         scripts = f"{data}<script>{library}</script>\n"
     for name in (*(["script.js"] if plots else []), *more):
         scripts += f"<script>\n{(_HERE / name).read_text(encoding='utf-8')}</script>\n"
-    return document(title, body, _POLICY, scripts=scripts)
+    return document(title, body, _POLICY, [_STYLE], scripts)
 
 
 def layout(head: str, overview: str, sections: Mapping[str, tuple[str, str]], source: str) -> str:

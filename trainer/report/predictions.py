@@ -15,7 +15,7 @@ from trainer.report.run_data import Run, mapping
 
 MISTAKES = 24
 """Most mistakes that are shown."""
-LARGEST_IMAGE = 1 << 20
+MAX_IMAGE_BYTES = 1 << 20
 """Bytes of an image beyond which it is no thumbnail of ours."""
 
 _TYPES = {"png": "image/png", "jpg": "image/jpeg"}
@@ -136,51 +136,53 @@ def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
     for suffix, media_type in _TYPES.items():
         path = folder / "mistakes" / f"{index}.{suffix}"
         try:
-            if path.stat().st_size <= LARGEST_IMAGE:
+            if path.stat().st_size <= MAX_IMAGE_BYTES:
                 return path.read_bytes(), media_type
         except OSError:
             continue
     return None, ""
 
 
-def confusion(outcome: PredictionCounts | str) -> str:
+def confusion(predictions: PredictionCounts | str) -> str:
     """The confusion matrix, or of many classes what stands out of it."""
-    if isinstance(outcome, str):
-        return f"<p>{text(outcome)}</p>\n"
-    when = f'<p class="hint">{plural(outcome.examples, "held-out image")} after step'
-    head = f"{when} {outcome.step:,}; {outcome.wrong:,} wrong.</p>\n"
-    many = len(outcome.classes) > MATRIX_CLASSES
-    return head + (_highlights(outcome) if many else _matrix(outcome))
+    if isinstance(predictions, str):
+        return f"<p>{text(predictions)}</p>\n"
+    when = f'<p class="hint">{plural(predictions.examples, "held-out image")} after step'
+    head = f"{when} {predictions.step:,}; {predictions.wrong:,} wrong.</p>\n"
+    many = len(predictions.classes) > MATRIX_CLASSES
+    return head + (_highlights(predictions) if many else _matrix(predictions))
 
 
-def grid(outcome: PredictionCounts | str) -> str:
+def mistakes_grid(predictions: PredictionCounts | str) -> str:
     """The most confident mistakes with their images."""
-    if isinstance(outcome, str):
-        return f"<p>{text(outcome)}</p>\n"
-    if not outcome.mistakes:
-        return f"<p>None: all of {plural(outcome.examples, 'held-out image')} are right.</p>\n"
-    shown = len(outcome.mistakes)
-    which = f"all {shown}" if shown == outcome.wrong else f"the {shown} of {outcome.wrong:,}"
-    if outcome.wrong == 1:
+    if isinstance(predictions, str):
+        return f"<p>{text(predictions)}</p>\n"
+    if not predictions.mistakes:
+        return f"<p>None: all of {plural(predictions.examples, 'held-out image')} are right.</p>\n"
+    shown = len(predictions.mistakes)
+    which = (
+        f"all {shown}" if shown == predictions.wrong else f"the {shown} of {predictions.wrong:,}"
+    )
+    if predictions.wrong == 1:
         which = "the only one"
-    problem = f" Images are missing: {text(outcome.problem)}." if outcome.problem else ""
+    problem = f" Images are missing: {text(predictions.problem)}." if predictions.problem else ""
     hint = (
         f'<p class="hint">Mistakes that the network was surest of, {which}: what it took the image'
         f" for, and what it is, each with its probability.{problem}</p>\n"
     )
-    cards = "".join(_card(mistake, outcome) for mistake in outcome.mistakes)
+    cards = "".join(_card(mistake, predictions) for mistake in predictions.mistakes)
     return f'{hint}<div class="mistakes">\n{cards}</div>\n'
 
 
-def _matrix(outcome: PredictionCounts) -> str:
-    classes = outcome.classes
+def _matrix(predictions: PredictionCounts) -> str:
+    classes = predictions.classes
     rows = []
     for label in classes:
-        total = outcome.totals.get(label, 0)
-        cells = [_cell(outcome, label, predicted, total) for predicted in classes]
-        right = percent(outcome.accuracy(label)) if total else ABSENT
-        rows.append([text(outcome.name(label)), *cells, f'<td class="total">{right}</td>'])
-    names = [outcome.name(number) for number in classes]
+        total = predictions.totals.get(label, 0)
+        cells = [_cell(predictions, label, predicted, total) for predicted in classes]
+        right = percent(predictions.accuracy(label)) if total else ABSENT
+        rows.append([text(predictions.name(label)), *cells, f'<td class="total">{right}</td>'])
+    names = [predictions.name(number) for number in classes]
     long = " long" if any(len(name) > LONG_NAME for name in names) else ""
     hint = (
         '<p class="hint">Rows are the true classes, columns what was predicted: blue is right,'
@@ -190,8 +192,8 @@ def _matrix(outcome: PredictionCounts) -> str:
     return hint + table("Confusion matrix, in images", heads, rows, f"confusion{long}")
 
 
-def _cell(outcome: PredictionCounts, label: int, predicted: int, total: int) -> str:
-    count = outcome.counts.get((label, predicted), 0)
+def _cell(predictions: PredictionCounts, label: int, predicted: int, total: int) -> str:
+    count = predictions.counts.get((label, predicted), 0)
     if not count:
         return '<td class="none">0</td>'
     part = count / total
@@ -201,18 +203,18 @@ def _cell(outcome: PredictionCounts, label: int, predicted: int, total: int) -> 
     return f'<td class="{kind}" style="--share: {share:.3f}">{count:,}</td>'
 
 
-def _highlights(outcome: PredictionCounts) -> str:
+def _highlights(predictions: PredictionCounts) -> str:
     pairs = [
-        [text(outcome.name(label)), text(outcome.name(predicted)), f"{count:,}"]
-        for label, predicted, count in outcome.most_confused(PAIRS)
+        [text(predictions.name(label)), text(predictions.name(predicted)), f"{count:,}"]
+        for label, predicted, count in predictions.most_confused(PAIRS)
     ]
     weakest = [
         [
-            text(outcome.name(label)),
-            percent(outcome.accuracy(label)),
-            f"{outcome.totals[label]:,}",
+            text(predictions.name(label)),
+            percent(predictions.accuracy(label)),
+            f"{predictions.totals[label]:,}",
         ]
-        for label in outcome.weakest(WEAKEST)
+        for label in predictions.weakest(WEAKEST)
     ]
     heads = ["true class", "taken for", "images"]
     return table(f"The {len(pairs)} commonest confusions", heads, pairs) + table(
@@ -222,8 +224,11 @@ def _highlights(outcome: PredictionCounts) -> str:
     )
 
 
-def _card(mistake: Mistake, outcome: PredictionCounts) -> str:
-    label, predicted = text(outcome.name(mistake.label)), text(outcome.name(mistake.predicted))
+def _card(mistake: Mistake, predictions: PredictionCounts) -> str:
+    label, predicted = (
+        text(predictions.name(mistake.label)),
+        text(predictions.name(mistake.predicted)),
+    )
     if mistake.image is None:
         image = f'<div class="absent">held-out image {mistake.index:,} was not kept</div>'
     else:

@@ -22,6 +22,9 @@ from trainer.loggers.metrics_file import MetricsFile
 POINTS = 1000
 """Most points of a curve; a longer one is averaged."""
 
+IDENTIFYING = ("name", "runs_dir")
+"""Options that say which run it is, not how it was trained."""
+
 _COURSE = ("start", "train", "stop", "finish")
 """Events that tell whether a run goes on."""
 
@@ -47,8 +50,8 @@ class Curve:
         rest = self.values[ends[-2] :]
         last = [end - 1 for end in ends]
         return Curve(
-            tuple(self.steps[place] for place in last),
-            tuple(self.epochs[place] for place in last),
+            tuple(self.steps[index] for index in last),
+            tuple(self.epochs[index] for index in last),
             (*means, sum(rest) / len(rest)),
         )
 
@@ -191,8 +194,8 @@ def read_run(path: Path) -> Run:
         problems.append(f"metrics.jsonl cannot be read: {error}")
     result = None
     if (path / "result.json").exists():
-        found = _json(path / "result.json", problems)
-        result = found if isinstance(found, dict) else None
+        content = _json(path / "result.json", problems)
+        result = content if isinstance(content, dict) else None
     return Run(path, path.resolve().name, stored, config, lines, result, tuple(problems))
 
 
@@ -205,8 +208,8 @@ def number(value: object) -> float | None:
 
 def numbers(value: object) -> dict[str, float]:
     """The entries of a mapping that are finite numbers."""
-    found = {str(key): number(entry) for key, entry in mapping(value).items()}
-    return {key: entry for key, entry in found.items() if entry is not None}
+    converted = {str(key): number(entry) for key, entry in mapping(value).items()}
+    return {key: entry for key, entry in converted.items() if entry is not None}
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -229,3 +232,13 @@ def _json(path: Path, problems: list[str]) -> object:
         reason = error.strerror if isinstance(error, OSError) else error
         problems.append(f"{path.name} cannot be read: {reason}")
         return None
+
+
+def options(config: TrainConfig) -> dict[str, object]:
+    """Dotted keys and values of a configuration."""
+    return {leaf.key: fields.get(config, leaf.key) for leaf in fields.leaves(TrainConfig)}
+
+
+def show_option(value: object) -> str:
+    """An option's value as it is typed."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -3,18 +3,24 @@
 import shlex
 from collections.abc import Iterable
 
-from common import fields
 from common.page.markup import ABSENT, moment, text
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import plot_run
 from trainer.report.page import duration, figures, layout, notes, page, percent, stats, table
-from trainer.report.predictions import confusion, grid, read_predictions
-from trainer.report.run_data import POINTS, Attempt, Run, Summary, mapping
+from trainer.report.predictions import confusion, mistakes_grid, read_predictions
+from trainer.report.run_data import (
+    IDENTIFYING,
+    POINTS,
+    Attempt,
+    Run,
+    Summary,
+    mapping,
+    options,
+    show_option,
+)
 
-OWN = ("name", "runs_dir")
-"""Options that say which run it is, not how it was trained."""
 ATTEMPTS = 12
 """Most attempts whose environments are shown."""
 
@@ -24,11 +30,11 @@ _PHASES = ("train", "compile", "evaluation", "checkpoint")
 
 def run_page(run: Run) -> str:
     """Everything about one run, as HTML."""
-    plots, outcome = plot_run(run), read_predictions(run)
+    plots, predictions = plot_run(run), read_predictions(run)
     sections = {
         "curves": ("Curves", _hint(run) + figures(plots)),
-        "confusion": ("Which classes are confused", confusion(outcome)),
-        "mistakes": ("Mistakes", grid(outcome)),
+        "confusion": ("Which classes are confused", confusion(predictions)),
+        "mistakes": ("Mistakes", mistakes_grid(predictions)),
         "configuration": ("Configuration", _configuration(run)),
         "environment": ("Environment", _environment(run.attempts)),
     }
@@ -46,16 +52,6 @@ def describe(config: TrainConfig | None) -> str:
         return ""
     model = config.model
     return f"ResNet{model.depth} of width {model.width} at {model.image_size} px"
-
-
-def options(config: TrainConfig) -> dict[str, object]:
-    """Dotted keys and values of a configuration."""
-    return {leaf.key: fields.get(config, leaf.key) for leaf in fields.leaves(TrainConfig)}
-
-
-def show(value: object) -> str:
-    """An option's value as it is typed."""
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _head(run: Run) -> str:
@@ -93,21 +89,25 @@ def _overview(run: Run) -> str:
 
 def _notes(run: Run) -> list[str]:
     """What a reader must know before the figures."""
-    summary, found = run.summary, list(run.problems)
+    summary, sentences = run.summary, list(run.problems)
     if run.state == "stopped":
-        found.append(f"Stopped after step {summary.step:,}; it can be continued.")
+        sentences.append(f"Stopped after step {summary.step:,}; it can be continued.")
     elif run.state == "unfinished":
         last = moment(run.lines[-1].get("time")) if run.lines else ""
-        found.append(
+        sentences.append(
             "Not finished: it is still going on, or it ended without a word"
             + (f"; the last sign of it is of {last}." if last else ".")
         )
     left_out = sum(run.curve("train", "images_left_out").values)
     if left_out:
-        found.append(f"{left_out:,.0f} training images were left out, as they cannot be decoded.")
+        sentences.append(
+            f"{left_out:,.0f} training images were left out, as they cannot be decoded."
+        )
     if summary.top1 is None:
-        found.append("No evaluation: the run has no held-out images, or has not got to them yet.")
-    return found
+        sentences.append(
+            "No evaluation: the run has no held-out images, or has not got to them yet."
+        )
+    return sentences
 
 
 def _phases(summary: Summary) -> str:
@@ -145,9 +145,10 @@ def _configuration(run: Run) -> str:
     if config is None:
         return "<p>The configuration cannot be read.</p>\n"
     here, preset = options(config), options(PRESETS[config.preset])
-    changed = [key for key in here if here[key] != preset[key] and key not in OWN]
+    changed = [key for key in here if here[key] != preset[key] and key not in IDENTIFYING]
     rows = [
-        [f"<code>{text(k)}</code>", text(show(here[k])), text(show(preset[k]))] for k in changed
+        [f"<code>{text(k)}</code>", text(show_option(here[k])), text(show_option(preset[k]))]
+        for k in changed
     ]
     name = text(config.preset)
     differing = table(
@@ -157,7 +158,7 @@ def _configuration(run: Run) -> str:
         "facts",
     )
     command = shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
-    every = [[f"<code>{text(key)}</code>", text(show(value))] for key, value in here.items()]
+    every = [[f"<code>{text(key)}</code>", text(show_option(value))] for key, value in here.items()]
     facts = {key: run.stored[key] for key in ("global_batch", "data_version") if key in run.stored}
     every += [[text(key.replace("_", " ")), text(value)] for key, value in facts.items()]
     return (

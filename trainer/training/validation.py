@@ -15,7 +15,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import write_atomically
-from trainer.data.encoded_image import UNDECODABLE, shrink
+from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.distributed.communicator import Communicator
 from trainer.training.evaluator import Evaluation, Evaluator, Predictions, gather
@@ -168,7 +168,7 @@ def _thumbnails(
         try:
             suffix, data = thumbnail(read_image(index))
             images[f"{index}.{suffix}"] = data
-        except (UserError, *UNDECODABLE) as error:
+        except (UserError, *DECODE_ERRORS) as error:
             problem = problem or f"held-out example {index}: {error}"
     return images, problem
 

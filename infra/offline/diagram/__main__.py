@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.offline.command import show
 from infra.offline.diagram.layout import draw
 from infra.offline.diagram.view import view
+from infra.offline.render import show
 from infra.resources import Resource
 
 PICTURE = Path("docs/images/platform.svg")

@@ -49,7 +49,7 @@ def draw(view: View) -> str:
     header = 34 + LINE * len(view.network.lines)
     body = top + header
     pills, services, end_services = _services(view, body, network_x, services_x)
-    nodes, doors, end_nodes = _nodes(view, body, network_x)
+    nodes, exits, end_nodes = _nodes(view, body, network_x)
     bottom = max(end_services, end_nodes) + PAD
 
     frame = Area(network_x, top, inner, bottom - top)
@@ -61,7 +61,7 @@ def draw(view: View) -> str:
         *pills,
         *nodes,
         *services,
-        *_outside(frame, doors),
+        *_outside(frame, exits),
     ]
     below = bottom + GAP * 1.5
     zones = _zones(view, Area(MARGIN, below, width - 2 * MARGIN, 0))
@@ -80,11 +80,11 @@ def draw(view: View) -> str:
 
 def _network_title(card: Card, frame: Area) -> list[str]:
     y = frame.y + 25
-    found = [svg.text(frame.x + PAD, y, card.title, size=15, bold=True, color=NETWORK_EDGE)]
+    shapes = [svg.text(frame.x + PAD, y, card.title, size=15, bold=True, color=NETWORK_EDGE)]
     for line in card.lines:
         y += LINE
-        found.append(svg.text(frame.x + PAD, y, line, size=SMALL, color=FAINT))
-    return found
+        shapes.append(svg.text(frame.x + PAD, y, line, size=SMALL, color=FAINT))
+    return shapes
 
 
 def _services(
@@ -95,7 +95,7 @@ def _services(
     shapes: list[str] = []
     x = network_x + PAD + NODES + BETWEEN + PAD
     pill_width = ENDPOINTS - 2 * PAD
-    subnet = next((one for one in view.subnets if one.has_endpoints), None)
+    subnet = next((subnet for subnet in view.subnets if subnet.has_endpoints), None)
     y = top + 40 + LINE * (_wrapped_lines(subnet, pill_width) if subnet else 0)
     for service in view.services:
         lines = _lines(service.card, SERVICES - 2 * PAD)
@@ -123,7 +123,7 @@ def _doorplate(service: Service, area: Area) -> list[str]:
 def _card(card: Card, area: Area, lines: Sequence[str]) -> list[str]:
     accent = ACCENTS.get(card.kind, FAINT)
     band = Area(area.x, area.y, 6, area.height)
-    found = [
+    shapes = [
         svg.box(area, "#ffffff", accent, dashed=not card.kind),
         svg.box(band, accent, accent, radius=3) if card.kind else "",
         svg.text(
@@ -136,8 +136,8 @@ def _card(card: Card, area: Area, lines: Sequence[str]) -> list[str]:
     ]
     for number, line in enumerate(lines):
         y = area.y + 41 + LINE * number
-        found.append(svg.text(area.x + PAD + 4, y, line, size=SMALL, color=FAINT))
-    return [shape for shape in found if shape]
+        shapes.append(svg.text(area.x + PAD + 4, y, line, size=SMALL, color=FAINT))
+    return [shape for shape in shapes if shape]
 
 
 def _pill(card: Card, area: Area) -> list[str]:
@@ -153,18 +153,18 @@ def _pill(card: Card, area: Area) -> list[str]:
 
 
 def _endpoint_subnet(view: View, area: Area, bottom: float) -> list[str]:
-    found: list[str] = []
-    for subnet in (one for one in view.subnets if one.has_endpoints):
+    shapes: list[str] = []
+    for subnet in (subnet for subnet in view.subnets if subnet.has_endpoints):
         frame = Area(area.x, area.y, area.width, bottom - PAD - area.y)
-        found += [svg.box(frame, "#ffffff", SUBNET_EDGE), *_subnet_title(subnet, frame)]
-    return found
+        shapes += [svg.box(frame, "#ffffff", SUBNET_EDGE), *_subnet_title(subnet, frame)]
+    return shapes
 
 
 def _nodes(view: View, top: float, network_x: float) -> tuple[list[str], list[float], float]:
     """The other subnets with their clusters, then the ways out; and where the latter are."""
     shapes: list[str] = []
     y = top
-    for subnet in (one for one in view.subnets if not one.has_endpoints):
+    for subnet in (subnet for subnet in view.subnets if not subnet.has_endpoints):
         width = (NODES - 2 * PAD - GAP) / 2
         head = 40 + LINE * _wrapped_lines(subnet, NODES - 2 * PAD)
         cards = [(card, _lines(card, width - 2 * PAD)) for card in subnet.clusters]
@@ -182,23 +182,23 @@ def _nodes(view: View, top: float, network_x: float) -> tuple[list[str], list[fl
             start = (frame.right, frame.middle)
             shapes.append(svg.arrow([start, (frame.right + BETWEEN, frame.middle)], PRIVATE))
         y = frame.bottom + GAP
-    doors = []
-    for way in view.ways_out:
-        lines = _lines(way, NODES - 2 * PAD)
+    exits = []
+    for gateway in view.ways_out:
+        lines = _lines(gateway, NODES - 2 * PAD)
         area = Area(network_x + PAD, y, NODES, 34 + LINE * len(lines))
-        shapes += _card(way, area, lines)
-        doors.append(area.middle)
+        shapes += _card(gateway, area, lines)
+        exits.append(area.middle)
         y = area.bottom + GAP
-    return shapes, doors, y
+    return shapes, exits, y
 
 
 def _subnet_title(subnet: Subnet, frame: Area) -> list[str]:
-    found = [svg.text(frame.x + PAD, frame.y + 24, f"Subnet {subnet.name}", bold=True, size=13.5)]
+    shapes = [svg.text(frame.x + PAD, frame.y + 24, f"Subnet {subnet.name}", bold=True, size=13.5)]
     y = frame.y + 24
     for line in _subnet_lines(subnet, frame.width - 2 * PAD):
         y += LINE
-        found.append(svg.text(frame.x + PAD, y, line, size=SMALL, color=FAINT))
-    return found
+        shapes.append(svg.text(frame.x + PAD, y, line, size=SMALL, color=FAINT))
+    return shapes
 
 
 def _subnet_lines(subnet: Subnet, width: float) -> list[str]:
@@ -214,17 +214,17 @@ def _lines(card: Card, width: float) -> list[str]:
     return [part for line in card.lines for part in svg.wrapped(line, width - 8, SMALL)]
 
 
-def _outside(frame: Area, doors: Sequence[float]) -> list[str]:
+def _outside(frame: Area, exits: Sequence[float]) -> list[str]:
     """What is outside: where the ways out lead."""
-    found: list[str] = []
-    for y in doors:
+    shapes: list[str] = []
+    for y in exits:
         area = Area(MARGIN, y - 24, OUTSIDE, 48)
-        found += [
+        shapes += [
             svg.box(area, "#ffffff", FAINT, radius=24, dashed=True),
             svg.text(area.x + area.width / 2, area.middle + 4.5, "Internet", anchor="middle"),
             svg.arrow([(frame.x + PAD, y), (area.right, y)], PUBLIC),
         ]
-    return found
+    return shapes
 
 
 def _zones(view: View, area: Area) -> Drawn:

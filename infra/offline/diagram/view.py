@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.offline.diagram.grants import ENDPOINT, SERVICES, Grants, grants, scopes
-from infra.offline.diagram.parts import last, text_at, value_of
-from infra.policies.rule import (
+from infra.catalog import resource_ids, roles
+from infra.resources import (
+    ASSIGNMENT,
     COMPUTE,
     CONTAINER,
     GROUP,
+    IDENTITY,
     INSIGHTS,
     LOGS,
     NETWORK,
@@ -16,12 +17,25 @@ from infra.policies.rule import (
     STORAGE,
     VAULT,
     WORKSPACE,
-    entries,
-    of,
-    token,
-    value,
+    Resource,
+    entries_at,
+    input_at,
+    of_kind,
 )
-from infra.resources import Resource
+
+ENDPOINT = "network:PrivateEndpoint"
+MONITOR = "monitor:PrivateLinkScope"
+SERVICES = (WORKSPACE, REGISTRY, VAULT, STORAGE, MONITOR)
+"""What a private endpoint may lead to, in the order in which it is shown."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What one identity or group may do."""
+
+    who: str
+    roles: tuple[tuple[str, ...], ...]
+    """Names of roles, by column."""
 
 
 @dataclass(frozen=True)
@@ -72,77 +86,77 @@ class View:
 
 def view(resources: Sequence[Resource]) -> View:
     """The view of a stack's resources, whatever their order."""
-    resources = sorted(resources, key=lambda one: (one.type, one.name))
-    groups = of(resources, GROUP)
-    title = " ".join(text_at(one, "resourceGroupName") for one in groups)
-    regions = sorted({text_at(one, "location") for one in groups})
-    networks = of(resources, NETWORK)
-    zones = of(resources, "privatedns:PrivateZone")
-    columns = scopes(resources)
+    resources = sorted(resources, key=lambda resource: (resource.type, resource.name))
+    groups = of_kind(resources, GROUP)
+    title = " ".join(_text(resource, "resourceGroupName") for resource in groups)
+    regions = sorted({_text(resource, "location") for resource in groups})
+    networks = of_kind(resources, NETWORK)
+    zones = of_kind(resources, "privatedns:PrivateZone")
+    columns = _scopes(resources)
     return View(
         title=" · ".join([title, *regions]),
         network=_network(networks[0]) if networks else _existing_network(resources),
         subnets=_subnets(resources),
-        ways_out=tuple(_way_out(one, resources) for one in of(resources, "network:NatGateway")),
+        ways_out=tuple(
+            _way_out(resource, resources) for resource in of_kind(resources, "network:NatGateway")
+        ),
         services=_services(resources),
-        zones=tuple(sorted(text_at(zone, "privateZoneName") for zone in zones)),
+        zones=tuple(sorted(_text(zone, "privateZoneName") for zone in zones)),
         columns=tuple(title for title, _ in columns),
-        grants=grants(resources, columns),
+        grants=_grants(resources, columns),
         operations=_operations(resources),
     )
 
 
 def _network(network: Resource) -> Card:
-    space = ", ".join(entries(network, "addressSpace.addressPrefixes"))
+    space = ", ".join(entries_at(network, "addressSpace.addressPrefixes"))
     peers = [
-        f"peered with {last(value_of(peering, 'remoteVirtualNetwork'))}"
-        for peering in entries(network, "virtualNetworkPeerings")
+        f"peered with {resource_ids.name(_reference(peering, 'remoteVirtualNetwork'))}"
+        for peering in entries_at(network, "virtualNetworkPeerings")
     ]
-    return Card(
-        NETWORK, f"Virtual network {text_at(network, 'virtualNetworkName')}", (space, *peers)
-    )
+    return Card(NETWORK, f"Virtual network {_text(network, 'virtualNetworkName')}", (space, *peers))
 
 
 def _existing_network(resources: Sequence[Resource]) -> Card:
     """Someone else's network, known from the subnets that endpoints are in."""
-    subnets = [text_at(one, "subnet.id") for one in of(resources, ENDPOINT)]
-    names = sorted({last(subnet.partition("/subnets/")[0]) for subnet in subnets})
+    subnets = [_text(endpoint, "subnet.id") for endpoint in of_kind(resources, ENDPOINT)]
+    names = sorted({resource_ids.name(subnet.partition("/subnets/")[0]) for subnet in subnets})
     return Card("", " ".join(["Existing virtual network", *names]))
 
 
 def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
     declared = {
         f"{network.id}/subnets/{subnet['name']}".lower(): subnet
-        for network in of(resources, NETWORK)
-        for subnet in entries(network, "subnets")
+        for network in of_kind(resources, NETWORK)
+        for subnet in entries_at(network, "subnets")
     }
     clusters: dict[str, list[Card]] = {}
-    for compute in of(resources, COMPUTE):
-        where = text_at(compute, "properties.properties.subnet.id").lower()
+    for compute in of_kind(resources, COMPUTE):
+        where = _text(compute, "properties.properties.subnet.id").lower()
         clusters.setdefault(where, []).append(_cluster(compute))
-    endpoints = {text_at(one, "subnet.id").lower() for one in of(resources, ENDPOINT)}
-    found = []
+    endpoints = {_text(endpoint, "subnet.id").lower() for endpoint in of_kind(resources, ENDPOINT)}
+    views = []
     for where in dict.fromkeys([*declared, *clusters, *sorted(endpoints)]):
         subnet = declared.get(where, {})
         lines = _subnet_lines(subnet, resources) if subnet else ("existing",)
-        found.append(
+        views.append(
             Subnet(
-                name=str(subnet.get("name", last(where))),
+                name=str(subnet.get("name", resource_ids.name(where))),
                 lines=lines,
                 clusters=tuple(clusters.get(where, ())),
                 has_endpoints=where in endpoints,
-                leaves_by_nat=bool(value_of(subnet, "natGateway")),
+                leaves_by_nat=bool(_reference(subnet, "natGateway")),
             )
         )
-    return tuple(found)
+    return tuple(views)
 
 
 def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -> tuple[str, ...]:
-    group = value_of(subnet, "networkSecurityGroup").lower()
+    nsg_id = _reference(subnet, "networkSecurityGroup").lower()
     rules = [
-        f"{len(entries(one, 'securityRules'))} network rules, everything else denied"
-        for one in of(resources, "network:NetworkSecurityGroup")
-        if one.id.lower() == group
+        f"{len(entries_at(nsg, 'securityRules'))} network rules, everything else denied"
+        for nsg in of_kind(resources, "network:NetworkSecurityGroup")
+        if nsg.id.lower() == nsg_id
     ]
     policies = (
         ["service endpoint policy on storage"] if subnet.get("serviceEndpointPolicies") else []
@@ -153,16 +167,17 @@ def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -
 def _cluster(compute: Resource) -> Card:
     nodes = "properties.properties."
     priority = {"LowPriority": "low priority", "Dedicated": "dedicated"}
-    least, most = (
-        text_at(compute, f"{nodes}scaleSettings.{key}NodeCount") for key in ("min", "max")
-    )
-    identities = [last(one) for one in entries(compute, "identity.userAssignedIdentities")]
+    least, most = (_text(compute, f"{nodes}scaleSettings.{key}NodeCount") for key in ("min", "max"))
+    identities = [
+        resource_ids.name(identity)
+        for identity in entries_at(compute, "identity.userAssignedIdentities")
+    ]
     return Card(
         COMPUTE,
-        text_at(compute, "computeName"),
+        _text(compute, "computeName"),
         (
-            text_at(compute, nodes + "vmSize").removeprefix("Standard_"),
-            priority.get(text_at(compute, nodes + "vmPriority"), ""),
+            _text(compute, nodes + "vmSize").removeprefix("Standard_"),
+            priority.get(_text(compute, nodes + "vmPriority"), ""),
             f"{_whole(least)} to {_whole(most)} nodes",
             *identities,
         ),
@@ -174,105 +189,165 @@ def _whole(number: str) -> str:
 
 
 def _way_out(gateway: Resource, resources: Sequence[Resource]) -> Card:
-    used = {str(one.get("id")).lower() for one in entries(gateway, "publicIpAddresses")}
+    address_ids = {
+        str(address.get("id")).lower() for address in entries_at(gateway, "publicIpAddresses")
+    }
     names = [
-        f"public address {text_at(one, 'publicIpAddressName')}"
-        for one in of(resources, "network:PublicIPAddress")
-        if one.id.lower() in used
+        f"public address {_text(address, 'publicIpAddressName')}"
+        for address in of_kind(resources, "network:PublicIPAddress")
+        if address.id.lower() in address_ids
     ]
     return Card(
-        token(gateway), f"NAT gateway {text_at(gateway, 'natGatewayName')}", ("out only", *names)
+        gateway.kind, f"NAT gateway {_text(gateway, 'natGatewayName')}", ("out only", *names)
     )
 
 
 def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
-    leading: dict[str, list[Card]] = {}
-    spelled: dict[str, str] = {}
-    for endpoint in of(resources, ENDPOINT):
-        for connection in entries(endpoint, "privateLinkServiceConnections"):
+    endpoints_by_target: dict[str, list[Card]] = {}
+    target_ids: dict[str, str] = {}
+    for endpoint in of_kind(resources, ENDPOINT):
+        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
             target = str(connection.get("privateLinkServiceId", ""))
             groups = ", ".join(connection.get("groupIds") or ())
-            card = Card(ENDPOINT, text_at(endpoint, "privateEndpointName"), (groups,))
-            spelled[target.lower()] = target
-            leading.setdefault(target.lower(), []).append(card)
-    found = []
+            card = Card(ENDPOINT, _text(endpoint, "privateEndpointName"), (groups,))
+            target_ids[target.lower()] = target
+            endpoints_by_target.setdefault(target.lower(), []).append(card)
+    services = []
     for kind in SERVICES:
-        for service in of(resources, kind):
-            endpoints = tuple(leading.pop(service.id.lower(), ()))
-            found.append(Service(_service(service, resources), endpoints, _outside(service)))
-    for target, others in leading.items():
-        found.append(Service(Card("", last(spelled[target]), ("existing",)), tuple(others), ()))
-    return tuple(found)
+        for service in of_kind(resources, kind):
+            endpoints = tuple(endpoints_by_target.pop(service.id.lower(), ()))
+            services.append(Service(_service(service, resources), endpoints, _outside(service)))
+    for target, others in endpoints_by_target.items():
+        services.append(
+            Service(
+                Card("", resource_ids.name(target_ids[target]), ("existing",)), tuple(others), ()
+            )
+        )
+    return tuple(services)
 
 
 def _service(service: Resource, resources: Sequence[Resource]) -> Card:
-    kind = token(service)
+    kind = service.kind
     if kind == WORKSPACE:
-        facts = ["high business impact"] if value(service, "hbiWorkspace") else []
-        if value(service, "systemDatastoresAuthMode") == "Identity":
+        facts = ["high business impact"] if input_at(service, "hbiWorkspace") else []
+        if input_at(service, "systemDatastoresAuthMode") == "Identity":
             facts.append("no keys")
-        return Card(kind, f"Workspace {text_at(service, 'workspaceName')}", tuple(facts))
+        return Card(kind, f"Workspace {_text(service, 'workspaceName')}", tuple(facts))
     if kind == REGISTRY:
-        facts = [text_at(service, "sku.name")]
-        if value(service, "adminUserEnabled") is False:
+        facts = [_text(service, "sku.name")]
+        if input_at(service, "adminUserEnabled") is False:
             facts.append("no admin user")
-        return Card(kind, f"Container registry {text_at(service, 'registryName')}", tuple(facts))
+        return Card(kind, f"Container registry {_text(service, 'registryName')}", tuple(facts))
     if kind == VAULT:
-        roles = value(service, "properties.enableRbacAuthorization")
-        purge = value(service, "properties.enablePurgeProtection")
+        roles = input_at(service, "properties.enableRbacAuthorization")
+        purge = input_at(service, "properties.enablePurgeProtection")
         facts = (["roles only"] if roles else []) + (["purge protection"] if purge else [])
-        return Card(kind, f"Key vault {text_at(service, 'vaultName')}", tuple(facts))
+        return Card(kind, f"Key vault {_text(service, 'vaultName')}", tuple(facts))
     if kind == STORAGE:
-        name = text_at(service, "accountName")
+        name = _text(service, "accountName")
         containers = [
-            text_at(one, "containerName")
-            for one in of(resources, CONTAINER)
-            if value(one, "accountName") == name
+            _text(container, "containerName")
+            for container in of_kind(resources, CONTAINER)
+            if input_at(container, "accountName") == name
         ]
-        facts = [text_at(service, "sku.name").replace("_", " ")]
-        if value(service, "allowSharedKeyAccess") is False:
+        facts = [_text(service, "sku.name").replace("_", " ")]
+        if input_at(service, "allowSharedKeyAccess") is False:
             facts.append("no keys")
         if containers:
             facts.append("containers " + ", ".join(sorted(containers)))
         return Card(kind, f"Storage {name}", tuple(facts))
-    return Card(kind, f"Azure Monitor {text_at(service, 'scopeName')}", ("private link scope",))
+    return Card(kind, f"Azure Monitor {_text(service, 'scopeName')}", ("private link scope",))
 
 
 def _outside(service: Resource) -> tuple[str, ...]:
     """Who reaches a service from outside the network."""
-    access = value(service, "publicNetworkAccess")
+    access = input_at(service, "publicNetworkAccess")
     if not isinstance(access, str) or access.lower() != "enabled":
         return ()
-    rules = entries(service, "networkRuleSet.ipRules")
+    rules = entries_at(service, "networkRuleSet.ipRules")
     return tuple(str(rule.get("iPAddressOrRange")) for rule in rules) or ("Entra sign-in",)
 
 
 def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
-    found = []
-    for logs in of(resources, LOGS):
-        days, cap = text_at(logs, "retentionInDays"), text_at(logs, "workspaceCapping.dailyQuotaGb")
+    cards = []
+    for logs in of_kind(resources, LOGS):
+        days, cap = _text(logs, "retentionInDays"), _text(logs, "workspaceCapping.dailyQuotaGb")
         facts = (
-            text_at(logs, "workspaceName"),
+            _text(logs, "workspaceName"),
             f"{_whole(days)} days, {_whole(cap)} GB a day at most",
         )
-        found.append(Card(LOGS, "Log Analytics", facts))
-    found += [
-        Card(INSIGHTS, "Application Insights", (text_at(one, "resourceName"),))
-        for one in of(resources, INSIGHTS)
+        cards.append(Card(LOGS, "Log Analytics", facts))
+    cards += [
+        Card(INSIGHTS, "Application Insights", (_text(resource, "resourceName"),))
+        for resource in of_kind(resources, INSIGHTS)
     ]
-    settings = of(resources, "monitor:DiagnosticSetting")
+    settings = of_kind(resources, "monitor:DiagnosticSetting")
     if settings:
-        kind = token(settings[0])
-        found.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
-    alerts = of(resources, "monitor:ScheduledQueryRule")
+        kind = settings[0].kind
+        cards.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
+    alerts = of_kind(resources, "monitor:ScheduledQueryRule")
     if alerts:
-        names = ", ".join(sorted(one.name.removeprefix("alert-") for one in alerts))
-        found.append(Card(token(alerts[0]), "Alerts", (names,)))
-    for budget in of(resources, "consumption:Budget"):
-        amount = f"{_whole(text_at(budget, 'amount'))} a month"
-        told = {
-            str(one.get("thresholdType")).lower()
-            for one in (value(budget, "notifications") or {}).values()
+        names = ", ".join(sorted(resource.name.removeprefix("alert-") for resource in alerts))
+        cards.append(Card(alerts[0].kind, "Alerts", (names,)))
+    for budget in of_kind(resources, "consumption:Budget"):
+        amount = f"{_whole(_text(budget, 'amount'))} a month"
+        kinds = {
+            str(resource.get("thresholdType")).lower()
+            for resource in (input_at(budget, "notifications") or {}).values()
         }
-        found.append(Card(token(budget), "Budget", (amount, "tells: " + ", ".join(sorted(told)))))
-    return tuple(found)
+        cards.append(Card(budget.kind, "Budget", (amount, "tells: " + ", ".join(sorted(kinds)))))
+    return tuple(cards)
+
+
+def _scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
+    """Titles and identifiers of what roles are given on, in the order of the services. Roles
+    on endpoints, by which the studio finds an account, are left out.
+    """
+    scope_ids = {
+        _text(resource, "scope").lower(): _text(resource, "scope")
+        for resource in of_kind(resources, ASSIGNMENT)
+    }
+    known = {resource.id.lower(): resource for resource in resources if resource.id}
+    endpoints = {resource.id.lower() for resource in of_kind(resources, ENDPOINT)}
+    order = {kind: position for position, kind in enumerate((*SERVICES, INSIGHTS, GROUP))}
+
+    def position(scope: str) -> tuple[int, str]:
+        return (order.get(known[scope].kind, len(order)) if scope in known else -1, scope)
+
+    scopes = sorted({scope for scope in scope_ids if scope not in endpoints}, key=position)
+    return [(resource_ids.name(scope_ids[scope]), scope) for scope in scopes]
+
+
+def _grants(
+    resources: Sequence[Resource], columns: Sequence[tuple[str, str]]
+) -> tuple[Grants, ...]:
+    identities = {
+        identity.key: _text(identity, "resourceName") for identity in of_kind(resources, IDENTITY)
+    }
+    roles_by_holder: dict[str, dict[str, set[str]]] = {}
+    for assignment in of_kind(resources, ASSIGNMENT):
+        needed = assignment.options.get("dependsOn", ())
+        holder = next((identities[key] for key in needed if key in identities), None)
+        if holder is None:
+            holder = f"{assignment.name.partition('-')[0]} (group)"
+        role = resource_ids.name(_text(assignment, "roleDefinitionId"))
+        role_names = roles_by_holder.setdefault(holder, {}).setdefault(
+            _text(assignment, "scope").lower(), set()
+        )
+        role_names.add(roles.NAMES.get(role, role))
+    return tuple(
+        Grants(holder, tuple(tuple(sorted(role_names.get(scope, ()))) for _, scope in columns))
+        for holder, role_names in sorted(roles_by_holder.items())
+    )
+
+
+def _text(resource: Resource, path: str) -> str:
+    """The input at a dotted path; empty where there is none."""
+    text = input_at(resource, path)
+    return "" if text is None else str(text)
+
+
+def _reference(part: Mapping[str, object], key: str) -> str:
+    """The identifier that a part of a resource refers to; empty where it refers to none."""
+    reference = part.get(key)
+    return str(reference.get("id", "")) if isinstance(reference, Mapping) else ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rehearsal.pulumi.provider.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 _ASSIGNED: Final = "userAssignedIdentities"
 _UNSEEN: Final = frozenset({"properties", "systemData"})
@@ -14,16 +14,16 @@ def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in inputs.items() if name in type_.inputs}
     if isinstance(given.get("identity"), Mapping):
         given["identity"] = _identity(given["identity"])
-    found = {name: given.pop(name) for name in list(given) if name in type_.outer}
+    outer = {name: given.pop(name) for name in list(given) if name in type_.outer}
     if type_.whole:
-        return {**found, "properties": given.get("properties", {})}
+        return {**outer, "properties": given.get("properties", {})}
     there = {(_above(path), _last(path)): name for path, name in type_.renamed.items()}
     inner = {}
     for name, value in given.items():
-        called = _called(value, there, name)
+        renamed = _renamed(value, there, name)
         wrapped = type_.wrapped.get(name)
-        inner[there.get(("", name), name)] = called if wrapped is None else _wrap(called, wrapped)
-    return {**found, "properties": inner} if inner or type_.inputs - type_.outer else found
+        inner[there.get(("", name), name)] = renamed if wrapped is None else _wrap(renamed, wrapped)
+    return {**outer, "properties": inner} if inner or type_.inputs - type_.outer else outer
 
 
 def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,16 +31,16 @@ def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
 
     When it was changed last is left out: every drift would come with it.
     """
-    found = {name: value for name, value in document.items() if name not in _UNSEEN}
+    shown = {name: value for name, value in document.items() if name not in _UNSEEN}
     inner = document.get("properties") or {}
     if type_.whole and not type_.flat_outputs:
-        return {**found, "properties": inner}
+        return {**shown, "properties": inner}
     here = {(_above(path), name): _last(path) for path, name in type_.renamed.items()}
     for there, value in inner.items():
         name = here.get(("", there), there)
         bare = _unwrap(value) if name in type_.wrapped else value
-        found[name] = _called(bare, here, name, back=True)
-    return {**found, "azureApiVersion": type_.api_version}
+        shown[name] = _renamed(bare, here, name, back=True)
+    return {**shown, "azureApiVersion": type_.api_version}
 
 
 def drifted(
@@ -74,15 +74,15 @@ def _applied(given: Any, before: Any, now: Any) -> Any:
     if before == now:
         return given
     if isinstance(before, Mapping) and isinstance(now, Mapping):
-        found = dict(given) if isinstance(given, Mapping) else {}
+        result = dict(given) if isinstance(given, Mapping) else {}
         for key in before.keys() | now.keys():
-            value = _applied(found.get(key), before.get(key), now.get(key))
+            value = _applied(result.get(key), before.get(key), now.get(key))
             if value is None:
-                found.pop(key, None)
+                result.pop(key, None)
             else:
-                found[key] = value
-        return found
-    if all(isinstance(one, list) for one in (given, before, now)) and (
+                result[key] = value
+        return result
+    if all(isinstance(value, list) for value in (given, before, now)) and (
         len(given) == len(before) == len(now)
     ):
         return [_applied(*three) for three in zip(given, before, now, strict=True)]
@@ -94,7 +94,7 @@ def _identity(identity: Mapping[str, Any]) -> dict[str, Any]:
     assigned = identity.get(_ASSIGNED)
     if not isinstance(assigned, list):
         return dict(identity)
-    return {**identity, _ASSIGNED: {one: {} for one in assigned}}
+    return {**identity, _ASSIGNED: {identifier: {} for identifier in assigned}}
 
 
 def _comparable(name: str, value: Any) -> Any:
@@ -107,7 +107,7 @@ def _comparable(name: str, value: Any) -> Any:
     return value
 
 
-def _called(
+def _renamed(
     value: Any, names: Mapping[tuple[str, str], str], path: str, *, back: bool = False
 ) -> Any:
     """A value with the names of the other side.
@@ -119,14 +119,14 @@ def _called(
         back: whether the names are to be azure-native's.
     """
     if isinstance(value, list):
-        return [_called(one, names, path, back=back) for one in value]
+        return [_renamed(item, names, path, back=back) for item in value]
     if not isinstance(value, Mapping):
         return value
-    found = {}
+    renamed = {}
     for key, item in value.items():
         name = names.get((path, key), key)
-        found[name] = _called(item, names, f"{path}.{name if back else key}", back=back)
-    return found
+        renamed[name] = _renamed(item, names, f"{path}.{name if back else key}", back=back)
+    return renamed
 
 
 def _above(path: str) -> str:
@@ -139,18 +139,18 @@ def _last(path: str) -> str:
 
 def _wrap(value: Any, outer: frozenset[str]) -> Any:
     if isinstance(value, list):
-        return [_wrap(one, outer) for one in value]
+        return [_wrap(item, outer) for item in value]
     if not isinstance(value, Mapping):
         return value
-    found = {key: item for key, item in value.items() if key in outer}
+    outside = {key: item for key, item in value.items() if key in outer}
     inner = {key: item for key, item in value.items() if key not in outer}
-    return {**found, "properties": inner} if inner else found
+    return {**outside, "properties": inner} if inner else outside
 
 
 def _unwrap(value: Any) -> Any:
     if isinstance(value, list):
-        return [_unwrap(one) for one in value]
+        return [_unwrap(item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    found = {key: item for key, item in value.items() if key != "properties"}
-    return {**found, **value.get("properties", {})}
+    outside = {key: item for key, item in value.items() if key != "properties"}
+    return {**outside, **value.get("properties", {})}

@@ -1,9 +1,9 @@
 """The engine's side of the provider: the protocol of Pulumi, on a port of loopback."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from concurrent import futures
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
@@ -15,18 +15,17 @@ from pulumi.runtime.proto.provider_pb2_grpc import (
 )
 from typing_extensions import override
 
-from rehearsal.pulumi.provider import types
-from rehearsal.pulumi.provider.changes import Change, changes
-from rehearsal.pulumi.provider.checks import problems
-from rehearsal.pulumi.provider.manager import Manager, RefusedError
-from rehearsal.pulumi.provider.resource_type import ResourceType, identifier
-from rehearsal.pulumi.provider.resources import Declared
+from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
+from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
+from rehearsal.pulumi.provider.lifecycle import DeclaredResources
+from rehearsal.pulumi.provider.types import lookup
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
 from rehearsal.pulumi.provider.values import holds_unknown, plain, struct
 
 VERSION: Final = "3.29.0"
 """Of azure-native, whose inputs and outputs these are."""
-CLIENT_CONFIG: Final = f"{types.PACKAGE}:authorization:getClientConfig"
-_SUBSCRIPTION: Final = f"{types.PACKAGE}:config:subscriptionId"
+CLIENT_CONFIG: Final = f"{lookup.PACKAGE}:authorization:getClientConfig"
+_SUBSCRIPTION: Final = f"{lookup.PACKAGE}:config:subscriptionId"
 _THREADS: Final = 32
 _KINDS: Final = {
     "add": protocol.PropertyDiff.Kind.ADD,
@@ -41,7 +40,7 @@ _REPLACING: Final = {
 _Done = TypeVar("_Done")
 
 
-class Provider:
+class Provider(contextlib.AbstractContextManager["Provider"]):
     """A running provider, as a context manager.
 
     Args:
@@ -51,26 +50,18 @@ class Provider:
     """
 
     def __init__(self, environment: Mapping[str, str], url: str, subscription: str) -> None:
-        declared = Declared(Manager(environment, url), subscription)
+        resources = DeclaredResources(ArmClient(environment, url), subscription)
         self._server = grpc.server(futures.ThreadPoolExecutor(_THREADS))
-        add_ResourceProviderServicer_to_server(_Servicer(declared), self._server)
+        add_ResourceProviderServicer_to_server(_Servicer(resources), self._server)
         self.port = int(self._server.add_insecure_port("127.0.0.1:0"))
         self._server.start()
 
     @property
     def environment(self) -> dict[str, str]:
         """Variables that make an engine attach here instead of starting the plugin."""
-        return {"PULUMI_DEBUG_PROVIDERS": f"{types.PACKAGE}:{self.port}"}
+        return {"PULUMI_DEBUG_PROVIDERS": f"{lookup.PACKAGE}:{self.port}"}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -81,8 +72,8 @@ class Provider:
 class _Servicer(ResourceProviderServicer):
     """Secrets are the engine's: it hands them over opened, and closes what comes back."""
 
-    def __init__(self, declared: Declared) -> None:
-        self._declared = declared
+    def __init__(self, resources: DeclaredResources) -> None:
+        self._resources = resources
 
     @override
     def Handshake(self, request: Any, context: Any) -> Any:
@@ -110,46 +101,49 @@ class _Servicer(ResourceProviderServicer):
 
     @override
     def Configure(self, request: Any, context: Any) -> Any:
-        wanted = request.variables.get(_SUBSCRIPTION)
-        if wanted:
-            self._declared = Declared(self._declared.manager, wanted)
+        subscription = request.variables.get(_SUBSCRIPTION)
+        if subscription:
+            self._resources = DeclaredResources(self._resources.client, subscription)
         return protocol.ConfigureResponse(supportsPreview=True)
 
     @override
     def Invoke(self, request: Any, context: Any) -> Any:
         if request.tok != CLIENT_CONFIG:
             _refuse(context, grpc.StatusCode.NOT_FOUND, f"{request.tok} is not answered here")
-        manager = self._declared.manager
+        client = self._resources.client
         answer = {
-            "clientId": manager.client_id,
-            "objectId": manager.client_id,
-            "subscriptionId": self._declared.subscription,
-            "tenantId": manager.tenant_id,
+            "clientId": client.client_id,
+            "objectId": client.client_id,
+            "subscriptionId": self._resources.subscription,
+            "tenantId": client.tenant_id,
         }
         return protocol.InvokeResponse(**{"return": struct(answer)})
 
     @override
     def Check(self, request: Any, context: Any) -> Any:
-        found = problems(_type(request, context), plain(request.news))
-        failures = [protocol.CheckFailure(property=one.path, reason=one.reason) for one in found]
+        problems = input_problems(_type(request, context), plain(request.news))
+        failures = [
+            protocol.CheckFailure(property=problem.path, reason=problem.reason)
+            for problem in problems
+        ]
         return protocol.CheckResponse(inputs=request.news, failures=failures)
 
     @override
     def Diff(self, request: Any, context: Any) -> Any:
         type_, new = _type(request, context), plain(request.news)
-        found = changes(type_, plain(request.old_inputs), new)
-        if not found:
+        changes = input_changes(type_, plain(request.old_inputs), new)
+        if not changes:
             return protocol.DiffResponse(changes=protocol.DiffResponse.DIFF_NONE)
         same = not holds_unknown({name: new.get(name) for name in type_.identifying}) and (
-            identifier(type_, new, self._declared.subscription).lower() == request.id.lower()
+            identifier(type_, new, self._resources.subscription).lower() == request.id.lower()
         )
         return protocol.DiffResponse(
             changes=protocol.DiffResponse.DIFF_SOME,
-            replaces=[one.path for one in found if one.replaces],
-            diffs=[one.path for one in found],
-            detailedDiff={one.path: _detail(one) for one in found},
+            replaces=[change.path for change in changes if change.replaces],
+            diffs=[change.path for change in changes],
+            detailedDiff={change.path: _detail(change) for change in changes},
             hasDetailedDiff=True,
-            # Two cannot have one name at once.
+            # Two resources cannot have the same name at once.
             deleteBeforeReplace=same,
         )
 
@@ -157,38 +151,38 @@ class _Servicer(ResourceProviderServicer):
     def Create(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.properties)
         if request.preview:
-            foreseen = self._declared.foreseen(type_, inputs, {})
+            foreseen = self._resources.foresee(type_, inputs, {})
             return protocol.CreateResponse(properties=struct(foreseen))
-        made = _done(context, lambda: self._declared.create(type_, inputs))
-        return protocol.CreateResponse(id=made.id, properties=struct(made.outputs))
+        created = _done(context, lambda: self._resources.create(type_, inputs))
+        return protocol.CreateResponse(id=created.id, properties=struct(created.outputs))
 
     @override
     def Read(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.inputs)
         if not inputs:
-            words = "what no stack has made cannot be taken over or looked up here"
-            _refuse(context, grpc.StatusCode.UNIMPLEMENTED, f"{request.id}: {words}")
+            problem = "what no stack has made cannot be taken over or looked up here"
+            _refuse(context, grpc.StatusCode.UNIMPLEMENTED, f"{request.id}: {problem}")
         recorded = plain(request.properties)
-        found = _done(context, lambda: self._declared.read(type_, request.id, inputs, recorded))
-        if found is None:
+        state = _done(context, lambda: self._resources.read(type_, request.id, inputs, recorded))
+        if state is None:
             return protocol.ReadResponse()
         return protocol.ReadResponse(
-            id=found.id, properties=struct(found.outputs), inputs=struct(found.inputs)
+            id=state.id, properties=struct(state.outputs), inputs=struct(state.inputs)
         )
 
     @override
     def Update(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.news)
         if request.preview:
-            foreseen = self._declared.foreseen(type_, inputs, plain(request.olds))
+            foreseen = self._resources.foresee(type_, inputs, plain(request.olds))
             return protocol.UpdateResponse(properties=struct(foreseen))
-        made = _done(context, lambda: self._declared.update(type_, request.id, inputs))
-        return protocol.UpdateResponse(properties=struct(made.outputs))
+        updated = _done(context, lambda: self._resources.update(type_, request.id, inputs))
+        return protocol.UpdateResponse(properties=struct(updated.outputs))
 
     @override
     def Delete(self, request: Any, context: Any) -> Any:
         type_ = _type(request, context)
-        _done(context, lambda: self._declared.delete(type_, request.id))
+        _done(context, lambda: self._resources.delete(type_, request.id))
         return empty_pb2.Empty()
 
     @override
@@ -199,11 +193,11 @@ class _Servicer(ResourceProviderServicer):
 def _type(request: Any, context: Any) -> ResourceType:
     """The type that a request is about."""
     token = request.type or request.urn.split("::")[2].rsplit("$", 1)[-1]
-    found = types.find(token)
-    if found is None:
-        words = f"{token} is not known here; rehearsal/pulumi/provider/types.py lists what is"
-        _refuse(context, grpc.StatusCode.UNIMPLEMENTED, words)
-    return found
+    type_ = lookup.find(token)
+    if type_ is None:
+        problem = f"{token} is not known here; rehearsal/pulumi/provider/types has what is"
+        _refuse(context, grpc.StatusCode.UNIMPLEMENTED, problem)
+    return type_
 
 
 def _done(context: Any, function: Callable[[], _Done]) -> _Done:
@@ -214,11 +208,11 @@ def _done(context: Any, function: Callable[[], _Done]) -> _Done:
         _refuse(context, grpc.StatusCode.UNKNOWN, str(error))
 
 
-def _refuse(context: Any, code: grpc.StatusCode, words: str) -> NoReturn:
-    context.abort(code, words)
-    raise AssertionError(words)
+def _refuse(context: Any, code: grpc.StatusCode, problem: str) -> NoReturn:
+    context.abort(code, problem)
+    raise AssertionError(problem)
 
 
-def _detail(change: Change) -> protocol.PropertyDiff:
+def _detail(change: InputChange) -> protocol.PropertyDiff:
     kind = (_REPLACING if change.replaces else _KINDS)[change.kind]
     return protocol.PropertyDiff(kind=kind, inputDiff=True)

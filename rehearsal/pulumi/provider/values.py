@@ -34,15 +34,15 @@ def holds_unknown(value: object) -> bool:
 
 def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
     """What the engine sent; its one kind of number becomes an integer where it is whole."""
-    found: dict[str, Any] = _integers(json_format.MessageToDict(struct))
-    return found
+    values: dict[str, Any] = _integers(json_format.MessageToDict(struct))
+    return values
 
 
 def struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
     """What the engine reads."""
-    found = struct_pb2.Struct()
-    found.update(dict(values))
-    return found
+    message = struct_pb2.Struct()
+    message.update(dict(values))
+    return message
 
 
 def at(value: Any, path: str) -> Iterator[Any]:

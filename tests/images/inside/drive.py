@@ -17,7 +17,7 @@ from typing import Any
 
 MARK = "DRIVEN_BY"
 """A variable that all that is started here has."""
-PATIENCE_SECONDS = 240.0
+TIMEOUT_SECONDS = 240.0
 
 
 def play(scene: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def play(scene: dict[str, Any]) -> dict[str, Any]:
         if "signal" in scene and _seen(scene, process, lines):
             sent, when = time.monotonic(), time.time()
             os.kill(_target(process.pid, scene["target"]), signal.Signals[scene["signal"]])
-        status = process.wait(PATIENCE_SECONDS)
+        status = process.wait(TIMEOUT_SECONDS)
         ended = time.monotonic()
     except subprocess.TimeoutExpired:
         status, ended = None, time.monotonic()
@@ -63,7 +63,7 @@ def _read(process: "subprocess.Popen[str]", lines: list[str]) -> None:
 
 def _seen(scene: dict[str, Any], process: "subprocess.Popen[str]", lines: list[str]) -> bool:
     """Wait for the scene's lines; whether they came before the program ended."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         if sum(bool(re.search(scene["until"], line)) for line in lines) >= scene["times"]:
             return True

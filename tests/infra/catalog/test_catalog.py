@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.catalog import roles, rules, sizes, zones
-from infra.catalog.rules import Rule
+from infra.catalog import dns_zones, network_rules, roles, vm_sizes
+from infra.catalog.network_rules import Rule
 
 regions = st.from_regex(r"[a-z]{4,12}[0-9]?", fullmatch=True)
 tags = st.sampled_from(["AzureKeyVault", "Keyvault"])
@@ -17,10 +17,12 @@ REFERENCE = ["NC", "NDs", "NCsv2", "NCsv3", "NDv2", "ND A100 v4"]
 
 def groups(region="westeurope", *, hbi=True, public_ip=False, vault_tag="AzureKeyVault"):
     return {
-        "training": rules.training(region, hbi=hbi, public_ip=public_ip, vault_tag=vault_tag),
-        "build": rules.build(region, hbi=hbi, vault_tag=vault_tag),
-        "endpoints": rules.endpoints(),
-        "jump": rules.jump(),
+        "training": network_rules.training(
+            region, hbi=hbi, public_ip=public_ip, vault_tag=vault_tag
+        ),
+        "build": network_rules.build(region, hbi=hbi, vault_tag=vault_tag),
+        "endpoints": network_rules.endpoints(),
+        "jump": network_rules.jump(),
     }
 
 
@@ -32,45 +34,45 @@ def egress(found: tuple[Rule, ...]) -> dict[tuple[str, str], tuple[str, ...]]:
     }
 
 
-def test_the_catalogue_has_every_series_of_the_references_table_in_its_order():
-    series = list(dict.fromkeys(size.series for size in sizes.GPU))
+def test_the_catalogue_has_the_references_series_in_their_order():
+    series = list(dict.fromkeys(size.series for size in vm_sizes.GPU))
     assert series[: len(REFERENCE)] == REFERENCE
     for name in REFERENCE:
-        assert any(size.infiniband for size in sizes.GPU if size.series == name), name
+        assert any(size.infiniband for size in vm_sizes.GPU if size.series == name), name
 
 
 def test_only_what_azure_still_deploys_is_deployable():
-    gone = {size.series for size in sizes.GPU if size.status == "retired"}
+    gone = {size.series for size in vm_sizes.GPU if size.status == "retired"}
     assert gone == {"NC", "NDs", "NCsv2", "NCsv3"}
-    names = {size.name for size in sizes.deployable(gpu=True)}
+    names = {size.name for size in vm_sizes.deployable(gpu=True)}
     assert {"Standard_ND40rs_v2", "Standard_ND96asr_v4"} <= names
-    assert not names & {size.name for size in sizes.deployable(gpu=False)}
+    assert not names & {size.name for size in vm_sizes.deployable(gpu=False)}
 
 
 @pytest.mark.parametrize(
-    "size", [s for s in sizes.BY_NAME.values() if s.status != "deployable"], ids=lambda s: s.name
+    "size", [s for s in vm_sizes.BY_NAME.values() if s.status != "deployable"], ids=lambda s: s.name
 )
 def test_a_size_that_is_gone_names_one_of_its_kind_that_is_not(size):
-    replacement = sizes.find(size.replacement)
+    replacement = vm_sizes.find(size.replacement)
     assert replacement.status == "deployable"
     assert bool(replacement.gpus) == bool(size.gpus)
     assert size.since
 
 
-@pytest.mark.parametrize("size", sizes.BY_NAME.values(), ids=lambda s: s.name)
+@pytest.mark.parametrize("size", vm_sizes.BY_NAME.values(), ids=lambda s: s.name)
 def test_a_sizes_name_agrees_with_its_entry(size):
     cores = int(re.match(r"Standard_[A-Z]+(\d+)", size.name)[1])
     named = {"Standard_DS3_v2": 4}.get(size.name, cores)
     assert size.vcpus == named
     assert (size.gpu is not None) == (size.gpus > 0)
-    assert sizes.find(size.name.upper()) is size
+    assert vm_sizes.find(size.name.upper()) is size
     shape = size.name.removeprefix("Standard_").partition("_")[0]
     assert size.infiniband == bool(size.gpus and re.search(r"\d+[a-z]*r", shape))
 
 
 def test_sizes_are_named_once():
-    assert len(sizes.BY_NAME) == len(sizes.GPU) + len(sizes.CPU)
-    assert sizes.find("Standard_X1") is None
+    assert len(vm_sizes.BY_NAME) == len(vm_sizes.GPU) + len(vm_sizes.CPU)
+    assert vm_sizes.find("Standard_X1") is None
 
 
 def test_roles_are_distinct_guids_and_none_owns():
@@ -93,13 +95,13 @@ def test_a_role_that_the_platform_does_not_assign_has_no_definition():
 @pytest.mark.parametrize("monitor", [False, True])
 @pytest.mark.parametrize("certificate", [False, True])
 def test_every_endpoint_finds_its_zones_and_no_zone_is_there_twice(monitor, certificate):
-    needed = zones.needed(monitor=monitor, certificate=certificate)
+    needed = dns_zones.needed(monitor=monitor, certificate=certificate)
     assert len(set(needed)) == len(needed)
-    for kind, endpoint in zones.ENDPOINTS.items():
+    for kind, endpoint in dns_zones.ENDPOINTS.items():
         present = set(endpoint.zones) <= set(needed)
         assert present == (monitor or kind != "monitor")
-    assert (zones.WORKSPACE_CERTIFICATE in needed) == certificate
-    assert len(zones.ENDPOINTS["workspace"].zones) == 2
+    assert (dns_zones.WORKSPACE_CERTIFICATE in needed) == certificate
+    assert len(dns_zones.ENDPOINTS["workspace"].zones) == 2
 
 
 @given(regions, st.booleans(), st.booleans(), tags)
@@ -127,8 +129,8 @@ def test_what_no_rule_lets_through_is_denied(region, hbi, public_ip, vault_tag):
 
 
 @given(regions, tags)
-def test_training_reaches_what_azure_machine_learning_needs_and_nothing_else(region, vault_tag):
-    found = egress(rules.training(region, hbi=True, public_ip=False, vault_tag=vault_tag))
+def test_training_reaches_what_the_service_needs_and_nothing_else(region, vault_tag):
+    found = egress(network_rules.training(region, hbi=True, public_ip=False, vault_tag=vault_tag))
     assert found == {
         ("VirtualNetwork", "*"): ("*",),
         ("AzureActiveDirectory", "Tcp"): ("80", "443"),
@@ -145,7 +147,9 @@ def test_training_reaches_what_azure_machine_learning_needs_and_nothing_else(reg
 
 
 def test_only_a_high_business_impact_workspace_needs_the_regions_key_vault():
-    plain = egress(rules.training("westeurope", hbi=False, public_ip=False, vault_tag="Keyvault"))
+    plain = egress(
+        network_rules.training("westeurope", hbi=False, public_ip=False, vault_tag="Keyvault")
+    )
     assert not any(tag.startswith("Keyvault") for tag, _ in plain)
 
 
@@ -163,7 +167,7 @@ def test_only_the_builder_and_the_jump_subnet_reach_the_internet():
 
 
 @pytest.mark.parametrize("public_ip", [False, True])
-def test_nothing_comes_in_from_outside_but_the_service_to_nodes_with_public_addresses(public_ip):
+def test_only_the_service_comes_in_and_only_to_public_nodes(public_ip):
     sources = {
         (rule.source, rule.ports)
         for found in groups(public_ip=public_ip).values()

@@ -51,7 +51,7 @@ def on_data(resources, account_id):
     return found
 
 
-def test_training_data_are_read_by_all_and_written_by_preparation_and_publishers():
+def test_training_data_are_written_by_preparation_and_publishers_only():
     resources = rendered("dev", **PEOPLE)
     assert on_data(resources, data_account(resources).id) == {
         "workspace": {roles.BLOB_DATA_READER},

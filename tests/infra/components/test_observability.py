@@ -2,26 +2,18 @@
 
 import pytest
 
-from infra.components.alerts import AlertsArgs, watches
-from tests.infra.support.stacks import rendered
+from infra.components.alerts import AlertsArgs, alert_rules
+from infra.resources import of_kind
+from tests.infra.support.stacks import only, rendered
 from tests.infra.support.variants import LOGS, OPTIONS
 
 ALERTS = AlertsArgs("logs", "workspace", ["a@example.com"], 3, 45, 2, 80)
 
 
-def of(resources, kind):
-    return [one for one in resources if one.type == f"azure-native:{kind}"]
-
-
-def the(resources, kind):
-    [one] = of(resources, kind)
-    return one
-
-
 def test_every_service_that_logs_sends_to_the_one_log_workspace():
     resources = rendered("dev")
-    logs = the(resources, "operationalinsights:Workspace")
-    settings = of(resources, "monitor:DiagnosticSetting")
+    logs = only(resources, "operationalinsights:Workspace")
+    settings = of_kind(resources, "monitor:DiagnosticSetting")
     assert {one.inputs["workspaceId"] for one in settings} == {logs.id}
     assert {one.name.removeprefix("diagnostics-") for one in settings} == {
         "workspace",
@@ -39,8 +31,8 @@ def test_every_service_that_logs_sends_to_the_one_log_workspace():
     }
 
 
-def test_reads_of_training_data_are_not_logged_as_they_would_use_up_the_daily_cap():
-    for one in of(rendered("dev"), "monitor:DiagnosticSetting"):
+def test_reads_of_training_data_do_not_use_up_the_daily_cap_of_logs():
+    for one in of_kind(rendered("dev"), "monitor:DiagnosticSetting"):
         if "/storageAccounts/" in one.inputs["resourceUri"]:
             categories = [log.get("category") for log in one.inputs["logs"]]
             assert categories == ["StorageWrite", "StorageDelete"]
@@ -48,26 +40,26 @@ def test_reads_of_training_data_are_not_logged_as_they_would_use_up_the_daily_ca
 
 @pytest.mark.parametrize(("stack", "cap"), [("dev", 1), ("prod", 5)])
 def test_the_log_workspace_has_a_daily_cap_and_no_keys(stack, cap):
-    logs = the(rendered(stack), "operationalinsights:Workspace").inputs
+    logs = only(rendered(stack), "operationalinsights:Workspace").inputs
     assert logs["workspaceCapping"] == {"dailyQuotaGb": cap}
     assert logs["features"]["disableLocalAuth"] is True
 
 
 def test_logs_come_in_publicly_only_without_a_private_link():
     for option, access in (("as it is", "Enabled"), ("monitor private link", "Disabled")):
-        logs = the(rendered("dev", **OPTIONS[option]), "operationalinsights:Workspace").inputs
+        logs = only(rendered("dev", **OPTIONS[option]), "operationalinsights:Workspace").inputs
         assert logs["publicNetworkAccessForIngestion"] == access
 
 
 def test_the_private_link_scope_stays_open_to_what_is_not_in_it():
     resources = rendered("dev", **OPTIONS["monitor private link"])
-    modes = the(resources, "monitor:PrivateLinkScope").inputs["accessModeSettings"]
+    modes = only(resources, "monitor:PrivateLinkScope").inputs["accessModeSettings"]
     assert modes == {"ingestionAccessMode": "Open", "queryAccessMode": "Open"}
 
 
-def test_the_blob_zone_is_declared_once_though_storage_and_monitor_share_it():
+def test_storage_and_monitor_share_one_blob_zone():
     resources = rendered("dev", **OPTIONS["monitor private link"])
-    names = [one.inputs["privateZoneName"] for one in of(resources, "privatedns:PrivateZone")]
+    names = [one.inputs["privateZoneName"] for one in of_kind(resources, "privatedns:PrivateZone")]
     assert names.count("privatelink.blob.core.windows.net") == 1
     assert len(set(names)) == len(names)
 
@@ -80,9 +72,9 @@ def test_zones_and_links_have_no_region():
 
 def test_alerts_ask_about_this_workspace_alone_and_tell_the_budgets_people():
     resources = rendered("dev")
-    [workspace] = of(resources, "machinelearningservices:Workspace")
-    people = the(resources, "monitor:ActionGroup")
-    rules = of(resources, "monitor:ScheduledQueryRule")
+    [workspace] = of_kind(resources, "machinelearningservices:Workspace")
+    people = only(resources, "monitor:ActionGroup")
+    rules = of_kind(resources, "monitor:ScheduledQueryRule")
     assert {one.name for one in rules} == {
         "alert-preempted",
         "alert-idle",
@@ -97,26 +89,26 @@ def test_alerts_ask_about_this_workspace_alone_and_tell_the_budgets_people():
 
 
 def test_alerts_have_the_thresholds_of_the_settings():
-    by_name = {watch.about: watch for watch in watches(ALERTS)}
-    assert by_name["preempted"].at_least == 3
+    by_name = {rule.name: rule for rule in alert_rules(ALERTS)}
+    assert by_name["preempted"].threshold == 3
     assert "ago(45m)" in by_name["idle"].query
-    assert by_name["failed"].at_least == 2
-    assert by_name["quota"].at_least == 80
+    assert by_name["failed"].threshold == 2
+    assert by_name["quota"].threshold == 80
 
 
 def test_what_is_measured_is_a_column_of_the_answer():
-    for watch in watches(ALERTS):
-        for column in (watch.measure, watch.by):
-            assert column is None or column in watch.query
+    for rule in alert_rules(ALERTS):
+        for column in (rule.measure_column, rule.dimension):
+            assert column is None or column in rule.query
 
 
 def test_alerts_of_a_taken_log_workspace_ask_that_one():
-    for rule in of(rendered("dev", **OPTIONS["their services"]), "monitor:ScheduledQueryRule"):
+    for rule in of_kind(rendered("dev", **OPTIONS["their services"]), "monitor:ScheduledQueryRule"):
         assert rule.inputs["scopes"] == [LOGS]
 
 
 def test_the_budget_tells_what_was_spent_and_what_will_be():
-    budget = the(rendered("prod"), "consumption:Budget").inputs
+    budget = only(rendered("prod"), "consumption:Budget").inputs
     told = {(one["thresholdType"], one["threshold"]) for one in budget["notifications"].values()}
     assert told == {
         ("Actual", 50),
@@ -126,20 +118,20 @@ def test_the_budget_tells_what_was_spent_and_what_will_be():
         ("Forecasted", 120),
     }
     assert budget["timePeriod"] == {"startDate": "2026-12-01T00:00:00Z"}
-    [group] = of(rendered("prod"), "resources:ResourceGroup")
+    [group] = of_kind(rendered("prod"), "resources:ResourceGroup")
     assert budget["scope"] == group.id
 
 
 def test_old_results_get_cheaper_and_old_job_logs_go():
     resources = rendered("dev")
-    rules = the(resources, "storage:ManagementPolicy").inputs["policy"]["rules"]
+    rules = only(resources, "storage:ManagementPolicy").inputs["policy"]["rules"]
     actions = {one["name"]: one["definition"]["actions"]["baseBlob"] for one in rules}
     assert actions["results"] == {"tierToCool": {"daysAfterModificationGreaterThan": 30}}
     assert actions["job-logs"] == {"delete": {"daysAfterModificationGreaterThan": 180}}
 
 
 def test_deleted_data_can_be_brought_back_in_both_accounts():
-    services = of(rendered("prod"), "storage:BlobServiceProperties")
+    services = of_kind(rendered("prod"), "storage:BlobServiceProperties")
     assert len(services) == 2
     for one in services:
         for what in ("deleteRetentionPolicy", "containerDeleteRetentionPolicy"):

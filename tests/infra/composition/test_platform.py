@@ -7,27 +7,25 @@ import sys
 import pytest
 
 from infra import outputs
-from infra.offline.render import ROOT, run
+from infra.offline.render import run
 from infra.outputs import from_dict, to_dict
-from infra.policies.rules import check
-from infra.resources import Resource, read, requirements, to_json
-from tests.infra.support.stacks import posture_of, ran, rendered
+from infra.policies.pack import check
+from infra.resources import (
+    ASSIGNMENT,
+    COMPUTE,
+    WORKSPACE,
+    Resource,
+    of_kind,
+    read,
+    requirements,
+    to_json,
+)
+from tests import ROOT
+from tests.infra.support.stacks import only, posture_of, ran, rendered
 from tests.infra.support.variants import KEYS, NETWORK, OPTIONS, SERVICES, SIZES, ZONES
 
-COMPUTE = "machinelearningservices:Compute"
-WORKSPACE = "machinelearningservices:Workspace"
 ENDPOINT = "network:PrivateEndpoint"
 ZONE_GROUP = "network:PrivateDnsZoneGroup"
-ASSIGNMENT = "authorization:RoleAssignment"
-
-
-def of(resources, kind):
-    return [one for one in resources if one.type == f"azure-native:{kind}"]
-
-
-def the(resources, kind, name=None):
-    [one] = [one for one in of(resources, kind) if name in {None, one.name}]
-    return one
 
 
 def key(kind, name):
@@ -42,7 +40,7 @@ def test_every_option_is_declared_within_the_rules(option):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
-    cluster = the(rendered("dev", **SIZES[size]), COMPUTE, "cluster-gpu")
+    cluster = only(rendered("dev", **SIZES[size]), COMPUTE, "cluster-gpu")
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size
 
 
@@ -65,8 +63,8 @@ def test_every_dependency_is_on_something_declared(option):
 def test_what_is_in_the_workspace_waits_until_the_workspace_answers(option, kind):
     resources = rendered("dev", **OPTIONS[option])
     needed = requirements(resources)
-    assert of(resources, kind)
-    for one in of(resources, kind):
+    assert of_kind(resources, kind)
+    for one in of_kind(resources, kind):
         assert {
             key(WORKSPACE, "workspace"),
             key(ENDPOINT, "workspace"),
@@ -84,10 +82,10 @@ def test_the_workspace_waits_for_the_endpoints_of_what_it_is_made_of(option):
         assert key(ZONE_GROUP, service) in before
 
 
-def test_the_workspace_waits_for_the_roles_of_its_identity_on_everything_but_itself():
+def test_the_workspace_waits_for_the_roles_of_its_identity():
     resources = rendered("dev")
     before = requirements(resources)[key(WORKSPACE, "workspace")]
-    own = {one.key for one in of(resources, ASSIGNMENT) if one.name.startswith("workspace-")}
+    own = {one.key for one in of_kind(resources, ASSIGNMENT) if one.name.startswith("workspace-")}
     assert own - before == {key(ASSIGNMENT, "workspace-workspace-contributor")}
     assert len(own) > 8
 
@@ -99,7 +97,9 @@ def test_the_workspace_waits_for_the_roles_of_its_identity_on_everything_but_its
 def test_a_cluster_waits_for_the_roles_of_its_jobs(cluster, identity):
     resources = rendered("dev")
     before = requirements(resources)[key(COMPUTE, f"cluster-{cluster}")]
-    roles = {one.key for one in of(resources, ASSIGNMENT) if one.name.startswith(f"{identity}-")}
+    roles = {
+        one.key for one in of_kind(resources, ASSIGNMENT) if one.name.startswith(f"{identity}-")
+    }
     assert roles
     assert roles <= before
 
@@ -113,22 +113,25 @@ def test_a_zone_group_waits_for_the_links_of_its_zones():
 
 def test_every_endpoint_has_one_zone_group():
     resources = rendered("dev", **OPTIONS["everything on"])
-    grouped = [one.inputs["privateEndpointName"] for one in of(resources, ZONE_GROUP)]
+    grouped = [one.inputs["privateEndpointName"] for one in of_kind(resources, ZONE_GROUP)]
     assert sorted(grouped) == sorted(
-        one.inputs["privateEndpointName"] for one in of(resources, ENDPOINT)
+        one.inputs["privateEndpointName"] for one in of_kind(resources, ENDPOINT)
     )
 
 
 def test_computes_and_datastores_go_with_the_workspace():
     resources = rendered("prod")
-    inside = [*of(resources, COMPUTE), *of(resources, "machinelearningservices:Datastore")]
+    inside = [
+        *of_kind(resources, COMPUTE),
+        *of_kind(resources, "machinelearningservices:Datastore"),
+    ]
     assert len(inside) == 7
     for one in inside:
         assert one.options["deletedWith"] == key(WORKSPACE, "workspace")
 
 
 def test_what_azure_would_silently_keep_makes_a_cluster_anew():
-    for cluster in of(rendered("prod"), COMPUTE):
+    for cluster in of_kind(rendered("prod"), COMPUTE):
         assert cluster.options["deleteBeforeReplace"]
         assert {
             "properties.properties.vmSize",
@@ -139,7 +142,7 @@ def test_what_azure_would_silently_keep_makes_a_cluster_anew():
 
 
 def test_the_paths_that_replace_a_cluster_are_inputs_that_it_has():
-    for cluster in of(rendered("prod"), COMPUTE):
+    for cluster in of_kind(rendered("prod"), COMPUTE):
         for path in cluster.options["replaceOnChanges"]:
             found = cluster.inputs
             for part in path.split("."):
@@ -157,19 +160,19 @@ PROTECTED = {
 }
 
 
-def test_production_protects_exactly_what_holds_data_or_cannot_be_made_again():
+def test_production_protects_what_holds_data_or_cannot_be_made_again():
     protected = {one.type for one in rendered("prod") if one.options.get("protect")}
     assert protected == {f"azure-native:{kind}" for kind in PROTECTED}
 
 
 def test_production_protects_all_of_them():
     for kind in PROTECTED:
-        for one in of(rendered("prod"), kind):
+        for one in of_kind(rendered("prod"), kind):
             assert one.options.get("protect"), one.key
 
 
 def test_a_customer_managed_key_is_protected_too():
-    assert the(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
+    assert only(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
 
 
 def test_development_can_be_taken_down():
@@ -179,23 +182,23 @@ def test_development_can_be_taken_down():
 def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():
     for stack in ("dev", "prod"):
         resources = rendered(stack)
-        name = the(resources, WORKSPACE).inputs["imageBuildCompute"]
-        [build] = [one for one in of(resources, COMPUTE) if one.inputs["computeName"] == name]
+        name = only(resources, WORKSPACE).inputs["imageBuildCompute"]
+        [build] = [one for one in of_kind(resources, COMPUTE) if one.inputs["computeName"] == name]
         nodes = build.inputs["properties"]["properties"]
         assert build.name == "cluster-build"
         assert nodes["vmPriority"] == "Dedicated"
         assert nodes["subnet"]["id"].endswith("/subnets/snet-build")
 
 
-def test_only_the_training_subnet_may_send_data_by_its_storage_endpoint_and_only_to_own_accounts():
+def test_only_training_sends_by_a_storage_endpoint_and_to_own_accounts():
     resources = rendered("dev")
-    subnets = the(resources, "network:VirtualNetwork").inputs["subnets"]
+    subnets = only(resources, "network:VirtualNetwork").inputs["subnets"]
     with_endpoint = [subnet["name"] for subnet in subnets if subnet.get("serviceEndpoints")]
     assert with_endpoint == ["snet-training"]
-    policy = the(resources, "network:ServiceEndpointPolicy")
+    policy = only(resources, "network:ServiceEndpointPolicy")
     own, service = policy.inputs["serviceEndpointPolicyDefinitions"]
     assert sorted(own["serviceResources"]) == sorted(
-        one.id for one in of(resources, "storage:StorageAccount")
+        one.id for one in of_kind(resources, "storage:StorageAccount")
     )
     assert service["serviceResources"] == ["/services/Azure/MachineLearning"]
     assert service["service"] == "Global"
@@ -203,7 +206,7 @@ def test_only_the_training_subnet_may_send_data_by_its_storage_endpoint_and_only
 
 def test_storage_lets_exactly_the_allowed_addresses_in():
     overrides = OPTIONS["allowlisted"]
-    accounts = of(rendered("dev", **overrides), "storage:StorageAccount")
+    accounts = of_kind(rendered("dev", **overrides), "storage:StorageAccount")
     assert len(accounts) == 2
     for account in accounts:
         rules = account.inputs["networkRuleSet"]
@@ -215,21 +218,22 @@ def test_storage_lets_exactly_the_allowed_addresses_in():
 
 def test_registry_and_vault_stay_private_when_addresses_are_allowed():
     resources = rendered("dev", **OPTIONS["allowlisted"])
-    assert the(resources, "containerregistry:Registry").inputs["publicNetworkAccess"] == "Disabled"
-    vault = the(resources, "keyvault:Vault").inputs["properties"]
+    assert only(resources, "containerregistry:Registry").inputs["publicNetworkAccess"] == "Disabled"
+    vault = only(resources, "keyvault:Vault").inputs["properties"]
     assert vault["publicNetworkAccess"] == "disabled"
 
 
 def test_a_taken_network_is_not_declared_and_its_subnets_are_used():
     resources = rendered("dev", **OPTIONS["their network"])
     assert not [one for one in resources if one.type.startswith("azure-native:network:Virtual")]
-    assert not of(resources, "network:NatGateway")
-    assert not of(resources, "network:NetworkSecurityGroup")
+    assert not of_kind(resources, "network:NatGateway")
+    assert not of_kind(resources, "network:NetworkSecurityGroup")
     given = NETWORK["network.existing"]
-    used = {one.inputs["subnet"]["id"] for one in of(resources, ENDPOINT)}
+    used = {one.inputs["subnet"]["id"] for one in of_kind(resources, ENDPOINT)}
     assert used == {given["endpoints_subnet"]}
     nodes = {
-        one.inputs["properties"]["properties"]["subnet"]["id"] for one in of(resources, COMPUTE)
+        one.inputs["properties"]["properties"]["subnet"]["id"]
+        for one in of_kind(resources, COMPUTE)
     }
     assert nodes == {given["training_subnet"], given["build_subnet"]}
 
@@ -237,14 +241,14 @@ def test_a_taken_network_is_not_declared_and_its_subnets_are_used():
 def test_taken_zones_are_not_declared_and_are_used():
     resources = rendered("dev", **OPTIONS["their network and zones"])
     assert not [one for one in resources if one.type.startswith("azure-native:privatedns:")]
-    for group in of(resources, ZONE_GROUP):
+    for group in of_kind(resources, ZONE_GROUP):
         for config in group.inputs["privateDnsZoneConfigs"]:
             assert config["privateDnsZoneId"].startswith(f"{ZONES}/providers/Microsoft.Network/")
 
 
-def test_taken_services_are_used_and_only_roles_and_endpoints_are_added_to_them():
+def test_existing_services_get_only_roles_and_endpoints():
     resources = rendered("dev", **OPTIONS["their services"])
-    workspace = the(resources, WORKSPACE).inputs
+    workspace = only(resources, WORKSPACE).inputs
     assert workspace["storageAccount"] == SERVICES["storage.existing_default"]
     assert workspace["containerRegistry"] == SERVICES["registry.existing"]
     assert workspace["keyVault"] == SERVICES["vault.existing"]
@@ -262,40 +266,40 @@ def test_taken_services_are_used_and_only_roles_and_endpoints_are_added_to_them(
                 "monitor:ScheduledQueryRule",
             )
         }
-    settings = of(resources, "monitor:DiagnosticSetting")
+    settings = of_kind(resources, "monitor:DiagnosticSetting")
     assert not [one for one in settings if one.inputs["resourceUri"] in SERVICES.values()]
 
 
 def test_a_datastore_in_a_taken_account_names_its_group_and_subscription():
     resources = rendered("dev", **OPTIONS["their services"])
-    store = the(resources, "machinelearningservices:Datastore", "datastore-training_data_raw")
+    store = only(resources, "machinelearningservices:Datastore", "datastore-training_data_raw")
     properties = store.inputs["properties"]
     assert properties["accountName"] == "theirdata"
     assert properties["resourceGroup"] == "theirs"
     assert properties["subscriptionId"].startswith("22222222-")
 
 
-def test_customer_managed_keys_encrypt_workspace_registry_and_both_accounts():
+def test_a_customer_key_encrypts_workspace_registry_and_accounts():
     resources = rendered("dev", **KEYS)
-    vault = the(resources, "keyvault:Vault")
-    workspace = the(resources, WORKSPACE).inputs["encryption"]
+    vault = only(resources, "keyvault:Vault")
+    workspace = only(resources, WORKSPACE).inputs["encryption"]
     assert workspace["status"] == "Enabled"
     assert workspace["keyVaultProperties"]["keyVaultArmId"] == vault.id
-    assert the(resources, "containerregistry:Registry").inputs["encryption"]["status"] == "enabled"
-    for account in of(resources, "storage:StorageAccount"):
+    assert only(resources, "containerregistry:Registry").inputs["encryption"]["status"] == "enabled"
+    for account in of_kind(resources, "storage:StorageAccount"):
         assert account.inputs["encryption"]["keySource"] == "Microsoft.Keyvault"
     before = requirements(resources)
     role = key(ASSIGNMENT, "encryption-vault-key-vault-crypto-service-encryption-user")
-    for user in (*of(resources, "storage:StorageAccount"), the(resources, WORKSPACE)):
+    for user in (*of_kind(resources, "storage:StorageAccount"), only(resources, WORKSPACE)):
         assert role in before[user.key]
 
 
 def test_application_insights_is_declared_when_asked_for():
-    assert not of(rendered("dev"), "applicationinsights:Component")
-    resources = rendered("dev", monitoring__insights=True)
-    insights = the(resources, "applicationinsights:Component")
+    assert not of_kind(rendered("dev"), "applicationinsights:Component")
+    resources = rendered("dev", monitoring__application_insights=True)
+    insights = only(resources, "applicationinsights:Component")
     assert insights.inputs["disableLocalAuth"] is True
-    assert the(resources, WORKSPACE).inputs["applicationInsights"] == insights.id
+    assert only(resources, WORKSPACE).inputs["applicationInsights"] == insights.id
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -308,18 +312,20 @@ def test_what_is_exported_reads_as_platform_outputs(option):
 def test_what_is_exported_is_what_is_declared():
     stack = ran("prod")
     platform = from_dict(stack.platform)
-    declared = {one.inputs["computeName"] for one in of(stack.resources, COMPUTE)}
+    declared = {one.inputs["computeName"] for one in of_kind(stack.resources, COMPUTE)}
     clusters = platform.clusters
     assert clusters.gpu_dedicated is not None
     named = (clusters.gpu, clusters.gpu_dedicated, clusters.preparation, clusters.build)
     assert {cluster.name for cluster in named} == declared
     assert (clusters.gpu.gpus_per_node, clusters.gpu.infiniband) == (8, True)
     assert clusters.preparation.gpus_per_node == 0
-    accounts = {one.inputs["accountName"] for one in of(stack.resources, "storage:StorageAccount")}
+    accounts = {
+        one.inputs["accountName"] for one in of_kind(stack.resources, "storage:StorageAccount")
+    }
     stores = platform.datastores
     assert {stores.raw.account, stores.results.account} == accounts
     assert stores.raw.account == stores.prepared.account
-    assert platform.workspace == the(stack.resources, WORKSPACE).inputs["workspaceName"]
+    assert platform.workspace == only(stack.resources, WORKSPACE).inputs["workspaceName"]
     assert platform.access == outputs.Access("private", (), ())
 
 
@@ -371,7 +377,7 @@ def test_the_command_writes_the_stack_with_its_changes(tmp_path):
     file = tmp_path / "dev.json"
     done = render("dev", "--set", "network.jump_subnet=true", "--output", str(file))
     assert done.returncode == 0, done.stderr
-    subnets = the(read(file), "network:VirtualNetwork").inputs["subnets"]
+    subnets = only(read(file), "network:VirtualNetwork").inputs["subnets"]
     assert "snet-jump" in [subnet["name"] for subnet in subnets]
 
 

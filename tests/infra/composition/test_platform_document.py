@@ -5,7 +5,7 @@ import re
 import pytest
 
 from infra.offline import costs
-from infra.policies import rules
+from infra.policies import pack
 from tests import ROOT
 from tests.infra.support.stacks import rendered
 
@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
 
 def test_every_rule_is_on_the_page_in_its_own_words():
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE)
-    assert dict(rows) == {rule.name: rule.description for rule in rules.ALL}
+    assert dict(rows) == {rule.name: rule.description for rule in pack.ALL}
 
 
 def test_the_table_of_costs_is_what_the_command_prints():
@@ -36,7 +36,7 @@ def test_every_provider_that_a_stack_needs_is_among_those_to_register(stack):
 
 
 def test_every_file_and_setting_that_the_page_names_exists():
-    settings = (ROOT / "infra" / "groups.py").read_text(encoding="utf-8")
+    settings = (ROOT / "infra" / "settings.py").read_text(encoding="utf-8")
     named = re.findall(r"`(network|subscription|monitoring|budget)\.([a-z_]+)`", PAGE)
     assert named
     assert [name for _, name in named if f"    {name}:" not in settings] == []

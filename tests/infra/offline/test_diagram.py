@@ -31,7 +31,7 @@ def drawn(resources):
     return words(draw(view(resources)))
 
 
-def of_type(resources, ending):
+def of_kind(resources, ending):
     return [one for one in resources if one.type.endswith(ending)]
 
 
@@ -70,7 +70,7 @@ def test_every_cluster_endpoint_service_and_zone_is_named(stack, overrides):
         ("privatedns:PrivateZone", "privateZoneName"),
         ("managedidentity:UserAssignedIdentity", "resourceName"),
     ]:
-        found = of_type(resources, ending)
+        found = of_kind(resources, ending)
         assert found, ending
         for one in found:
             assert one.inputs[key] in shown
@@ -99,7 +99,7 @@ def test_every_cluster_endpoint_service_and_zone_is_named(stack, overrides):
     ],
 )
 def test_what_is_not_declared_is_not_drawn(ending, text):
-    resources = rendered("dev", monitoring__insights=True)
+    resources = rendered("dev", monitoring__application_insights=True)
     assert any(text in line for line in drawn(resources))
     assert not any(text in line for line in drawn(without(resources, ending)))
 
@@ -124,7 +124,7 @@ def test_a_group_is_called_by_what_it_may_do():
     assert {"publishers (group)", "scientists (group)"} <= set(shown)
 
 
-def test_an_endpoint_leads_to_a_service_that_the_stack_takes_from_someone_else():
+def test_an_endpoint_leads_to_an_existing_service():
     stack, overrides = THEIRS
     theirs = [one for one in view(rendered(stack, **overrides)).services if not one.card.kind]
     assert {(one.card.title, one.card.lines, len(one.endpoints)) for one in theirs} == {

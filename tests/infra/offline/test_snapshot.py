@@ -71,7 +71,7 @@ def test_a_network_rule_is_a_line():
     ]
 
 
-def test_options_are_told_and_a_dependency_that_another_brings_along_is_not():
+def test_options_are_shown_and_indirect_dependencies_are_not():
     by_name = {one.name: one for one in STACK if one.id}
     vault, registry, budget = (by_name[name] for name in ("vault", "registry", "budget"))
     needs = {

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.catalog import roles
-from infra.policies import rules
-from infra.policies.access import ADMINISTRATORS, training_accounts
-from infra.policies.governance import TAGGED
-from infra.policies.rule import ResourceRule, StackRule, token
-from infra.policies.services import idle_minutes
+from infra.policies import pack
+from infra.policies.access_rules import ADMINISTRATORS, training_accounts
+from infra.policies.governance_rules import TAGGED
+from infra.policies.rule import ResourceRule, StackRule
+from infra.policies.service_rules import idle_minutes
 from infra.resources import Resource
 from tests.infra.support import samples
 from tests.infra.support.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without
@@ -89,7 +89,7 @@ BROKEN_INPUTS = [
 
 
 def found(stack, posture=PRIVATE):
-    return [(one.rule, one.resource and one.resource.name) for one in rules.check(stack, posture)]
+    return [(one.rule, one.resource and one.resource.name) for one in pack.check(stack, posture)]
 
 
 def added(*resources):
@@ -118,17 +118,17 @@ def test_every_rule_is_shown_to_fail():
         "diagnostics",
         "no-group-lock",
     }
-    assert shown == {rule.name for rule in rules.ALL}
+    assert shown == {rule.name for rule in pack.ALL}
 
 
 def test_names_of_rules_are_unique_and_usable_by_pulumi():
-    names = [rule.name for rule in rules.ALL]
+    names = [rule.name for rule in pack.ALL]
     assert len(set(names)) == len(names)
     assert all(name.replace("-", "").isalnum() for name in names)
 
 
 def test_a_violation_names_the_resource_the_input_and_the_remedy():
-    [one] = rules.check(changed("workspace", "hbiWorkspace", setting=False), PRIVATE)
+    [one] = pack.check(changed("workspace", "hbiWorkspace", setting=False), PRIVATE)
     assert one.message == (
         "workspace (machinelearningservices:Workspace): hbiWorkspace is false and must be true. "
         "Set it when the workspace is made: Azure takes hbiWorkspace at creation only."
@@ -143,7 +143,7 @@ def test_a_versioned_type_is_held_to_the_same_rules():
     assert found(stack) == [("tls-1-2", "storage-mldata")]
 
 
-def test_the_allowlisted_profile_opens_the_workspace_and_the_listed_addresses_only():
+def test_the_allowlisted_profile_opens_workspace_and_listed_addresses():
     stack = changed("workspace", "publicNetworkAccess", "Enabled")
     for account in ("storage-mldata", "storage-mldefault"):
         stack = changed(account, "publicNetworkAccess", "Enabled", stack)
@@ -196,7 +196,7 @@ def test_the_training_identity_may_write_training_data_through_no_scope(role, sc
     assert ("only-publishers-write", "bad") in found(added(bad))
 
 
-def test_an_account_whose_name_begins_like_the_training_datas_is_another_account():
+def test_an_account_whose_name_begins_alike_is_another_account():
     other = samples.assignment("fine", roles.BLOB_DATA_CONTRIBUTOR, f"{DATA}2", "training")
     assert found(added(other)) == []
 
@@ -250,7 +250,7 @@ def test_diagnostics_of_an_account_are_not_those_of_its_blobs():
 
 
 def test_a_stack_without_a_budget_is_told_so_without_a_resource():
-    [one] = rules.check(without("budget"), PRIVATE)
+    [one] = pack.check(without("budget"), PRIVATE)
     assert (one.rule, one.resource) == ("budget-present", None)
     assert one.message.startswith("the stack: has no budget")
 
@@ -282,7 +282,7 @@ def test_resources_of_other_providers_are_nobodys_business():
 
 
 def test_rules_about_one_resource_are_checked_before_it_is_created():
-    assert {rule.name for rule in rules.ALL if isinstance(rule, StackRule)} == {
+    assert {rule.name for rule in pack.ALL if isinstance(rule, StackRule)} == {
         "no-public-address",
         "only-publishers-write",
         "budget-present",
@@ -308,13 +308,13 @@ STACKS = [("dev", {}), ("prod", {}), ("dev", OPEN), ("dev", OPTIONS["everything 
 
 @pytest.mark.parametrize(("stack", "overrides"), STACKS)
 def test_the_projects_own_stacks_keep_every_rule(stack, overrides):
-    found = rules.check(rendered(stack, **overrides), posture_of(stack, **overrides))
+    found = pack.check(rendered(stack, **overrides), posture_of(stack, **overrides))
     assert [one.message for one in found] == []
 
 
 def test_the_allowlisted_stack_would_break_the_private_profile():
     private = dataclasses.replace(posture_of("dev", **OPEN), profile="private")
-    found = rules.check(rendered("dev", **OPEN), private)
+    found = pack.check(rendered("dev", **OPEN), private)
     assert {(one.rule, one.resource.name) for one in found} == {
         ("no-public-endpoint", name) for name in ("workspace", "storage-default", "storage-data")
     }
@@ -332,29 +332,29 @@ def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
         else one
         for one in rendered("dev", **theirs)
     ]
-    found = rules.check(stack, posture_of("dev", **theirs))
+    found = pack.check(stack, posture_of("dev", **theirs))
     assert [(one.rule, one.resource.name) for one in found] == [("only-publishers-write", reads)]
 
 
 def test_the_development_stack_would_break_productions_rules():
     posture = dataclasses.replace(posture_of("dev"), production=True)
-    assert {one.rule for one in rules.check(rendered("dev"), posture)} == {
+    assert {one.rule for one in pack.check(rendered("dev"), posture)} == {
         "protected",
         "purge-protection",
     }
 
 
-def test_every_rule_on_one_resource_is_about_something_that_the_stack_declares():
+def test_every_resource_rule_is_about_something_that_is_declared():
     posture = posture_of("prod")
     bare = [dataclasses.replace(one, inputs={}, options={}) for one in rendered("prod")]
-    reached = {one.rule for one in rules.check(bare, posture)}
-    wanted = {rule.name for rule in rules.ALL if isinstance(rule, ResourceRule)}
+    reached = {one.rule for one in pack.check(bare, posture)}
+    wanted = {rule.name for rule in pack.ALL if isinstance(rule, ResourceRule)}
     # Neither says anything of a network without subnets, nor of a stack without locks.
     assert wanted - reached == {"closed-subnets", "no-group-lock"}
 
 
 def test_every_resource_that_azure_lets_us_tag_is_held_to_the_tags():
-    with_tags = {token(one) for one in rendered("prod") if "tags" in one.inputs}
+    with_tags = {one.kind for one in rendered("prod") if "tags" in one.inputs}
     assert with_tags <= TAGGED
 
 

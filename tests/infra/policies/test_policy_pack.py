@@ -12,7 +12,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
-from infra.policies import rules
+from infra.policies import pack
 from tests import ROOT
 from tests.infra.support.samples import ADDRESS, STACK, changed, without
 
@@ -60,7 +60,7 @@ def started(environment):
             yield analyzer_pb2_grpc.AnalyzerStub(channel)
     finally:
         process.kill()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
         process.stdout.close()
 
 
@@ -133,7 +133,7 @@ def analyze_stack(engine, stack):
 
 def test_the_pack_offers_every_rule_with_its_description(engine):
     told = {one.name: one.description for one in engine.GetAnalyzerInfo(empty_pb2.Empty()).policies}
-    assert {rule.name: rule.description for rule in rules.ALL}.items() <= told.items()
+    assert {rule.name: rule.description for rule in pack.ALL}.items() <= told.items()
 
 
 def test_a_stack_that_keeps_every_rule_may_be_created(engine):
@@ -191,7 +191,7 @@ def test_a_missing_budget_is_the_stacks_own_fault(engine):
     assert (one.policyName, one.urn) == ("budget-present", "")
 
 
-def test_where_only_a_state_is_looked_at_the_stack_s_file_says_what_it_must_be():
+def test_a_state_alone_is_held_against_the_stacks_file():
     bare = [
         type(one)(one.type, one.name, one.inputs, {}, one.id) if one.name == "vault" else one
         for one in STACK

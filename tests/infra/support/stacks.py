@@ -3,9 +3,11 @@
 import json
 from functools import cache
 
-from infra.offline.render import assign, configuration, run
+from infra.offline.render import run
 from infra.policies.posture import posture
-from infra.settings import load
+from infra.resources import of_kind
+from infra.stack_config import assign, configuration
+from infra.validation import load
 
 
 def rendered(stack, **overrides):
@@ -16,6 +18,12 @@ def rendered(stack, **overrides):
 def ran(stack, **overrides):
     """As `rendered`, with what the stack exports and the hooks that it would have called."""
     return _run(stack, json.dumps(_dotted(overrides), sort_keys=True))
+
+
+def only(resources, kind, name=None):
+    """The one resource of a kind, or of a kind and name."""
+    [resource] = [one for one in of_kind(resources, kind) if name in {None, one.name}]
+    return resource
 
 
 def posture_of(stack, **overrides):

@@ -1,6 +1,6 @@
 """Every way in which a stack can be switched: overrides of the development stack, by name."""
 
-from infra.catalog import sizes
+from infra.catalog import vm_sizes
 
 THEIRS = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/theirs/providers"
 VNET = f"{THEIRS}/Microsoft.Network/virtualNetworks/hub"
@@ -74,6 +74,6 @@ OPTIONS = {
 LOWEST: dict[str, object] = {"subscription.low_priority_cores": None, "subscription.sizes": []}
 SIZES = {
     size.name: {"clusters.gpu.size": size.name, "clusters.gpu.max_nodes": 1} | LOWEST
-    for size in sizes.deployable(gpu=True)
+    for size in vm_sizes.deployable(gpu=True)
 }
 """Every GPU size that a cluster may still be made of."""

@@ -86,7 +86,7 @@ def test_what_is_submitted_is_what_the_spec_says(live, capsys, monkeypatch):
     assert main(["submit", "--kind", "benchmark", "--nodes", "2", "--name", "asked",
                  "--no-follow", "--json", "--", "--max-steps", "5"]) == 0  # fmt: skip
     found = json.loads(capsys.readouterr().out)
-    live.azure.engine.cancel(f"{live.workspace}/jobs/asked-r1")
+    live.azure.scheduler.cancel(f"{live.workspace}/jobs/asked-r1")
     sent, gpu = job(live, "asked-r1"), live.outputs.clusters.gpu
     assert found["steps"] == 5
     assert (found["job"], found["ranks"]) == ("asked-r1", 16)
@@ -302,7 +302,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
 def test_a_run_that_nobody_follows_is_told_to_be_unattended(live, capsys):
     assert main(["submit", "--kind", "benchmark", "--name", "lone", "--no-follow",
                  "--outputs", str(live.file), "--", "--max-steps", "5"]) == 0  # fmt: skip
-    live.azure.engine.cancel(f"{live.workspace}/jobs/lone-r1")
+    live.azure.scheduler.cancel(f"{live.workspace}/jobs/lone-r1")
     text = capsys.readouterr().out
     assert "submitted again only while someone follows it with --supervise" in text
     assert f"`python -m jobs follow lone --supervise --outputs {live.file}` follows it" in text

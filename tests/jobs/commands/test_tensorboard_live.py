@@ -75,7 +75,7 @@ def test_curves_of_all_attempts_are_served_and_grow(live, tmp_path):
         child.communicate(timeout=30)
     finally:
         child.kill()
-        live.azure.engine.cancel(again)
+        live.azure.scheduler.cancel(again)
     assert child.returncode == 0
 
 

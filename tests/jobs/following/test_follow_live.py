@@ -76,7 +76,7 @@ def test_a_run_for_a_program_is_one_document_on_stdout(live, capsys):
 
 def test_what_someone_else_cancels_stops_with_20(live, capsys):
     job = begin(live, "ended", "sleep 60")
-    meanwhile(running(live, job), lambda: live.azure.engine.cancel(job))
+    meanwhile(running(live, job), lambda: live.azure.scheduler.cancel(job))
     assert main(["follow", "ended", *QUICK, *AGAIN]) == 20
     assert "cancelled by someone else or by Azure" in capsys.readouterr().out
 
@@ -257,7 +257,8 @@ def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatc
     try:
         job = begin(live, "waits", "true", cluster=gpu, nodes=2)
         meanwhile(
-            lambda: wait_for(lambda: asked(live, "/usages")), lambda: live.azure.engine.cancel(job)
+            lambda: wait_for(lambda: asked(live, "/usages")),
+            lambda: live.azure.scheduler.cancel(job),
         )
         assert main(["follow", "waits", *QUICK]) == 20
     finally:
@@ -304,7 +305,7 @@ def test_a_network_that_stays_cut_ends_following_and_not_the_job(live, capsys):
         assert status(live, job) == "Running"
     finally:
         live.azure.admin.clear_faults()
-        live.azure.engine.cancel(job)
+        live.azure.scheduler.cancel(job)
 
 
 def test_logs_of_a_job_that_has_ended_and_of_one_that_runs(live, capsys):
@@ -350,7 +351,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
     assert "python -m jobs cancel left" in said
     assert "Traceback" not in said
     assert status(live, job) == "Running"
-    live.azure.engine.cancel(job)
+    live.azure.scheduler.cancel(job)
 
 
 def failed_by_pre_emption(live, run):
@@ -381,7 +382,7 @@ def test_a_refusal_in_the_pause_is_waited_out_with_two_notes(live, capsys, monke
     live.azure.admin.fault("GET .*/jobs/vpn-r1", status=403, after=4, times=3)
     meanwhile(
         lambda: wait_for(lambda: live.azure.resources.get(f"{live.workspace}/jobs/vpn-r2")),
-        lambda: live.azure.engine.cancel(f"{live.workspace}/jobs/vpn-r2"),
+        lambda: live.azure.scheduler.cancel(f"{live.workspace}/jobs/vpn-r2"),
     )
     pause = ["--supervise", "--resubmit.backoff-seconds", "1"]
     assert main(["follow", "vpn", *QUICK, *pause]) == 20

@@ -149,8 +149,8 @@ def azure(tmp_path_factory):
     """One Azure for the session."""
     options = Options(
         program_folder=ROOT / ".venv-trainer" / "bin",
-        most_processes_per_node=1,
-        most_idle_seconds=2.0,
+        max_processes_per_node=1,
+        max_idle_seconds=2.0,
         allocation_seconds=0.1,
         sync_seconds=0.2,
         grace_seconds=3.0,
@@ -184,7 +184,7 @@ def live(platform_on_loopback, monkeypatch):
 def main() -> None:
     """Serve a platform until a signal comes, and print the environment that finds it."""
     folder = Path(sys.argv[1]).absolute()
-    options = Options(program_folder=ROOT / ".venv-trainer" / "bin", most_processes_per_node=1)
+    options = Options(program_folder=ROOT / ".venv-trainer" / "bin", max_processes_per_node=1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     with suppress(KeyboardInterrupt), Loopback(folder, options) as azure:
         live = declare(azure, folder)

@@ -1,19 +1,17 @@
 """What a job in an image is started with, and what is refused, without any image."""
 
 import os
-import stat
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from rehearsal.cycle import runner
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning import runtime
-from rehearsal.machine_learning.container import failed_rank, of_all, script
-from rehearsal.machine_learning.ranks import Program
+from rehearsal.machine_learning import container
+from rehearsal.machine_learning.container import failed_rank, script, shared_variables
+from rehearsal.machine_learning.processes import RankProgram
 from rehearsal.options import Options
+from tests.rehearsal.support.programs import only_programs
 
 BY_STATUS = b"""rank 0 speaks
 --------------------------------------------------------------------------
@@ -31,13 +29,13 @@ BY_SIGNAL = (
 def program(folder, rank, **variables):
     shared = {"TOKEN": "secret", "PATH": "/jobs/own", "WORDS": "two 'quoted'\nlines"}
     own = {"RANK": str(rank), "HOME": str(folder)}
-    return Program('echo $RANK; echo "$TOKEN"; pwd; exit 4', folder, shared | own | variables,
+    return RankProgram('echo $RANK; echo "$TOKEN"; pwd; exit 4', folder, shared | own | variables,
                    folder / f"log of {rank}")  # fmt: skip
 
 
-def test_what_the_ranks_share_is_handed_on_without_its_values_in_any_file(tmp_path):
+def test_values_that_ranks_share_are_in_no_file(tmp_path):
     programs = [program(tmp_path, rank) for rank in (0, 1)]
-    shared = of_all(programs)
+    shared = shared_variables(programs)
     # The client that starts a container reads the others as its own.
     assert shared == {"TOKEN": "secret", "WORDS": "two 'quoted'\nlines"}
     text = script(programs[1], shared)
@@ -45,11 +43,11 @@ def test_what_the_ranks_share_is_handed_on_without_its_values_in_any_file(tmp_pa
     assert "export PATH=/jobs/own" in text
 
 
-def test_a_script_becomes_the_program_in_its_folder_and_writes_its_log(tmp_path):
+def test_a_script_runs_the_program_in_its_folder_and_writes_its_log(tmp_path):
     folder = tmp_path / "a folder"
     folder.mkdir()
     one = program(folder, 1, PATH=os.environ["PATH"])
-    shared = of_all([one])
+    shared = shared_variables([one])
     (tmp_path / "script").write_text(script(one, shared))
     done = subprocess.run(
         ["sh", str(tmp_path / "script")], env=os.environ | shared, capture_output=True, check=False
@@ -66,32 +64,23 @@ def test_mpirun_tells_which_rank_has_failed(words, rank):
     assert failed_rank(words) == rank
 
 
-def machine(folder, monkeypatch, **programs):
-    """Have these programs alone on the path, and what starts others."""
-    (folder / "env").symlink_to("/usr/bin/env")
-    for name, body in programs.items():
-        path = folder / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", str(folder))
-
-
 @pytest.mark.parametrize(
     ("programs", "words"),
     [
         ({}, "image: cannot be run: .*podman is not installed"),
-        ({"buildah": "exit 0"}, "cannot end what it runs; install Podman"),
-        ({"podman": "exit 1"}, "is no image of podman here; `make images` builds"),
-        ({"podman": '[ "$1" = inspect ]'}, "image: cannot be run: podman cannot run image"),
+        (
+            {"buildah": "exit 0"},
+            "^image: buildah builds images, but cannot end what it runs; install",
+        ),
+        ({"podman": "exit 1"}, "^image: is no image of podman here; `make images` builds"),
+        ({"podman": '[ "$1" = inspect ]'}, "^image: cannot be run: podman cannot run image"),
     ],
     ids=["nothing", "buildah", "no image", "does not run"],
 )
-def test_an_image_that_cannot_be_run_is_refused_before_anything_begins(
-    tmp_path, monkeypatch, programs, words
-):
+def test_an_image_that_cannot_be_run_is_refused_at_once(tmp_path, monkeypatch, programs, words):
     state, tools = tmp_path / "state", tmp_path / "tools"
     tools.mkdir()
-    machine(tools, monkeypatch, **programs)
+    only_programs(tools, monkeypatch, **programs)
     with pytest.raises(RehearsalError, match=words):
         Loopback(state, Options(image="image"))
     assert not state.exists()
@@ -106,32 +95,8 @@ def test_an_image_that_cannot_be_run_is_refused_before_anything_begins(
     ],
     ids=["root's", "rootless", "as root"],
 )
-def test_what_jobs_write_is_whose_rehearsal_it_is(tmp_path, monkeypatch, engine, uid, user):
-    machine(tmp_path, monkeypatch, docker=f'[ "$1" != info ] || echo "{engine}"')
+def test_files_of_jobs_belong_to_who_rehearses(tmp_path, monkeypatch, engine, uid, user):
+    only_programs(tmp_path, monkeypatch, docker=f'[ "$1" != info ] || echo "{engine}"')
     (tmp_path / "timeout").symlink_to("/usr/bin/timeout")
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    assert runtime.open_image("image").user == user
-
-
-def test_a_cycle_that_cannot_have_its_image_leaves_the_last_one_as_it_was(tmp_path, monkeypatch):
-    (tmp_path / "azure").mkdir()
-    record = tmp_path / runner.RECORD
-    record.write_text("kept")
-    monkeypatch.setattr(runner, "TRAINER", Path("/bin/sh"))
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    with pytest.raises(RehearsalError, match="image: cannot be run"):
-        runner.run(runner.CycleOptions(folder=tmp_path, image="image"))
-    assert record.read_text() == "kept"
-
-
-def test_what_is_left_of_an_owner_is_removed_and_nothing_else(tmp_path, monkeypatch):
-    said = tmp_path / "said"
-    listed = f"echo {runtime.name_of('0f', 'x')}; echo {runtime.name_of('0f', 'y')}"
-    body = f'echo "$*" >>{said}; [ "$1" != ps ] || {{ {listed}; }}'
-    machine(tmp_path, monkeypatch, docker=body)
-    runtime.remove_all("docker", "0f")
-    assert said.read_text().splitlines() == [
-        "ps --all --format={{.Names}} --filter=name=rehearsal-0f-",
-        "rm --force --volumes rehearsal-0f-x",
-        "rm --force --volumes rehearsal-0f-y",
-    ]
+    assert container.open_image("image").user == user

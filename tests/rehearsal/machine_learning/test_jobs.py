@@ -1,14 +1,11 @@
 """Submitted jobs as local processes."""
 
 import json
-import time
 
 import pytest
 
-from tests.rehearsal.conftest import WORKSPACE, compute
-
-RESULTS = "azureml://datastores/results/paths"
-CLUSTER = f"{WORKSPACE}/computes/cluster"
+from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute
+from tests.rehearsal.support.waiting import until
 
 
 def output(path):
@@ -22,10 +19,8 @@ def blobs(results, prefix):
             for blob in results.list_blobs(name_starts_with=prefix)}  # fmt: skip
 
 
-def wait_for_blobs(results, prefix, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not blobs(results, prefix) and time.monotonic() < deadline:
-        time.sleep(0.05)
+def wait_for_blobs(results, prefix):
+    until(lambda: blobs(results, prefix))
 
 
 def test_a_job_runs_through_azures_states_and_its_log_can_be_read(client, azure):
@@ -125,7 +120,7 @@ def test_output_is_written_back_while_the_job_runs(client, results):
     wait_for_blobs(results, "live/")
     assert blobs(results, "live/") == {"live/a": "1\n"}
     assert client.details("live")["status"] == "Running"
-    client.ask("POST", f"{WORKSPACE}/jobs/live/cancel")
+    client.cancel("live")
     assert client.wait("live")["status"] == "Canceled"
 
 
@@ -133,7 +128,7 @@ def test_cancel_asks_before_it_kills(client):
     loop = "echo ready; while true; do sleep 0.05; done"
     client.job("asked", f"trap 'echo stopping; exit 0' TERM; {loop}")
     client.wait_for_log("asked", "ready")
-    assert client.ask("POST", f"{WORKSPACE}/jobs/asked/cancel").status_code == 200
+    assert client.cancel("asked").status_code == 200
     assert client.wait("asked")["status"] == "Canceled"
     assert client.log("asked").endswith("stopping\n")
 
@@ -141,7 +136,7 @@ def test_cancel_asks_before_it_kills(client):
 def test_a_job_that_does_not_stop_is_killed(client):
     client.job("deaf", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
     client.wait_for_log("deaf", "ready")
-    client.ask("POST", f"{WORKSPACE}/jobs/deaf/cancel")
+    client.cancel("deaf")
     assert client.wait("deaf")["status"] == "Canceled"
 
 
@@ -152,56 +147,61 @@ def test_a_time_out_cancels(client):
     assert "time-out" in ended["warnings"][0]["message"]
 
 
-def test_a_full_cluster_queues_and_an_empty_one_scales_from_zero_and_back(client, azure):
+def node_count(client):
+    shown = client.get(CLUSTER).json()["properties"]["properties"]
+    return shown["currentNodeCount"], shown["allocationState"]
+
+
+def test_a_full_cluster_queues_jobs_and_others_go_on(client, azure):
     azure.admin.capacity(CLUSTER, 0)
     client.job("waits", "true", resources={"instanceCount": 2})
     client.wait("waits", "Queued")
-    client.put(f"{WORKSPACE}/computes/roomy", compute(most=1))
+    client.put(f"{WORKSPACE}/computes/roomy", compute(nodes=1))
     client.job("passes", "true", computeId=f"{WORKSPACE}/computes/roomy")
     assert client.wait("passes")["status"] == "Completed"
     assert client.details("waits")["status"] == "Queued"
     azure.admin.capacity(CLUSTER, None)
     assert client.wait("waits")["status"] == "Completed"
-    busy = client.get(CLUSTER).json()["properties"]["properties"]
-    assert busy["currentNodeCount"] >= 2
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        shown = client.get(CLUSTER).json()["properties"]["properties"]
-        if shown["currentNodeCount"] == 0 and shown["allocationState"] == "Steady":
-            break
-        time.sleep(0.1)
-    assert shown["currentNodeCount"] == 0
 
 
-def test_a_cluster_that_goes_takes_its_jobs_with_it(client, azure):
+def test_a_cluster_scales_from_zero_and_back(client):
+    client.job("busy", "sleep 600", resources={"instanceCount": 2})
+    client.wait("busy", "Running")
+    until(lambda: node_count(client) == (2, "Steady"))
+    client.cancel("busy")
+    client.wait("busy")
+    until(lambda: node_count(client) == (0, "Steady"))
+
+
+def test_a_deleted_cluster_takes_its_jobs_with_it(client, azure):
     other = f"{WORKSPACE}/computes/other"
-    client.put(other, compute(most=1))
+    client.put(other, compute(nodes=1))
     client.job("on-other", "sleep 600", computeId=other)
     client.wait("on-other", "Running")
     client.job("for-other", "true", computeId=other)
     client.wait("for-other", "Queued")
     refused = client.ask("DELETE", other, underlyingResourceAction="Delete")
     assert refused.status_code == 409
-    azure.store.delete("resources", other)
+    azure.resources.discard(other)
     assert client.wait("on-other")["status"] == "Canceled"
     assert client.wait("for-other")["status"] == "Failed"
 
 
-def test_preemption_loses_the_disk_and_fails_in_azures_words(client, azure, results):
+def test_preemption_loses_the_disk_and_fails_as_azure_says_it(client, azure, results):
     client.job(
-        "taken",
+        "preempted",
         "echo kept > ${{outputs.run}}/kept; echo ready; trap '' TERM;"
         " while true; do date +%N > local; sleep 0.01; done",
-        outputs=output("taken"),
+        outputs=output("preempted"),
     )
-    client.wait_for_log("taken", "ready")
-    wait_for_blobs(results, "taken/")
-    assert azure.admin.preempt(job=f"{WORKSPACE}/jobs/taken") == 1
-    ended = client.wait("taken")
+    client.wait_for_log("preempted", "ready")
+    wait_for_blobs(results, "preempted/")
+    assert azure.admin.preempt(job=f"{WORKSPACE}/jobs/preempted") == 1
+    ended = client.wait("preempted")
     assert ended["status"] == "Failed"
     assert ended["error"]["error"]["message"].startswith("PreemptionError: Nodes of this job")
-    assert blobs(results, "taken/") == {"taken/kept": "kept\n"}
-    assert client.log("taken") == "ready\n"
+    assert blobs(results, "preempted/") == {"preempted/kept": "kept\n"}
+    assert client.log("preempted") == "ready\n"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_preemption_loses_the_disk_and_fails_in_azures_words(client, azure, resu
     ],
 )
 def test_preemption_may_also_cancel_or_start_again(client, azure, results, manner, states):
-    name = f"taken-to-{manner}"
+    name = f"preempted-to-{manner}"
     first = "touch ${{outputs.run}}/been; echo first; sleep 600"
     line = f"if [ -e ${{{{outputs.run}}}}/been ]; then echo again; else {first}; fi"
     client.job(name, line, outputs=output(name))
@@ -239,7 +239,7 @@ def test_metrics_are_tracked_by_mlflows_protocol(client, azure):
     assert run["info"]["status"] == "FINISHED"
     assert run["data"]["metrics"] == [{**point, "value": 0.25, "step": 4}]
     assert run["data"]["params"] == [{"key": "preset", "value": "digits"}]
-    values = azure.tracking.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
+    values = azure.mlflow.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
     assert [value["value"] for value in values] == [0.5, 0.25]
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.policies import rules
-from rehearsal.loopback import Loopback
-from rehearsal.options import Options
-from rehearsal.pulumi.deployment import ROOT, Deployment
+from infra.policies import pack
+from rehearsal.pulumi.deployment import ROOT
+from tests.rehearsal.support.engine import exported, ran
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -30,23 +29,9 @@ pulumi.runtime.register_stack_transformation(opened)
 
 
 @pytest.fixture(scope="module")
-def azure(tmp_path_factory):
-    with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
-        yield azure
-
-
-@pytest.fixture(scope="module")
-def deployment(azure, tmp_path_factory):
-    with Deployment(azure, tmp_path_factory.mktemp("pulumi")) as deployment:
-        yield deployment
-
-
-@pytest.fixture(scope="module")
-def said(deployment):
-    """What a preview and an update say, the pack looking on."""
-    ended = deployment.run("up", "--yes", "--policy-pack", PACK)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+def update(deployment):
+    """What a preview and an update write, the pack looking on."""
+    return ran(deployment, "up", "--yes", "--policy-pack", PACK)
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +63,6 @@ def analyze_file(deployment, document, folder):
     )
 
 
-def export(deployment):
-    ended = deployment.run("stack", "export")
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
-
-
 def access(azure):
     """Whether the account of the data answers the internet."""
     accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
@@ -91,21 +70,19 @@ def access(azure):
     return account["properties"]["publicNetworkAccess"]
 
 
-def test_the_program_keeps_every_rule_in_a_preview_and_in_an_update(said):
-    assert "118 created" in said
-    assert said.count("private-training-platform@v1.0.0") == 2
-    assert "[mandatory]" not in said
+def test_the_program_keeps_every_rule_in_a_preview_and_in_an_update(update):
+    assert "118 created" in update
+    assert update.count("private-training-platform@v1.0.0") == 2
+    assert "[mandatory]" not in update
 
 
-def test_an_update_leaves_no_rule_unchecked(said):
+def test_an_update_leaves_no_rule_unchecked(update):
     """Only a preview of what is not there yet may not know enough."""
-    _, _, update = said.partition("Updating")
-    assert "can't run policy" not in update
+    _, _, after_preview = update.partition("Updating")
+    assert "can't run policy" not in after_preview
 
 
-def test_a_resource_that_breaks_a_rule_is_stopped_before_it_is_changed(
-    azure, deployment, said, mistaken
-):
+def test_a_resource_that_breaks_a_rule_is_not_changed(empty_azure, deployment, update, mistaken):
     for command in (("preview",), ("up", "--yes", "--skip-preview")):
         ended = deployment.run(*command, "--cwd", str(mistaken), "--policy-pack", str(ROOT / PACK))
         assert ended.returncode != 0
@@ -114,19 +91,18 @@ def test_a_resource_that_breaks_a_rule_is_stopped_before_it_is_changed(
             in ended.stdout
         )
         assert "publicNetworkAccess is 'Enabled' and must be 'Disabled'" in ended.stdout
-        assert access(azure) == "Disabled"
+        assert access(empty_azure) == "Disabled"
 
 
-def test_the_state_of_the_stack_keeps_every_rule(deployment, said):
-    ended = deployment.run("policy", "analyze", "--policy-pack", PACK)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "private-training-platform@v1.0.0" in ended.stdout
-    assert "can't run policy" not in ended.stdout
-    assert "[mandatory]" not in ended.stdout
+def test_the_state_of_the_stack_keeps_every_rule(deployment, update):
+    output = ran(deployment, "policy", "analyze", "--policy-pack", PACK)
+    assert "private-training-platform@v1.0.0" in output
+    assert "can't run policy" not in output
+    assert "[mandatory]" not in output
 
 
-def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, said, tmp_path):
-    document = export(deployment)
+def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, update, tmp_path):
+    document = exported(deployment)
     rows = document["deployment"]["resources"]
     vault = next(row for row in rows if row["type"] == "azure-native:keyvault:Vault")
     vault["inputs"]["properties"]["enableRbacAuthorization"] = False
@@ -135,18 +111,17 @@ def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, said, 
     ]
     ended = analyze_file(deployment, document, tmp_path)
     assert ended.returncode != 0
-    found = {rule.name for rule in rules.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
+    found = {rule.name for rule in pack.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
     assert found == {"no-keys", "budget-present"}
     assert "vault (keyvault:Vault): properties.enableRbacAuthorization is false" in ended.stdout
 
 
-def test_what_somebody_opened_by_hand_is_a_violation_after_a_refresh(azure, deployment, said):
-    accounts = azure.resources.of_kind("Microsoft.Storage/storageAccounts")
+def test_what_was_opened_by_hand_is_a_violation_after_a_refresh(empty_azure, deployment, update):
+    accounts = empty_azure.resources.of_kind("Microsoft.Storage/storageAccounts")
     (account,) = [one for one in accounts if one["kind"] == "BlockBlobStorage"]
-    azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
-    ended = deployment.run("refresh", "--yes", "--skip-preview", "--diff")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert [line.replace(" ", "") for line in ended.stdout.splitlines() if "=>" in line] == [
+    empty_azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
+    output = ran(deployment, "refresh", "--yes", "--skip-preview", "--diff")
+    assert [line.replace(" ", "") for line in output.splitlines() if "=>" in line] == [
         '~publicNetworkAccess:"Disabled"=>"Enabled"'
     ]
     ended = deployment.run("policy", "analyze", "--policy-pack", PACK)
@@ -155,7 +130,7 @@ def test_what_somebody_opened_by_hand_is_a_violation_after_a_refresh(azure, depl
     assert "storage-data (storage:StorageAccount): publicNetworkAccess is 'Enabled'" in ended.stdout
 
 
-def test_nothing_runs_on_when_the_commands_have_ended(deployment, said):
+def test_nothing_runs_on_when_the_commands_have_ended(deployment, update):
     """Neither the host nor a pack; both have the environment of their command."""
     home = f"PULUMI_HOME={deployment.environment['PULUMI_HOME']}".encode()
     assert running(home) == []

@@ -5,25 +5,25 @@ import json
 import pytest
 
 from infra.offline import render
-from rehearsal.pulumi.provider import bodies, types
-from rehearsal.pulumi.provider.changes import Change, changes
-from rehearsal.pulumi.provider.checks import problems
-from rehearsal.pulumi.provider.resource_type import identifier
+from rehearsal.pulumi.provider import bodies
+from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
+from rehearsal.pulumi.provider.types import lookup
+from rehearsal.pulumi.provider.types.resource_type import identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
 from tests.infra.support.variants import OPTIONS
 
-NETWORK = types.TYPES["network:VirtualNetwork"]
-ACCOUNT = types.TYPES["storage:StorageAccount"]
-COMPUTE = types.TYPES["machinelearningservices:Compute"]
-ROLE = types.TYPES["authorization:RoleAssignment"]
-GROUP = types.TYPES["resources:ResourceGroup"]
+NETWORK = lookup.TYPES["network:VirtualNetwork"]
+ACCOUNT = lookup.TYPES["storage:StorageAccount"]
+COMPUTE = lookup.TYPES["machinelearningservices:Compute"]
+ROLE = lookup.TYPES["authorization:RoleAssignment"]
+GROUP = lookup.TYPES["resources:ResourceGroup"]
 GUID = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture(scope="module")
 def rendered():
     """What the stacks declare, and what they declare with everything switched on."""
-    switched = OPTIONS["everything on"] | {"monitoring.insights": True}
+    switched = OPTIONS["everything on"] | {"monitoring.application_insights": True}
     found = [
         *render.render("dev", {}),
         *render.render("prod", {}),
@@ -48,21 +48,21 @@ def account(**changed):
 
 def test_all_that_the_stacks_declare_is_known_and_passes(rendered):
     for one in rendered:
-        type_ = types.find(one.type)
+        type_ = lookup.find(one.type)
         assert type_ is not None, one.type
-        assert problems(type_, one.inputs) == [], one.name
+        assert input_problems(type_, one.inputs) == [], one.name
 
 
 def test_ids_are_those_that_the_platform_expects(rendered):
     for one in rendered:
         subscription = one.id.split("/")[2]
-        assert identifier(types.find(one.type), one.inputs, subscription) == one.id
+        assert identifier(lookup.find(one.type), one.inputs, subscription) == one.id
 
 
 def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
     """As if Resource Manager stored each body as it is."""
     for one in rendered:
-        type_ = types.find(one.type)
+        type_ = lookup.find(one.type)
         read = bodies.outputs(type_, bodies.body(type_, one.inputs))
         assert bodies.drifted(type_, one.inputs, read, read) == one.inputs
         if type_.flat_outputs:
@@ -73,9 +73,9 @@ def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
 
 
 def test_a_version_in_the_token_makes_no_other_type():
-    assert types.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
-    assert types.find("azure-native:network:Unheard") is None
-    assert types.find("aws:network:VirtualNetwork") is None
+    assert lookup.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
+    assert lookup.find("azure-native:network:Unheard") is None
+    assert lookup.find("aws:network:VirtualNetwork") is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_version_in_the_token_makes_no_other_type():
     ],
 )
 def test_check_refuses_what_azure_would(changed, path, words):
-    (problem,) = problems(ACCOUNT, account(**changed))
+    (problem,) = input_problems(ACCOUNT, account(**changed))
     assert problem.path == path
     assert words in problem.reason
 
@@ -102,7 +102,7 @@ def test_check_looks_into_every_element_of_a_list():
         "addressSpace": {"addressPrefixes": ["10.0.0.0/24"]},
         "subnets": [{"name": "a"}, {"name": "b", "privateEndpointNetworkPolicies": "Off"}],
     }
-    (problem,) = problems(NETWORK, inputs)
+    (problem,) = input_problems(NETWORK, inputs)
     assert problem.path == "subnets.privateEndpointNetworkPolicies"
 
 
@@ -123,12 +123,12 @@ def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, wor
         "addressSpace": {"addressPrefixes": [space, "192.168.0.0/24"]},
         "subnets": [{"name": one, "addressPrefix": one} for one in ("192.168.0.0/25", *prefixes)],
     }
-    (problem,) = problems(NETWORK, inputs)
+    (problem,) = input_problems(NETWORK, inputs)
     assert words in problem.reason
     for unknown in (UNKNOWN, [UNKNOWN, "172.16.0.0/16"]):
         later = {"addressSpace": {"addressPrefixes": unknown}}
         subnets = [{"name": "a", "addressPrefix": "10.0.0.0/26"}]
-        assert problems(NETWORK, {**inputs, **later, "subnets": subnets}) == []
+        assert input_problems(NETWORK, {**inputs, **later, "subnets": subnets}) == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, wor
 )
 def test_check_refuses_addresses_that_an_account_cannot_let_in(address, words):
     rules = {"defaultAction": "Deny", "ipRules": [{"iPAddressOrRange": address}]}
-    found = problems(ACCOUNT, account(networkRuleSet=rules))
+    found = input_problems(ACCOUNT, account(networkRuleSet=rules))
     assert [words in one.reason for one in found] == ([] if words is None else [True])
 
 
@@ -157,12 +157,12 @@ def test_names_that_azure_machine_learning_refuses(name):
         "location": "westeurope",
         "properties": {"computeType": "AmlCompute"},
     }
-    (problem,) = problems(COMPUTE, inputs)
+    (problem,) = input_problems(COMPUTE, inputs)
     assert problem.path == "computeName"
 
 
 def test_what_is_not_known_yet_is_not_judged():
-    assert problems(ACCOUNT, account(accountName=UNKNOWN, kind=UNKNOWN, sku=UNKNOWN)) == []
+    assert input_problems(ACCOUNT, account(accountName=UNKNOWN, kind=UNKNOWN, sku=UNKNOWN)) == []
     assert holds_unknown({"a": [{"b": UNKNOWN}]})
     assert not holds_unknown({"a": [{"b": "known"}]})
 
@@ -182,7 +182,7 @@ def test_the_body_has_azures_own_shape():
     }
 
 
-def test_names_within_objects_are_azures_in_the_body_and_azure_natives_in_the_outputs():
+def test_names_are_azures_in_bodies_and_azure_natives_in_outputs():
     key = {"keyName": "cmk", "keyVaultUri": "https://vault.vault.azure.net"}
     given = account(
         networkRuleSet={"ipRules": [{"iPAddressOrRange": "52.174.12.7"}, {"action": "Allow"}]},
@@ -212,7 +212,7 @@ def test_parts_of_a_network_have_properties_of_their_own():
     ]
 
 
-def test_an_assignment_lies_below_its_scope_and_a_group_in_its_subscription():
+def test_an_assignment_is_below_its_scope_a_group_in_its_subscription():
     role = {"scope": "/subscriptions/s/resourceGroups/rg", "roleAssignmentName": GUID}
     assert identifier(ROLE, role, "other") == (
         f"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Authorization/roleAssignments/{GUID}"
@@ -258,19 +258,19 @@ def test_changes_have_paths_and_say_what_takes_another_resource():
         accountName="other", tags={"cost-center": "sales"}, accessTier="Hot", isHnsEnabled=True
     )
     del after["networkRuleSet"]
-    assert changes(ACCOUNT, account(), after) == [
-        Change("accessTier", "add", replaces=False),
-        Change("accountName", "update", replaces=True),
-        Change("isHnsEnabled", "add", replaces=True),
-        Change("networkRuleSet", "delete", replaces=False),
-        Change('tags["cost-center"]', "update", replaces=False),
+    assert input_changes(ACCOUNT, account(), after) == [
+        InputChange("accessTier", "add", replaces=False),
+        InputChange("accountName", "update", replaces=True),
+        InputChange("isHnsEnabled", "add", replaces=True),
+        InputChange("networkRuleSet", "delete", replaces=False),
+        InputChange('tags["cost-center"]', "update", replaces=False),
     ]
-    assert changes(ACCOUNT, account(), account()) == []
+    assert input_changes(ACCOUNT, account(), account()) == []
 
 
 def test_changes_inside_lists_name_the_element():
     before, after = {"subnets": [{"name": "a"}]}, {"subnets": [{"name": "b"}, {"name": "c"}]}
-    assert [one.path for one in changes(NETWORK, before, after)] == [
+    assert [one.path for one in input_changes(NETWORK, before, after)] == [
         "subnets[0].name",
         "subnets[1]",
     ]

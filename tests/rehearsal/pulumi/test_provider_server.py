@@ -7,7 +7,7 @@ from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderStub
 
 from rehearsal.pulumi.provider.server import CLIENT_CONFIG, Provider
 from rehearsal.pulumi.provider.values import UNKNOWN, plain, struct
-from tests.rehearsal.conftest import ACCOUNT, GROUP, SUBSCRIPTION, WORKSPACE
+from tests.rehearsal.support.small_platform import ACCOUNT, CLUSTER, GROUP, SUBSCRIPTION
 
 SUBSCRIPTION_ID = SUBSCRIPTION.rpartition("/")[2]
 NSG = "azure-native:network:NetworkSecurityGroup"
@@ -72,7 +72,7 @@ def test_check_names_each_property_that_is_wrong(provider):
     assert [one.property for one in answer.failures] == ["rules"]
 
 
-def test_a_preview_asks_azure_nothing_and_knows_no_more_than_the_inputs(provider, azure):
+def test_a_preview_asks_azure_nothing_and_knows_only_the_inputs(provider, azure):
     azure.admin.forget_requests()
     inputs = {"resourceName": UNKNOWN, "resourceGroupName": "rg", "location": "westeurope"}
     request = protocol.CreateRequest(urn=urn(IDENTITY), properties=struct(inputs), preview=True)
@@ -135,7 +135,7 @@ def test_a_change_behind_pulumis_back_is_read_as_drift(provider, azure, made):
     assert plain(provider.Read(read).inputs) == nsg(flushConnection=True)
 
 
-def test_what_is_gone_is_read_as_nothing_and_deleted_without_a_word(provider, client, made):
+def test_what_is_gone_is_read_as_nothing_and_deleted_silently(provider, client, made):
     assert client.ask("DELETE", made.id).ok
     read = protocol.ReadRequest(id=made.id, urn=urn(NSG), inputs=struct(nsg()))
     assert not provider.Read(read).id
@@ -182,7 +182,7 @@ def test_an_update_keeps_the_resource_and_its_preview_changes_nothing(provider, 
     assert client.get(made.id).json()["tags"] == {"owner": "me"}
 
 
-def test_settings_that_come_with_an_account_are_taken_back_instead_of_deleted(provider, client):
+def test_settings_that_come_with_an_account_are_reset_not_deleted(provider, client):
     inputs = {
         "accountName": "teststore",
         "resourceGroupName": "rg",
@@ -195,6 +195,6 @@ def test_settings_that_come_with_an_account_are_taken_back_instead_of_deleted(pr
     assert "isVersioningEnabled" not in client.get(made.id).json()["properties"]
 
 
-def test_a_cluster_is_deleted_without_what_azure_asks_for_as_azure_native_does(provider):
-    request = protocol.DeleteRequest(id=f"{WORKSPACE}/computes/cluster", urn=urn(COMPUTE))
+def test_a_cluster_is_deleted_as_azure_native_deletes_it(provider):
+    request = protocol.DeleteRequest(id=CLUSTER, urn=urn(COMPUTE))
     assert "underlyingResourceAction" in refusal(provider.Delete, request)

@@ -7,20 +7,21 @@ import json
 import os
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
 
 from infra.outputs import from_dict
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning.runs import ENDED
+from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
 from rehearsal.resources.roles import ASSIGNMENT
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.tiny import TRAINED, begin
-from tests.rehearsal.conftest import Client
+from tests.rehearsal.support.engine import ran
+from tests.rehearsal.support.small_platform import Client
+from tests.rehearsal.support.waiting import SECONDS, until
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -31,7 +32,7 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, most_idle_seconds=1.0)
+    options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, max_idle_seconds=1.0)
     with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
         yield azure
 
@@ -43,9 +44,8 @@ def deployed(azure, tmp_path_factory):
     with Deployment(azure, folder) as deployment:
         deployment.configure("people.publishers", PUBLISHERS)
         deployment.configure("people.scientists", SCIENTISTS)
-        ended = deployment.run("up", "--yes", "--skip-preview")
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        text = deployment.run("stack", "output", "platform", "--json").stdout
+        ran(deployment, "up", "--yes", "--skip-preview")
+        text = ran(deployment, "stack", "output", "platform", "--json")
     file = folder / "platform.json"
     file.write_text(text)
     outputs = from_dict(json.loads(text))
@@ -67,7 +67,7 @@ def jobs(azure, deployed, groups, *arguments):
     return subprocess.run(
         [sys.executable, "-m", "jobs", *map(str, arguments)],
         cwd=ROOT, env={**kept, **signed_in, "JOBS_OUTPUTS": str(deployed.file)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
 
 
@@ -117,13 +117,14 @@ class Runs:
         """
         self._number += 1
         name = f"{cluster}-{self._number}"
-        where, found = self._deployed.workspace, getattr(self._deployed.outputs.clusters, cluster)
+        where = self._deployed.workspace
+        node_cluster = getattr(self._deployed.outputs.clusters, cluster)
         body = {
             "jobType": "Command",
             "command": line,
-            "computeId": f"{where}/computes/{found.name}",
+            "computeId": f"{where}/computes/{node_cluster.name}",
             "environmentId": f"{where}/environments/image/versions/1",
-            "identity": {"identityType": "Managed", "clientId": found.identity_client_id},
+            "identity": {"identityType": "Managed", "clientId": node_cluster.identity_client_id},
             "inputs": {
                 name: self._folder("Input", "in", store)
                 for name, store in folders.items()
@@ -146,13 +147,9 @@ class Runs:
 
     def _wait(self, path):
         workspace, _, name = path.rpartition("/jobs/")
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            found = self._client.get(f"/history/v1.0{workspace}/runs/{name}/details").json()
-            if found["status"] in ENDED:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"{name} is {found}")
+        details = f"/history/v1.0{workspace}/runs/{name}/details"
+        until(lambda: self._client.get(details).json()["status"] in ENDED)
+        return self._client.get(details).json()
 
 
 @pytest.fixture(scope="module")
@@ -196,26 +193,26 @@ def test_builds_see_no_data(runs):
 
 @pytest.fixture
 def without_roles(azure, deployed):
-    """Takes the roles of training's identity on an account away, and gives them back."""
-    taken = []
+    """Removes the roles of training's identity on an account, and assigns them again."""
+    removed = []
 
-    def take(store):
+    def remove(store):
         (identity,) = [
             one["properties"]["principalId"]
             for one in azure.resources.of_kind("Microsoft.ManagedIdentity/userAssignedIdentities")
             if one["properties"]["clientId"] == deployed.outputs.clusters.gpu.identity_client_id
         ]
-        (found,) = [
+        (assignment,) = [
             one
             for one in azure.resources.of_kind(ASSIGNMENT)
             if one["properties"]["principalId"] == identity and f"/{store.account}/" in one["id"]
         ]
-        assert Client(azure).ask("DELETE", found["id"]).status_code == 200
-        taken.append(found)
+        assert Client(azure).ask("DELETE", assignment["id"]).status_code == 200
+        removed.append(assignment)
 
-    yield take
-    for one in taken:
-        azure.put(one["id"], "", {"properties": one["properties"]})
+    yield remove
+    for assignment in removed:
+        azure.put(assignment["id"], "", {"properties": assignment["properties"]})
 
 
 def test_without_its_role_on_the_data_training_fails_and_says_so(deployed, runs, without_roles):

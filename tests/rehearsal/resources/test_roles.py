@@ -6,17 +6,20 @@ from dataclasses import replace
 import pytest
 
 from rehearsal.loopback import Loopback
-from rehearsal.resources.roles import (
+from rehearsal.resources.role_policy import (
     BLOB_DATA_CONTRIBUTOR,
     BLOB_DATA_OWNER,
     BLOB_DATA_READER,
     Assignment,
     allows,
 )
-from tests.rehearsal.conftest import (
+from tests.rehearsal.support.small_platform import (
     ACCOUNT,
+    CLUSTER,
     GROUP,
     OPTIONS,
+    PROVIDERS,
+    RESULTS,
     SUBSCRIPTION,
     WORKSPACE,
     Client,
@@ -27,8 +30,7 @@ from tests.rehearsal.conftest import (
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 CONTRIBUTOR = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 CONTAINER = f"{ACCOUNT}/blobServices/default/containers/results"
-IDENTITY = f"{GROUP}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/training"
-RESULTS = "azureml://datastores/results/paths"
+IDENTITY = f"{PROVIDERS}/Microsoft.ManagedIdentity/userAssignedIdentities/training"
 
 
 @pytest.mark.parametrize(
@@ -84,13 +86,13 @@ def guarded(tmp_path_factory):
         azure.put(f"{ACCOUNT}/blobServices/default/containers/other", "", {})
         azure.put(IDENTITY, "", {"location": "westeurope"})
         attached = {"type": "UserAssigned", "userAssignedIdentities": {IDENTITY: {}}}
-        azure.put(f"{WORKSPACE}/computes/cluster", "", {**compute(), "identity": attached})
+        azure.put(CLUSTER, "", {**compute(), "identity": attached})
         yield azure
 
 
 @pytest.fixture
 def grant(guarded):
-    """Gives roles, which are taken back afterwards."""
+    """Gives roles, which are removed afterwards."""
     given, client = [], Client(guarded)
 
     def give(principal, role, scope=CONTAINER):
@@ -112,14 +114,7 @@ class Blobs:
     def __init__(self, azure, *groups):
         self._azure, self._client = azure, Client(azure)
         self.id, secret = azure.identity.add_client(groups=groups)
-        token = self._client.token(
-            client_id=self.id, client_secret=secret, scope="https://storage.azure.com/.default"
-        )
-        self._headers = {
-            "x-ms-version": "2023-11-03",
-            "x-ms-blob-type": "BlockBlob",
-            "Authorization": f"Bearer {token.json()['access_token']}",
-        }
+        self._headers = self._client.storage_headers(client_id=self.id, client_secret=secret)
 
     def ask(self, method, path, **params):
         url = f"{self._azure.blob_endpoint('teststore')}{path}"
@@ -144,7 +139,7 @@ def somebody(guarded):
     return Blobs(guarded)
 
 
-def test_without_a_role_storage_refuses_in_its_own_words(somebody):
+def test_without_a_role_storage_refuses_as_azure_storage_does(somebody):
     answer = somebody.ask("PUT", "results/a.txt")
     assert answer.headers["x-ms-error-code"] == "AuthorizationPermissionMismatch"
     assert "<Code>AuthorizationPermissionMismatch</Code>" in answer.text
@@ -170,7 +165,7 @@ def test_containers_are_listed_by_who_has_a_role_on_the_account(somebody, grant)
     assert somebody.ask("GET", "", comp="list").status_code == 200
 
 
-def test_members_of_a_group_have_its_roles_from_when_they_are_in_it(guarded, somebody, grant):
+def test_members_of_a_group_have_its_roles_once_they_are_in_it(guarded, somebody, grant):
     team = str(uuid.uuid4())
     grant(team, BLOB_DATA_CONTRIBUTOR)
     assert somebody.does() == [403, 403, 403, 403]
@@ -179,7 +174,7 @@ def test_members_of_a_group_have_its_roles_from_when_they_are_in_it(guarded, som
     assert Blobs(guarded, team).does() == [201, 200, 200, 202]
 
 
-def test_a_role_that_is_taken_back_is_missing_at_once(guarded, somebody, grant):
+def test_a_role_that_is_removed_is_missing_at_once(guarded, somebody, grant):
     name = grant(somebody.id, BLOB_DATA_CONTRIBUTOR)
     assert somebody.does()[0] == 201
     assert Client(guarded).ask("DELETE", name).status_code == 200
@@ -189,7 +184,7 @@ def test_a_role_that_is_taken_back_is_missing_at_once(guarded, somebody, grant):
 def test_a_signature_needs_no_role(guarded):
     results = guarded.blobs.container("teststore", "results")
     results.upload_blob("signed.txt", b"signed", overwrite=True)
-    url = guarded.blobs.readable("teststore", "results", "signed.txt")
+    url = guarded.blobs.signed_blob("teststore", "results", "signed.txt")
     session = Client(guarded).session
     assert session.get(url, headers={"Authorization": None}).content == b"signed"
 
@@ -231,7 +226,7 @@ def test_a_job_opens_what_its_clusters_identity_may_open(guarded, training, gran
     assert client.log("writes") == "one"
 
 
-def test_an_output_without_an_address_is_in_the_workspaces_own_container(guarded, grant, training):
+def test_an_output_without_an_address_is_in_the_workspaces_container(guarded, grant, training):
     client = Client(guarded)
     grant(training["principalId"], BLOB_DATA_CONTRIBUTOR)
     client.job("own", "true", outputs={"run": {"jobOutputType": "uri_folder"}})
@@ -252,14 +247,14 @@ def test_a_job_acts_as_its_submitter_if_it_says_so(guarded, grant):
 def test_a_job_cannot_act_as_what_its_cluster_does_not_have(guarded, grant, training):
     client = Client(guarded)
     grant(training["principalId"], BLOB_DATA_READER)
-    for name, wanted, status in (
+    for name, client_id, status in (
         ("its-own", training["clientId"], "Completed"),
         ("another", str(uuid.uuid4()), "Failed"),
     ):
         client.job(
             name,
             "true",
-            identity={"identityType": "Managed", "clientId": wanted},
+            identity={"identityType": "Managed", "clientId": client_id},
             inputs={"d": folder("Input", "in")},
         )
         assert client.wait(name)["status"] == status

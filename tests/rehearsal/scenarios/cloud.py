@@ -7,35 +7,30 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.outputs import PlatformOutputs, from_dict
-from rehearsal.control_plane.resource_manager import SPACE
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning.runs import ENDED
+from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
+from tests.rehearsal.support import training
+from tests.rehearsal.support.engine import azure_resources, ran
+from tests.rehearsal.support.waiting import SECONDS, until
 
-SECONDS = 300.0
-"""Until a command has ended, or something has come about: machines are busy."""
 OPTIONS = Options(
     program_folder=ROOT / ".venv-trainer" / "bin",
-    most_processes_per_node=1,
+    max_processes_per_node=1,
     allocation_seconds=0.1,
-    most_idle_seconds=2.0,
+    max_idle_seconds=2.0,
     sync_seconds=0.2,
     grace_seconds=3.0,
 )
 WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 GROUPS = "Microsoft.Resources/resourceGroups"
 QUICK = ("--poll-seconds", "0.3")
-TINY = (
-    *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),
-    *("--data.streams", "4", "--data.shuffle-window", "50", "--evaluation.every-epochs", "0"),
-    *("--log.report", "False", "--export", "False", "--restarts", "0"),
-)
+TINY = (*training.TINY, "--evaluation.every-epochs", "0")
 """Options of a training that takes seconds."""
 _HEARS_CTRL_C = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
@@ -72,7 +67,7 @@ class Command:
 
     @property
     def words(self):
-        """All that it has said."""
+        """The command, and all that it has written."""
         return f"{' '.join(self.arguments)}\n{self.out}{self.err}"
 
     @property
@@ -88,14 +83,9 @@ class Command:
         return self.status
 
     def wait_for(self, condition):
-        """Until something is so while it runs; whether it came to that before its end."""
-        until = time.monotonic() + SECONDS
-        while not condition():
-            if self.ended:
-                return condition()
-            assert time.monotonic() < until, f"it has not come to that: {self.words}"
-            time.sleep(0.02)
-        return True
+        """Wait until a condition holds or the command has ended; whether the condition holds."""
+        until(lambda: condition() or self.ended, lambda: f"it has not come to that: {self.words}")
+        return condition()
 
     def wait_for_words(self, *texts):
         assert self.wait_for(lambda: all(text in self.words for text in texts)), self.words
@@ -107,7 +97,7 @@ class Command:
     def kill(self):
         """End it all at once; safe to repeat."""
         self._signal(signal.SIGKILL)
-        self._process.wait()
+        self.status = self._process.wait()
 
     def _signal(self, number):
         with contextlib.suppress(ProcessLookupError):
@@ -139,15 +129,12 @@ class Cloud:
         return command
 
     def pulumi(self, *arguments):
-        """What Pulumi says to a command that succeeds."""
-        ended = self.deployment.run(*arguments)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
+        """What Pulumi writes for a command that succeeds."""
+        return ran(self.deployment, *arguments)
 
     def state(self):
         """Resources of Azure that Pulumi knows."""
-        found = json.loads(self.pulumi("stack", "export"))["deployment"].get("resources", [])
-        return [one for one in found if one["type"].startswith("azure-native:")]
+        return azure_resources(self.deployment)
 
     @property
     def outputs(self) -> PlatformOutputs:
@@ -157,8 +144,8 @@ class Cloud:
     @property
     def workspace(self):
         """Id of the stack's workspace."""
-        (found,) = self.azure.resources.of_kind(WORKSPACES)
-        return found["id"]
+        (workspace,) = self.azure.resources.of_kind(WORKSPACES)
+        return workspace["id"]
 
     @property
     def groups(self):
@@ -167,16 +154,16 @@ class Cloud:
 
     def resources(self, prefix=""):
         """Ids of all that Azure has, or of what is below something."""
-        return {one["id"].lower() for one in self.azure.store.below(SPACE, prefix)}
+        return {one["id"].lower() for one in self.azure.resources.below(prefix)}
 
     def job_names(self):
         """All jobs that were ever submitted."""
         return sorted(one["name"] for one in self.azure.resources.of_kind(f"{WORKSPACES}/jobs"))
 
     def status(self, job):
-        """Of a job, by its id; none if it is not there."""
-        found = self.azure.resources.get(job)
-        return self.azure.runs.get(job)["status"] if found else None
+        """Status of a job, by its id; None if it is not there."""
+        exists = self.azure.resources.get(job) is not None
+        return self.azure.runs.get(job)["status"] if exists else None
 
     def changes(self):
         """Requests that could have changed something in Resource Manager."""
@@ -187,34 +174,35 @@ class Cloud:
         ]
 
     def wait_until_ended(self, job):
-        wait_for(lambda: self.status(job) in ENDED)
+        until(lambda: self.status(job) in ENDED)
         return self.status(job)
-
-
-def wait_for(condition, seconds=SECONDS):
-    """Until something is so."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it has not come to that"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
 def cloud_in(folder, stack="dev", **options):
     """An Azure that holds nothing yet, and a stack with the repository's settings."""
-    said = folder / "said"
-    said.mkdir()
+    with (
+        Loopback(folder / "azure", replace(OPTIONS, **options)) as azure,
+        stack_in(azure, folder, stack) as cloud,
+    ):
+        yield cloud
+
+
+@contextlib.contextmanager
+def stack_in(azure, folder, stack="dev"):
+    """A stack with the repository's settings, not yet deployed to an Azure."""
+    outputs = folder / "outputs"
+    outputs.mkdir()
     with contextlib.ExitStack() as opened:
-        azure = opened.enter_context(Loopback(folder / "azure", replace(OPTIONS, **options)))
         deployment = opened.enter_context(Deployment(azure, folder / "pulumi", stack))
         # Commands end before what they talk to.
         commands = opened.enter_context(contextlib.ExitStack())
-        yield Cloud(azure, deployment, said, commands)
+        yield Cloud(azure, deployment, outputs, commands)
 
 
 def copy_of_the_repository(folder):
     """Somebody's own copy of what `python -m jobs` works with."""
-    for name in ("infra", "jobs", "trainer", "environments", "locks"):
+    for name in ("common", "infra", "jobs", "trainer", "environments", "locks"):
         left_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for file in (*ROOT.glob("Pulumi*.yaml"), ROOT / "pyproject.toml"):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.rehearsal.scenarios.cloud import TINY, WORKSPACES, cloud_in, wait_for
+from tests.rehearsal.scenarios.cloud import TINY, WORKSPACES, cloud_in
+from tests.rehearsal.support.waiting import until
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -43,7 +44,7 @@ def known(cloud):
     return {one["id"].lower() for one in cloud.state()}
 
 
-def test_a_deployment_that_is_cut_off_says_so_and_forgets_nothing_that_it_made(cloud, cut_off):
+def test_an_interrupted_deployment_forgets_nothing_that_it_made(cloud, cut_off):
     assert cut_off.status == 130, cut_off.words
     assert "Traceback" not in cut_off.words
     assert not cloud.azure.resources.of_kind(WORKSPACES)
@@ -59,7 +60,7 @@ def test_the_same_command_goes_on_and_a_third_changes_nothing(cloud, cut_off):
     assert "118 unchanged" in cloud.pulumi("preview", "--expect-no-changes")
 
 
-def test_a_teardown_that_is_cut_off_at_each_of_its_steps_leaves_nothing_in_the_end(cloud, cut_off):
+def test_a_teardown_interrupted_at_each_step_leaves_nothing_in_the_end(cloud, cut_off):
     job = run_for_long(cloud)
     workspace = cloud.workspace
     # So that the next step is still going on when Ctrl-C comes.
@@ -88,7 +89,7 @@ def run_for_long(cloud):
         "--", *TINY, "--epochs", "100000",
     )  # fmt: skip
     job = f"{cloud.workspace}/jobs/long-r1"
-    wait_for(lambda: cloud.status(job) == "Running")
+    until(lambda: cloud.status(job) == "Running")
     return job
 
 

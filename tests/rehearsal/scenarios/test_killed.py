@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.processes import pids_marked
+from rehearsal.lifetime import pids_marked
 from rehearsal.pulumi.deployment import ROOT
-from tests.rehearsal.scenarios.cloud import wait_for
+from tests.rehearsal.support.waiting import until
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -20,8 +20,8 @@ OWNER = """
 import json, threading, time
 from rehearsal.pulumi.deployment import Deployment
 from rehearsal.loopback import Loopback
-from tests.rehearsal.conftest import OPTIONS, Client, declare
-from tests.rehearsal.scenarios.cloud import wait_for
+from tests.rehearsal.support.small_platform import OPTIONS, Client, declare
+from tests.rehearsal.support.waiting import until
 
 azure = Loopback(options=OPTIONS)
 declare(azure)
@@ -32,25 +32,25 @@ stack = Deployment(azure, azure.folder / "pulumi")
 azure.admin.fault("^PUT .*(Network|Storage)", delay=5, times=None)
 threading.Thread(target=stack.run, args=["up", "--yes", "--skip-preview"], daemon=True).start()
 groups = "Microsoft.Resources/resourceGroups"
-wait_for(lambda: "hvd-dev-rg" in [one["name"] for one in azure.resources.of_kind(groups)])
+until(lambda: "hvd-dev-rg" in [one["name"] for one in azure.resources.of_kind(groups)])
 provider = int(stack.environment["PULUMI_DEBUG_PROVIDERS"].rpartition(":")[2])
 ports = [int(azure.url.rpartition(":")[2]), azure.azurite.port, provider]
-print(json.dumps([azure._guard.mark, str(azure.folder), ports]), flush=True)
+print(json.dumps([azure.mark, str(azure.folder), ports]), flush=True)
 time.sleep(600)
 """
 
 
 def pids_of(folder):
-    """Processes that were told of a folder, by their environment or their arguments."""
-    found = {}
+    """Processes with a folder in their environment or their arguments."""
+    pids = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-            if folder.encode() in told:
-                found[int(process.name)] = (process / "cmdline").read_bytes().split(b"\0")[0]
+            variables = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            if folder.encode() in variables:
+                pids[int(process.name)] = (process / "cmdline").read_bytes().split(b"\0")[0]
         except OSError:
             continue
-    return found
+    return pids
 
 
 def answers(port):
@@ -58,7 +58,7 @@ def answers(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_nothing_is_left_when_the_owner_is_killed_while_pulumi_deploys_and_a_job_runs():
+def test_nothing_is_left_when_the_owner_is_killed_in_a_deployment():
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
@@ -71,10 +71,10 @@ def test_nothing_is_left_when_the_owner_is_killed_while_pulumi_deploys_and_a_job
         assert len(pids_marked(mark)) >= 4
         owner.kill()
         owner.wait()
-        wait_for(lambda: not Path(folder).exists(), 30)
-        wait_for(lambda: not pids_marked(mark), 30)
-        wait_for(lambda: not pids_of(folder), 30)
-        assert not any(answers(port) for port in ports)
+        until(lambda: not Path(folder).exists())
+        until(lambda: not pids_marked(mark))
+        until(lambda: not pids_of(folder))
+        until(lambda: not any(answers(port) for port in ports))
     finally:
         owner.kill()
         owner.wait()

@@ -3,8 +3,8 @@
 import pytest
 
 from rehearsal.pulumi.deployment import SUBSCRIPTION
-from tests.rehearsal.conftest import Client
 from tests.rehearsal.scenarios.cloud import QUICK, TINY, cloud_in
+from tests.rehearsal.support.small_platform import Client
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -28,7 +28,7 @@ def trains(cloud):
     return "one-r1: trained to its end" in said
 
 
-def test_the_allowlisted_profile_lets_the_office_in_and_takes_it_back(tmp_path):
+def test_the_allowlisted_profile_lets_the_office_in_and_out_again(tmp_path):
     with cloud_in(tmp_path) as cloud:
         cloud.deployment.configure("profile", "allowlisted")
         cloud.deployment.configure("allowed_addresses[0]", OFFICE)

@@ -2,7 +2,7 @@
 
 from trainer.config import DataConfig
 from trainer.data.manifest import Shard, Split
-from trainer.data.source import KEPT, input_memory
+from trainer.data.source import OVERHEAD_BYTES, input_memory
 
 
 def split(examples, size=100_000):
@@ -14,7 +14,7 @@ CONFIG = DataConfig(source="tfrecords", dir="x", streams=64, shuffle_window=512)
 
 def test_the_bound_is_windows_of_images_and_batches_of_pixels():
     found = input_memory(split(1_281_167), CONFIG, ranks=16, batch_size=256, image_size=224)
-    assert found == 3 * 4 * 512 * 100_000 + (2 + 2) * 256 * 224 * 224 * 3 + KEPT
+    assert found == 3 * 4 * 512 * 100_000 + (2 + 2) * 256 * 224 * 224 * 3 + OVERHEAD_BYTES
 
 
 def test_the_bound_does_not_depend_on_the_length_of_a_long_data_set():
@@ -23,4 +23,7 @@ def test_the_bound_does_not_depend_on_the_length_of_a_long_data_set():
 
 
 def test_a_data_set_shorter_than_its_windows_is_held_three_times_at_most():
-    assert input_memory(split(640), CONFIG, 1, 1, 8) == 3 * 640 * 100_000 + 4 * 8 * 8 * 3 + KEPT
+    assert (
+        input_memory(split(640), CONFIG, 1, 1, 8)
+        == 3 * 640 * 100_000 + 4 * 8 * 8 * 3 + OVERHEAD_BYTES
+    )

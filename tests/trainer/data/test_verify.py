@@ -1,6 +1,5 @@
 """Faults of a data set, each named with its shard and record."""
 
-import io
 import re
 import shutil
 import struct
@@ -16,46 +15,30 @@ from PIL import Image
 
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
-from trainer.data.example import Record, from_example, to_example
-from trainer.data.manifest import Manifest, Normalization, Origin, Sides, read_manifest
+from tests.trainer.support.data_sets.image_files import saved
+from tests.trainer.support.data_sets.records import noise_record, write_records
+from trainer.data.example import from_example, to_example
+from trainer.data.manifest import Sides, read_manifest
 from trainer.data.tfrecord import ShardWriter, read_shard, write_split
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.options import VerifyOptions
 
 CLASSES = ("ant", "bee", "cat")
-TRAIN, HELD_OUT = "train-00001-of-00003.tfrecord", "validation-00000-of-00001.tfrecord"
+TRAIN, VALIDATION = "train-00001-of-00003.tfrecord", "validation-00000-of-00001.tfrecord"
 RECORDS = 80
 """In each shard: more than one entry of its index."""
 
 
-def encode(image, kind="PNG", **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 def picture(number, kind="PNG"):
-    pixels = np.random.default_rng(number).integers(0, 256, [6 + number % 40, 9, 3], np.uint8)
     label = number % 3
-    name = f"{number}.{kind.lower()}"
-    encoded = encode(Image.fromarray(pixels), kind)
-    return Record(encoded, kind, *pixels.shape[:2], label, CLASSES[label], name, f"n{label}")
+    return noise_record(number, label, kind, text=CLASSES[label], synset=f"n{label}")
 
 
-def write(folder, train=None, held_out=None, **changes):
-    """Write a data set whose manifest describes exactly these records."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write(folder, train=None, validation=None, **changes):
     train = train or [picture(number) for number in range(3 * RECORDS)]
-    held_out = held_out or [picture(number, "JPEG") for number in range(5)]
-    splits = {
-        "train": write_split(folder, "train", train, 3, 3),
-        "validation": write_split(folder, "validation", held_out, 1, 3),
-    }
-    manifest = Manifest(CLASSES, Normalization((100.0,) * 3, (50.0,) * 3), splits, Origin("test"))
-    manifest = replace(manifest, **changes)
-    manifest.save(folder)
-    return manifest
+    validation = validation or [picture(number, "JPEG") for number in range(5)]
+    return write_records(folder, train, validation, CLASSES, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +156,10 @@ def test_swapped_shards_are_told_from_damaged_ones(data, faults):
 
 def test_missing_shards_are_named_beside_other_faults(data, faults):
     (data / TRAIN).unlink()
-    flip(data / HELD_OUT, 30)
+    flip(data / VALIDATION, 30)
     assert faults(data) == [
         f"{TRAIN}: is missing",
-        f"{HELD_OUT}, record 0: its data do not fit their checksum",
+        f"{VALIDATION}, record 0: its data do not fit their checksum",
     ]
 
 
@@ -248,12 +231,12 @@ RGB = Image.fromarray(np.random.default_rng(0).integers(0, 256, [40, 40, 3], np.
 @pytest.mark.parametrize(
     ("encoded", "fault"),
     [
-        (encode(RGB)[:-60], "cannot be decoded"),
-        (encode(RGB)[:-4], "the image is truncated"),
-        (encode(RGB)[:100] + b"?" + encode(RGB)[101:], "cannot be decoded"),
-        (encode(RGB, "JPEG")[:-60], "cannot be decoded (image file is truncated"),
-        (encode(RGB.convert("CMYK"), "JPEG"), "is CMYK"),
-        (encode(RGB.convert("RGBA")), "has transparency"),
+        (saved(RGB, "PNG")[:-60], "cannot be decoded"),
+        (saved(RGB, "PNG")[:-4], "the image is truncated"),
+        (saved(RGB, "PNG")[:100] + b"?" + saved(RGB, "PNG")[101:], "cannot be decoded"),
+        (saved(RGB, "JPEG")[:-60], "cannot be decoded (image file is truncated"),
+        (saved(RGB.convert("CMYK"), "JPEG"), "is CMYK"),
+        (saved(RGB.convert("RGBA"), "PNG"), "has transparency"),
     ],
     ids=["PNG", "end of a PNG", "byte of a PNG", "JPEG", "CMYK", "transparent"],
 )
@@ -271,7 +254,7 @@ def test_only_a_deep_look_finds_what_is_wrong_with_pixels(tmp_path, capsys, faul
 
 @pytest.mark.parametrize("mode", ["L", "P", "1"])
 def test_pngs_that_are_read_as_they_are_meant_pass_a_deep_look(tmp_path, capsys, mode):
-    encoded = encode(RGB.convert(mode))
+    encoded = saved(RGB.convert(mode), "PNG")
     records = [replace(picture(n), encoded=encoded, height=40, width=40) for n in range(3)]
     write(tmp_path, records, records)
     assert len(passes(tmp_path, capsys, deep=True)) == 1
@@ -342,7 +325,7 @@ def small(tmp_path_factory):
 
 
 @given(st.data(), st.integers(1, 255))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_any_changed_byte_is_found(small, data, change):
     folder, content = small
     place = data.draw(st.integers(0, len(content) - 1))
@@ -356,16 +339,16 @@ def test_any_changed_byte_is_found(small, data, change):
         (folder / TRAIN).write_bytes(content)
 
 
-def test_the_command_prints_faults_and_says_by_its_status_that_there_are_some(data):
+def test_the_command_prints_faults_and_its_status_says_that_there_are(data):
     done = run_trainer("verify", str(data), "--deep", "--processes", "2", cwd=data.parent)
     assert done.returncode == 0, done.stderr
     flip(data / TRAIN, 30)
-    flip(data / HELD_OUT, 30)
+    flip(data / VALIDATION, 30)
     done = run_trainer("verify", str(data), "--processes", "2", cwd=data.parent)
     assert done.returncode == 3
     assert sorted(re.findall(r"^(\S+), record 0: its data", done.stdout, re.MULTILINE)) == [
         TRAIN,
-        HELD_OUT,
+        VALIDATION,
     ]
     assert done.stderr.startswith(f"error: {data}: 4 shards, 245 records, 2 faults;")
 

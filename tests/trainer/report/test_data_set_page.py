@@ -14,9 +14,9 @@ from PIL import Image
 
 from common.errors import ConfigError
 from tests import ROOT
+from tests.trainer.support.data_sets.written_set import colour, picture, write_set
 from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE
-from tests.trainer.support.written_set import colour, picture, write_set
 from trainer.cli import main
 from trainer.data.example import from_example
 from trainer.data.manifest import Origin, Sides, load_manifest
@@ -212,7 +212,7 @@ def test_a_page_is_the_same_each_time_and_loads_nothing(digits_folder, inspected
     assert loaded(page) == []
 
 
-def test_classes_that_are_empty_or_much_smaller_than_others_are_pointed_out(tmp_path, inspected):
+def test_classes_that_are_empty_or_much_smaller_are_pointed_out(tmp_path, inspected):
     write_set(tmp_path / "set", [23, 0, 2], [1, 1, 0], names=["cat", "dog", "emu"])
     page = inspected(tmp_path / "set")
     text = Reader(page).text

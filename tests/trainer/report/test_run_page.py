@@ -25,6 +25,9 @@ from trainer.report.predictions import read_predictions
 from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 
+STYLES = STYLE.read_text() + (ROOT / "trainer" / "report" / "style.css").read_text()
+"""The shared look, and that of these pages alone."""
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -55,7 +58,7 @@ def test_attempts_and_checkpoints_are_where_they_happened(run):
     assert read.checkpoints == (20, 40, 60, 80, 100)
 
 
-def test_a_checkpoint_that_was_not_noted_is_known_by_the_attempt_that_continued_from_it(run):
+def test_a_checkpoint_is_known_also_by_the_attempt_that_continued_from_it(run):
     lines = (run / "metrics.jsonl").read_text().splitlines()
     kept = [line for line in lines if '"checkpoint", "step": 60' not in line]
     assert len(kept) == len(lines) - 1
@@ -272,7 +275,7 @@ def test_hostile_names_of_compared_runs_are_texts(tmp_path):
 
 def test_a_page_loads_nothing(run):
     assert loaded(page_of(run)) == []
-    assert "url(" not in STYLE.read_text()
+    assert "url(" not in STYLES
 
 
 # 5. A page that everyone can read.
@@ -314,18 +317,17 @@ def mixed(under, over, part):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_curves_stand_out_from_what_is_behind_them(scheme):
-    style = STYLE.read_text()
-    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
-    assert len(blocks) == 2
-    block = blocks[scheme == "dark"]
-    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", block))
+    blocks = re.findall(r":root \{(.*?)\}", STYLES, re.DOTALL)
+    assert len(blocks) == 4
+    own = "".join(blocks[scheme == "dark" :: 2])
+    colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", own))
     for behind in (colours["page"], colours["surface"]):
         for name in ("ink", "muted", "accent", "warning"):
             assert contrast(colours[name], behind) >= 4.5, (name, behind)
         for number in range(1, 9):
             assert contrast(colours[f"series-{number}"], behind) >= 3, number
     for name in ("hit", "miss"):
-        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", style)[1]
+        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", STYLES)[1]
         behind = mixed(colours["surface"], colours[name], float(strongest))
         assert contrast(colours["ink"], behind) >= 4.5, name
 
@@ -411,9 +413,7 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
     assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
 
 
-def test_a_report_that_fails_is_a_warning_with_the_command_that_tries_again(
-    run, monkeypatch, capsys
-):
+def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monkeypatch, capsys):
     from trainer.report import write
     from trainer.run_folder import RunFolder
     from trainer.training.reporter import Reporter

@@ -28,7 +28,7 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import RankData
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
-from trainer.distributed.communicator import Alone, Communicator
+from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import connect
 from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, Predictions, gather
@@ -422,40 +422,6 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
     count = sum(1 for _ in training_records(source, order, 0, 0).take(share))
     assert count == share
     return total() - before
-
-
-def name_damage(folder: str, trials: int) -> list[tuple[str, str]]:
-    """Flip a byte of a shard, read, ask what was wrong; with the digits preset's own windows."""
-    from trainer.data import reader
-    from trainer.data.builtin.digits import prepare_digits
-    from trainer.errors import DataError
-    from trainer.presets import PRESETS
-
-    reader.PAUSES = (0.0, 0.0)
-    prepare_digits(folder)
-    config = replace(PRESETS["digits"], ranks=1)
-    config = replace(config, data=replace(config.data, dir=folder))
-    noise = np.random.default_rng(0)
-    found = []
-    for _ in range(trials):
-        shard = Path(folder) / f"train-{noise.integers(8):05d}-of-00008.tfrecord"
-        sound = shard.read_bytes()
-        broken = bytearray(sound)
-        broken[noise.integers(len(broken))] ^= 0xFF
-        shard.write_bytes(broken)
-        rank_data = RankData(config, load_data_set(config), Alone(), 1)
-        rank_data.open(0)
-        try:
-            for _ in range(50):
-                rank_data.next_batch()
-        except tf.errors.OpError as error:
-            try:
-                rank_data.explain_training(error, 0)
-                found.append((shard.name, f"not explained: {error}"))
-            except DataError as explained:
-                found.append((shard.name, str(explained)))
-        shard.write_bytes(sound)
-    return found
 
 
 def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from trainer.data.builtin.dataset import write_dataset
+from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest
+from trainer.data.manifest import Manifest, Normalization
 
-HELD_OUT_PER_CLASS = 36
+VALIDATION_PER_CLASS = 36
 CLASSES = tuple(str(digit) for digit in range(10))
 
 
@@ -42,17 +42,18 @@ def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record]
     random.Random(key).shuffle(shuffled)
     taken = dict.fromkeys(CLASSES, 0)
     kept: list[Record] = []
-    held_out: list[Record] = []
+    validation: list[Record] = []
     for record in shuffled:
         taken[record.text] += 1
-        (held_out if taken[record.text] <= per_class else kept).append(record)
-    return kept, held_out
+        (validation if taken[record.text] <= per_class else kept).append(record)
+    return kept, validation
 
 
-def statistics(records: list[Record]) -> tuple[float, float]:
-    """Mean and standard deviation of the pixels of all images, 0 to 255."""
+def normalization(records: list[Record]) -> Normalization:
+    """Mean and standard deviation of the pixels of all images, which are grey."""
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(r.encoded))) for r in records])
-    return round(float(pixels.mean()), 3), round(float(pixels.std()), 3)
+    mean, std = round(float(pixels.mean()), 3), round(float(pixels.std()), 3)
+    return Normalization((mean,) * 3, (std,) * 3)
 
 
 def prepare_digits(output: str) -> Manifest:
@@ -61,6 +62,6 @@ def prepare_digits(output: str) -> Manifest:
     Raises:
         DataError: the folder exists and holds something else.
     """
-    train, held_out = split(load_records(), HELD_OUT_PER_CLASS, "digits")
+    train, validation = split(load_records(), VALIDATION_PER_CLASS, "digits")
     command = f"python -m trainer prepare digits --output {output}"
-    return write_dataset(Path(output), train, held_out, CLASSES, statistics(train), command)
+    return write_data_set(Path(output), train, validation, CLASSES, normalization(train), command)

@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image
 from rich.progress import track
 
-from trainer.data.builtin.dataset import write_dataset
+from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest
+from trainer.data.manifest import Manifest, Normalization
 
 WIDTH, HEIGHT, CLASSES = 500, 375, 10
 QUALITY = 90
@@ -30,13 +30,14 @@ def prepare_noise(output: str, count: int) -> Manifest:
     Raises:
         DataError: the folder exists and holds something else.
     """
-    train, held_out = (
+    train, validation = (
         list(track(noise_records(number, seed), f"making {number:,} images", number))
         for seed, number in enumerate((count, max(count // 10, CLASSES)))
     )
     classes = tuple(f"class {number}" for number in range(CLASSES))
+    normalization = Normalization((127.5,) * 3, (CONTRAST,) * 3)
     command = f"python -m trainer prepare synthetic --output {output} --images {count}"
-    return write_dataset(Path(output), train, held_out, classes, (127.5, CONTRAST), command)
+    return write_data_set(Path(output), train, validation, classes, normalization, command)
 
 
 def noise_records(count: int, seed: int) -> Iterator[Record]:

@@ -61,7 +61,9 @@ _turn = multiprocessing.get_context("fork").Lock()
 
 @dataclass(frozen=True)
 class Rules:
-    """What becomes of images; the same on every process."""
+    """What becomes of images; the same on every process. Its repr is part of the hash of a data
+    set's inputs.
+    """
 
     max_pixels: int
     short_side: int | None = None
@@ -199,10 +201,10 @@ def _orientation(image: Image.Image, data: bytes) -> int:
             # It stands behind the pixels, where Pillow looks only as it decodes them.
             _decode(image)
     try:
-        found = image.getexif().get(ExifTags.Base.Orientation, 1)
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # noqa: BLE001 - of a block that cannot be read nothing is known
         return 1
-    return int(found) if found in _TURNS else 1
+    return int(orientation) if orientation in _TURNS else 1
 
 
 def _kept(image: Image.Image, data: bytes) -> str | None:
@@ -296,9 +298,9 @@ def plain_jpeg(data: bytes) -> Frame | None:
     """The frame of a JPEG of 8 bits in grey or three colours, up to progressive ones, that says
     nothing of how it is turned; none if it is another, or anything about it is strange.
     """
-    place, frame = 2, None
-    while place + 10 <= len(data) and data[place] == 0xFF:
-        marker, start = data[place + 1], place + 4
+    at, frame = 2, None
+    while at + 10 <= len(data) and data[at] == 0xFF:
+        marker, start = data[at + 1], at + 4
         if marker == 0xDA:
             return frame
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
@@ -311,7 +313,7 @@ def plain_jpeg(data: bytes) -> Frame | None:
         elif marker == 0xE1 or marker < 0xC0:
             # EXIF or XMP, which may say how to turn it; or something that has no length.
             return None
-        place += 2 + (data[place + 2] << 8 | data[place + 3])
+        at += 2 + (data[at + 2] << 8 | data[at + 3])
     return None
 
 
@@ -320,16 +322,16 @@ def jpeg_process(data: bytes) -> int:
 
     ITU-T T.81, table B.1: 0xC0 is baseline, 0xC1 extended, 0xC2 progressive, 0xC3 lossless.
     """
-    place = 2
-    while place + 4 <= len(data):
-        marker = data[place + 1]
-        if data[place] != 0xFF or marker in (0x00, 0xFF):
+    at = 2
+    while at + 4 <= len(data):
+        marker = data[at + 1]
+        if data[at] != 0xFF or marker in (0x00, 0xFF):
             # Padding, or bytes without a meaning, which all decoders skip.
-            place += 1
+            at += 1
         elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
             return marker
         else:
-            place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     return 0
 
 
@@ -340,12 +342,12 @@ def jpeg_ends(data: bytes) -> bool:
 
 def png_is_whole(data: bytes) -> bool:
     """Whether a PNG has all its chunks, and each fits its checksum."""
-    view, place = memoryview(data), 8
-    while place + 12 <= len(data):
-        end = place + 8 + int.from_bytes(view[place : place + 4], "big")
-        if zlib.crc32(view[place + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
+    view, at = memoryview(data), 8
+    while at + 12 <= len(data):
+        end = at + 8 + int.from_bytes(view[at : at + 4], "big")
+        if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
             return False
-        if data[place + 4 : place + 8] == b"IEND":
+        if data[at + 4 : at + 8] == b"IEND":
             return True
-        place = end + 4
+        at = end + 4
     return False

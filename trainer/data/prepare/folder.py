@@ -1,4 +1,4 @@
-"""A folder of images, with a folder for each class. Standard library only."""
+"""A folder of images, with a folder for each class."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
 _TRAIN = ("train", "training")
-_HELD_OUT = ("validation", "val", "valid", "test", "testing")
+_VALIDATION = ("validation", "val", "valid", "test", "testing")
 """Names of the folder to evaluate on, the first that is there, in any case."""
 _HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
 """What file managers and archives leave behind, beside names with a dot in front."""
@@ -46,15 +46,15 @@ def folder_inputs(root: Path) -> Inputs:
     above = _folders(root)
     lower = {name.lower(): name for name in above}
     train = next((lower[name] for name in _TRAIN if name in lower), None)
-    held_out = next((lower[name] for name in _HELD_OUT if name in lower), None)
+    validation = next((lower[name] for name in _VALIDATION if name in lower), None)
     notes = []
-    if train and held_out:
-        splits = {"train": root / train, "validation": root / held_out}
-        left = [_shown(name) for name in above if name not in (train, held_out)]
-        if held_out.lower().startswith("test"):
-            notes.append(f"{held_out}/ is evaluated on, as there is no validation/")
+    if train and validation:
+        splits = {"train": root / train, "validation": root / validation}
+        left = [_shown(name) for name in above if name not in (train, validation)]
+        if validation.lower().startswith("test"):
+            notes.append(f"{validation}/ is evaluated on, as there is no validation/")
         if left:
-            notes.append(f"left alone beside {train}/ and {held_out}/: {', '.join(left)}")
+            notes.append(f"left alone beside {train}/ and {validation}/: {', '.join(left)}")
     elif train and above == [train]:
         splits = {"": root / train}
     else:
@@ -67,16 +67,16 @@ def folder_inputs(root: Path) -> Inputs:
         )
     labels = {name: label for label, name in enumerate(classes)}
 
-    def entries() -> Iterator[ImageFile | RejectedFile]:
+    def files() -> Iterator[ImageFile | RejectedFile]:
         for split, folder in splits.items():
             yield from _list(split, folder, root, labels)
 
-    return Inputs(classes, entries, notes=tuple(notes))
+    return Inputs(classes, files, notes=tuple(notes))
 
 
 def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as found:
-        return sorted(item.name for item in found if item.is_dir() and not _is_hidden(item.name))
+    with os.scandir(folder) as items:
+        return sorted(item.name for item in items if item.is_dir() and not _is_hidden(item.name))
 
 
 def _is_hidden(name: str) -> bool:
@@ -100,8 +100,8 @@ def _list(
     while pending:
         inside = pending.pop()
         try:
-            with os.scandir(folder / inside) as found:
-                for item in found:
+            with os.scandir(folder / inside) as items:
+                for item in items:
                     name = f"{inside}/{item.name}" if inside else item.name
                     fault = _fault(item, root)
                     if fault:
@@ -109,7 +109,7 @@ def _list(
                     elif item.is_dir():
                         pending.append(name)
                     else:
-                        yield _entry(split, name, item, labels)
+                        yield _image_file(split, name, item, labels)
         except PermissionError as error:
             yield RejectedFile(split, inside, f"cannot be listed ({error.strerror})")
         except OSError as error:
@@ -137,7 +137,7 @@ def _fault(item: "os.DirEntry[str]", root: Path) -> str:
     return ""
 
 
-def _entry(
+def _image_file(
     split: str, name: str, item: "os.DirEntry[str]", labels: dict[str, int]
 ) -> ImageFile | RejectedFile:
     first, _, rest = name.partition("/")

@@ -93,7 +93,7 @@ def imagenet_inputs(
 
     Raises:
         ConfigError: the validation images are not sorted, and there is no ground truth.
-        DataError: there are no classes, or the files do not fit each other. Listing the entries
+        DataError: there are no classes, or the files do not fit each other. Listing the files
             raises it as well, if an archive is incomplete or damaged.
     """
     synsets = find_classes(train)
@@ -103,16 +103,21 @@ def imagenet_inputs(
             f" {_TRAIN} itself, or the folder that was made of it"
         )
     labels = {synset: label for label, synset in enumerate(synsets)}
-    held_out = find_classes(validation) if validation.is_dir() else []
+    sorted_validation = find_classes(validation) if validation.is_dir() else []
     truth = read_ground_truth(ground_truth) if ground_truth else GroundTruth(())
-    if not held_out and not ground_truth:
+    if not sorted_validation and not ground_truth:
         raise ConfigError(
             [
                 f"--ground-truth: {validation} is not sorted into synsets, so name {DEVKIT}, a file"
                 " with a synset a line, or LOC_val_solution.csv"
             ]
         )
-    _check_known(held_out or truth.synsets, labels, validation if held_out else ground_truth, train)
+    _check_known(
+        sorted_validation or truth.synsets,
+        labels,
+        validation if sorted_validation else ground_truth,
+        train,
+    )
     notes = []
     if len(synsets) != CLASSES:
         notes.append(
@@ -126,19 +131,19 @@ def imagenet_inputs(
             f"{unnamed:,} of {len(synsets):,} classes are named by their synset, as no words are"
             " given for it"
         )
-    if held_out and ground_truth:
+    if sorted_validation and ground_truth:
         notes.append(f"{validation} is sorted into synsets, which hold, not {ground_truth}")
 
-    def entries() -> Iterator[ImageFile | RejectedFile]:
+    def files() -> Iterator[ImageFile | RejectedFile]:
         # First, as it is soon seen whether these fit their ground truth.
-        if held_out:
+        if sorted_validation:
             yield from _sorted("validation", validation, labels)
         else:
             numbered = [labels[synset] for synset in truth.synsets]
             yield from _numbered(validation, numbered, ground_truth)
         yield from _sorted("train", train, labels)
 
-    return Inputs(class_names(synsets, known), entries, tuple(synsets), tuple(notes))
+    return Inputs(class_names(synsets, known), files, tuple(synsets), tuple(notes))
 
 
 def _check_known(
@@ -153,135 +158,135 @@ def _check_known(
         )
 
 
-def _sorted(split: str, place: Path, labels: dict[str, int]) -> Iterator[ImageFile | RejectedFile]:
+def _sorted(split: str, path: Path, labels: dict[str, int]) -> Iterator[ImageFile | RejectedFile]:
     """Images whose class is told by where they lie."""
     seen: set[str] = set()
     last = ""
-    for synset, found in sorted_files(place):
+    for synset, file in sorted_files(path):
         # A name with its synset in it can only be there once more in the same class.
         if split == "train" and synset != last:
             seen.clear()
             last = synset
-        if found.fault or synset not in labels:
-            reason = found.fault or "is in no class's folder or archive"
-            yield RejectedFile(split, found.path, reason)
+        if file.fault or synset not in labels:
+            reason = file.fault or "is in no class's folder or archive"
+            yield RejectedFile(split, file.path, reason)
             continue
-        usual = found.name.startswith(f"{synset}_") or (
-            split == "validation" and _NUMBERED.fullmatch(found.name)
+        usual = file.name.startswith(f"{synset}_") or (
+            split == "validation" and _NUMBERED.fullmatch(file.name)
         )
-        name = found.name if usual else f"{synset}/{found.name}"
+        name = file.name if usual else f"{synset}/{file.name}"
         if name in seen:
-            yield RejectedFile(split, found.path, "has the name of another image")
+            yield RejectedFile(split, file.path, "has the name of another image")
             continue
         seen.add(name)
-        yield _entry(split, name, labels[synset], found)
+        yield _image_file(split, name, labels[synset], file)
 
 
 def _numbered(
-    place: Path, labels: Sequence[int], ground_truth: Path | None
+    path: Path, labels: Sequence[int], ground_truth: Path | None
 ) -> Iterator[ImageFile | RejectedFile]:
     """Images whose class is told by the number in their names."""
     seen = bytearray(len(labels))
-    files = in_folder(place, place) if place.is_dir() else in_archive(on_disk(place))
-    for found in files:
-        match = _NUMBERED.fullmatch(found.name)
-        if found.fault or not match:
-            reason = found.fault or f"is not named {_NUMBERED_NAME}"
-            yield RejectedFile("validation", found.path, reason)
+    files = in_folder(path, path) if path.is_dir() else in_archive(on_disk(path))
+    for file in files:
+        match = _NUMBERED.fullmatch(file.name)
+        if file.fault or not match:
+            reason = file.fault or f"is not named {_NUMBERED_NAME}"
+            yield RejectedFile("validation", file.path, reason)
             continue
         number = int(match[1])
         if not 1 <= number <= len(labels):
             raise DataError(
-                f"{place}: has {found.name}, but {ground_truth} has the classes of {len(labels):,}"
+                f"{path}: has {file.name}, but {ground_truth} has the classes of {len(labels):,}"
                 " images; give those that belong together"
             )
         if seen[number - 1]:
-            yield RejectedFile("validation", found.path, "has the name of another image")
+            yield RejectedFile("validation", file.path, "has the name of another image")
             continue
         seen[number - 1] = 1
-        yield _entry("validation", found.name, labels[number - 1], found)
+        yield _image_file("validation", file.name, labels[number - 1], file)
     missing = seen.count(0)
     if missing:
         raise DataError(
-            f"{place}: has {len(labels) - missing:,} images named {_NUMBERED_NAME}, but"
+            f"{path}: has {len(labels) - missing:,} images named {_NUMBERED_NAME}, but"
             f" {ground_truth} has the classes of {len(labels):,}; the first that is missing is"
             f" ILSVRC2012_val_{seen.find(0) + 1:08d}.JPEG"
         )
 
 
-def _entry(split: str, name: str, label: int, found: StoredFile) -> ImageFile | RejectedFile:
-    if not found.size:
+def _image_file(split: str, name: str, label: int, file: StoredFile) -> ImageFile | RejectedFile:
+    if not file.size:
         return RejectedFile(split, name, "is empty")
-    return ImageFile(split, name, label, found.container, found.offset, found.size, found.changed)
+    return ImageFile(split, name, label, file.container, file.offset, file.size, file.changed)
 
 
-def find_classes(place: Path) -> list[str]:
+def find_classes(path: Path) -> list[str]:
     """The synsets that there are images of, sorted.
 
     Args:
-        place: an archive of archives nNNNNNNNN.tar, or a folder of such archives or of folders
+        path: an archive of archives nNNNNNNNN.tar, or a folder of such archives or of folders
             nNNNNNNNN.
 
     Raises:
         DataError: a class is there twice, or cannot be used as a whole; or the archive is
             compressed, incomplete or damaged.
     """
-    places: dict[str, str] = {}
-    for synset, path, fault in _tops(place):
+    members: dict[str, str] = {}
+    for synset, member, fault in _tops(path):
         if fault:
             # Without one class, all later ones would have other labels.
             raise DataError(
-                f"{place}: {path} {fault}, so its class would be missing; put the images"
+                f"{path}: {member} {fault}, so its class would be missing; put the images"
                 " themselves there"
             )
-        if synset in places:
+        if synset in members:
             raise DataError(
-                f"{place}: has the class {synset} twice, as {places[synset]} and as {path}; move"
+                f"{path}: has the class {synset} twice, as {members[synset]} and as {member}; move"
                 " one of them away"
             )
-        places[synset] = path
-    return sorted(places)
+        members[synset] = member
+    return sorted(members)
 
 
-def _tops(place: Path) -> Iterator[tuple[str, str, str]]:
+def _tops(path: Path) -> Iterator[tuple[str, str, str]]:
     """Synset, path and fault of whatever stands for a class."""
-    if not place.is_dir():
-        for found in in_archive(on_disk(place)):
-            if archive := _ARCHIVE.fullmatch(found.name):
-                yield archive[1], found.path, found.fault
+    if not path.is_dir():
+        for file in in_archive(on_disk(path)):
+            if archive := _ARCHIVE.fullmatch(file.name):
+                yield archive[1], file.path, file.fault
         return
-    for item in listed(place):
+    for item in listed(path):
         archive, folder = _ARCHIVE.fullmatch(item.name), SYNSET.fullmatch(item.name)
         if folder and item.is_dir(follow_symlinks=False):
             yield folder[0], item.name, ""
         elif folder:
-            yield folder[0], item.name, look(item, place).fault or "is not a folder"
+            yield folder[0], item.name, look(item, path).fault or "is not a folder"
         elif archive:
-            yield archive[1], item.name, look(item, place).fault
+            yield archive[1], item.name, look(item, path).fault
 
 
-def sorted_files(place: Path) -> Iterator[tuple[str, StoredFile]]:
+def sorted_files(path: Path) -> Iterator[tuple[str, StoredFile]]:
     """All files of the classes, each with its synset; those of a class follow each other.
 
     What belongs to no class has an empty synset.
 
     Args:
-        place: as in `find_classes`.
+        path: as in `find_classes`.
 
     Raises:
         DataError: an archive is compressed, incomplete or damaged.
     """
-    if place.is_dir():
-        for found in in_folder(place, place):
-            top = found.path.partition("/")[0]
-            if archive := _ARCHIVE.fullmatch(found.path):
-                yield from ((archive[1], inner) for inner in in_archive(found))
+    if path.is_dir():
+        for file in in_folder(path, path):
+            top = file.path.partition("/")[0]
+            if archive := _ARCHIVE.fullmatch(file.path):
+                yield from ((archive[1], inner) for inner in in_archive(file))
             else:
-                yield top if SYNSET.fullmatch(top) and top != found.path else "", found
+                yield top if SYNSET.fullmatch(top) and top != file.path else "", file
         return
-    for found in in_archive(on_disk(place)):
-        if archive := _ARCHIVE.fullmatch(found.name):
-            inside = in_archive(replace(found, path=found.name))
+    for file in in_archive(on_disk(path)):
+        if archive := _ARCHIVE.fullmatch(file.name):
+            inside = in_archive(replace(file, path=file.name))
             yield from ((archive[1], inner) for inner in inside)
         else:
-            yield "", found
+            yield "", file

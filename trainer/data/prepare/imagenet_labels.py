@@ -171,21 +171,21 @@ def read_words(path: Path, synsets: Collection[str]) -> dict[str, str]:
     Raises:
         DataError: it is no text, or has words for none of them.
     """
-    found = {}
+    words_of = {}
     try:
         with path.open(encoding="utf-8-sig") as lines:
             for line in lines:
-                synset, *words = line.split(None, 1)[:2] or [""]
-                if words and synset in synsets:
-                    found[synset] = words[0].strip()
+                synset, *rest = line.split(None, 1)[:2] or [""]
+                if rest and synset in synsets:
+                    words_of[synset] = rest[0].strip()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is no text in UTF-8 ({error.reason})") from error
-    if not found:
+    if not words_of:
         raise DataError(
             f"{path}: has words for none of the {len(synsets)} synsets; a line is to be like"
             " 'n01440764 tench, Tinca tinca'"
         )
-    return found
+    return words_of
 
 
 def class_names(synsets: Sequence[str], words: Mapping[str, str]) -> tuple[str, ...]:

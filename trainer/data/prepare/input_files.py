@@ -31,7 +31,7 @@ _COMPRESSED = {
 
 _AGAIN = "download it again, or let the download continue"
 
-LARGEST = 200_000_000
+MAX_FILE_BYTES = 200_000_000
 """Bytes of a file that is read at all; it is held in memory."""
 
 _PAUSES = (1.0, 5.0)
@@ -64,7 +64,7 @@ class Inputs:
 
     classes: tuple[str, ...]
     """Names in the order of labels."""
-    entries: Callable[[], Iterator[ImageFile | RejectedFile]]
+    files: Callable[[], Iterator[ImageFile | RejectedFile]]
     """Lists the files; in any order, the same files each time while nothing is changed."""
     synsets: tuple[str, ...] = ()
     """WordNet's identifier of each class, if there are any."""
@@ -177,9 +177,9 @@ def in_archive(archive: StoredFile) -> Iterator[StoredFile]:
 
 
 def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> Iterator[StoredFile]:
-    last, place = "its first byte", 0
+    last, position = "its first byte", 0
     prefix = f"{archive.path}/" if archive.path else ""
-    while not _at_end(file, place, archive, last):
+    while not _at_end(file, position, archive, last):
         try:
             # Not opened.next(), which keeps all members and takes a damaged header for the end.
             member = tarfile.TarInfo.fromtarfile(opened)
@@ -188,9 +188,9 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> I
                 f"{archive.where}: is incomplete or damaged after {last} ({error}); {_AGAIN}"
             ) from error
         last = member.name
-        if not place < opened.offset <= archive.size:
+        if not position < opened.offset <= archive.size:
             raise DataError(f"{archive.where}: is incomplete: it ends within {last}; {_AGAIN}")
-        place = opened.offset
+        position = opened.offset
         if member.isdir():
             continue
         yield StoredFile(
@@ -203,17 +203,17 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> I
         )
 
 
-def _at_end(file: IO[bytes], place: int, archive: StoredFile, last: str) -> bool:
+def _at_end(file: IO[bytes], position: int, archive: StoredFile, last: str) -> bool:
     """Whether the block of zeros that ends an archive is next; if not, what is next is read then.
 
     Raises:
         DataError: nothing is next.
     """
-    file.seek(place)
+    file.seek(position)
     block = file.read(tarfile.BLOCKSIZE)
     if len(block) < tarfile.BLOCKSIZE:
         raise DataError(f"{archive.where}: is incomplete: it ends after {last}; {_AGAIN}")
-    file.seek(place)
+    file.seek(position)
     return not any(block)
 
 
@@ -235,9 +235,9 @@ def _fault(member: tarfile.TarInfo) -> str:
 class _Window(io.RawIOBase):
     """A file within a file; only what is asked for is read."""
 
-    def __init__(self, found: StoredFile) -> None:
-        self._file = os.open(found.container, os.O_RDONLY)
-        self._found, self._position = found, 0
+    def __init__(self, archive: StoredFile) -> None:
+        self._file = os.open(archive.container, os.O_RDONLY)
+        self._archive, self._position = archive, 0
 
     def readable(self) -> bool:
         return True
@@ -246,15 +246,15 @@ class _Window(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._found.size}
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._archive.size}
         self._position = begin[whence] + offset
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        left = max(self._found.size - self._position, 0)
+        left = max(self._archive.size - self._position, 0)
         part = memoryview(buffer)[:left]
-        place = self._found.offset + self._position
-        count = os.preadv(self._file, [part], place)
+        offset = self._archive.offset + self._position
+        count = os.preadv(self._file, [part], offset)
         self._position += count
         return count
 
@@ -265,24 +265,24 @@ class _Window(io.RawIOBase):
 
 
 class FileReader:
-    """Reads entries; keeps the container of the last one open, which may be an archive of all."""
+    """Reads files; keeps the container of the last one open, which may be an archive of all."""
 
     def __init__(self) -> None:
         self._container: str | None = None
         self._file = -1
 
-    def read(self, entry: ImageFile) -> bytes:
+    def read(self, file: ImageFile) -> bytes:
         """The bytes of one file.
 
         Raises:
             RejectedError: it cannot be used: too large, or not readable for this user.
             DataError: it is not what was listed any more, or its storage fails.
         """
-        if entry.size > LARGEST:
-            raise RejectedError(f"has {entry.size:,} bytes, more than an image can have")
+        if file.size > MAX_FILE_BYTES:
+            raise RejectedError(f"has {file.size:,} bytes, more than an image can have")
         for pause in (*_PAUSES, None):
             try:
-                data = self._read(entry)
+                data = self._read(file)
                 break
             except PermissionError as error:
                 raise RejectedError(f"cannot be read ({error.strerror})") from error
@@ -290,18 +290,18 @@ class FileReader:
                 self.close()
                 if pause is None or isinstance(error, FileNotFoundError):
                     raise DataError(
-                        f"{_place(entry)}: cannot be read ({error.strerror}); the same command"
+                        f"{_where(file)}: cannot be read ({error.strerror}); the same command"
                         " continues once it can"
                     ) from error
                 print(
-                    f"warning: {_place(entry)}: {error.strerror}; again in {pause:.0f} s",
+                    f"warning: {_where(file)}: {error.strerror}; again in {pause:.0f} s",
                     file=sys.stderr,
                     flush=True,
                 )
                 time.sleep(pause)
-        if len(data) != entry.size:
+        if len(data) != file.size:
             raise DataError(
-                f"{_place(entry)}: has changed since it was listed; once nothing writes there,"
+                f"{_where(file)}: has changed since it was listed; once nothing writes there,"
                 " start again with an empty --output"
             )
         return data
@@ -312,25 +312,25 @@ class FileReader:
             os.close(self._file)
             self._container = None
 
-    def _read(self, entry: ImageFile) -> bytes:
-        if self._container != entry.container:
+    def _read(self, file: ImageFile) -> bytes:
+        if self._container != file.container:
             self.close()
-            self._file = os.open(entry.container, os.O_RDONLY)
-            self._container = entry.container
+            self._file = os.open(file.container, os.O_RDONLY)
+            self._container = file.container
         # One byte more than there should be tells a file that has grown.
-        data = os.pread(self._file, entry.size + _is_container(entry), entry.offset)
-        while len(data) < entry.size:
-            more = os.pread(self._file, entry.size - len(data), entry.offset + len(data))
+        data = os.pread(self._file, file.size + _stands_alone(file), file.offset)
+        while len(data) < file.size:
+            more = os.pread(self._file, file.size - len(data), file.offset + len(data))
             if not more:
                 break
             data += more
         return data
 
 
-def _place(entry: ImageFile) -> str:
-    return entry.container if _is_container(entry) else f"{entry.container}: {entry.name}"
+def _where(file: ImageFile) -> str:
+    return file.container if _stands_alone(file) else f"{file.container}: {file.name}"
 
 
-def _is_container(entry: ImageFile) -> bool:
-    """Whether an entry is a file of its own, not part of an archive."""
-    return os.path.basename(entry.container) == os.path.basename(entry.name)  # noqa: PTH119 - speed
+def _stands_alone(file: ImageFile) -> bool:
+    """Whether a file is not part of an archive."""
+    return os.path.basename(file.container) == os.path.basename(file.name)  # noqa: PTH119 - speed

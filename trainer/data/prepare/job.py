@@ -21,24 +21,24 @@ from pathlib import Path
 
 import PIL
 
-from trainer.data.manifest import SCHEMA, Manifest, Origin, SplitCounts, empty_classes
+from common.text import plural
+from trainer.data.manifest import SCHEMA, Manifest, Origin, Shard, SplitCounts, empty_classes
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
-from trainer.data.prepare.rejected import FILE_NAME as REJECTED
-from trainer.data.prepare.rejected import Rejections
-from trainer.data.prepare.statistics import IMAGES, Survey
-from trainer.data.prepare.write import (
+from trainer.data.prepare.rejected import REJECTED, Rejections
+from trainer.data.prepare.shards import (
     PARTS,
     FileRange,
     Preparation,
     WrittenShard,
     part_file,
-    survey,
+    survey_files,
     write_shard,
 )
+from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
@@ -77,24 +77,26 @@ def prepare(
     ):
         listing = Listing(Path(scratch) / "listing.sqlite")
         listing.fill(inputs, options.seed, held_out)
-        parts = listing.parts()
-        rejections = Rejections(listing.refusals(), sum(p.files for p in parts.values()), options)
-        _check_parts(inputs, parts, rejections)
+        sizes = listing.split_sizes()
+        usable = sum(size.files for size in sizes.values())
+        rejections = Rejections(listing.rejected(), usable, options)
+        _check_splits(inputs, sizes, rejections)
         for note in inputs.notes:
             print(note, flush=True)
-        identity = _identity(listing, inputs, options, rules, held_out)
+        identity = hash_inputs(listing, inputs, options, rules, held_out)
         complete = finished(output, identity)
         if complete:
             shutil.rmtree(output / PARTS, ignore_errors=True)
             print(f"{output}: is complete already, version {complete.version}")
             return complete
         begin(output, identity)
-        common = Preparation(listing.path, output, inputs.classes, inputs.synsets, rules)
-        seen = _survey(common, parts["train"].files, options.processes)
-        tasks = _shards(common, parts, seen.growth, options.shard_mb)
-        _write(tasks, options.processes, rejections)
+        preparation = Preparation(listing.path, output, inputs.classes, inputs.synsets, rules)
+        survey = _survey(preparation, sizes["train"].files, options.processes)
+        shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb)
+        _write(output, shards, options.processes, rejections)
         rejections.save(output)
-        manifest = _manifest(inputs, tasks, seen, Origin(command, identity), rejections)
+        origin = Origin(command, identity)
+        manifest = _manifest(preparation, shards, survey, origin, rejections)
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)
@@ -102,9 +104,9 @@ def prepare(
     return manifest
 
 
-def _check_parts(inputs: Inputs, parts: dict[str, SplitSize], rejections: Rejections) -> None:
+def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejections) -> None:
     for split in ("train", "validation"):
-        if split not in parts:
+        if split not in sizes:
             raise DataError(
                 f"no files for the split {split!r}: {len(inputs.classes)} classes and"
                 f" {rejections.total:,} files were found{rejections.example()}. Each split needs an"
@@ -112,7 +114,7 @@ def _check_parts(inputs: Inputs, parts: dict[str, SplitSize], rejections: Reject
             )
 
 
-def _identity(
+def hash_inputs(
     listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
 ) -> str:
     """A hash of everything that shapes the shards; Pillow's version, as it encodes."""
@@ -121,14 +123,14 @@ def _identity(
     return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _survey(common: Preparation, files: int, processes: int) -> Survey:
+def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
     end = min(files, IMAGES)
     tasks = [
-        FileRange(common, "train", begin, min(begin + _SURVEY_TASK, end))
+        FileRange(preparation, "train", begin, min(begin + _SURVEY_TASK, end))
         for begin in range(0, end, _SURVEY_TASK)
     ]
     total = Survey()
-    for part in work_through(survey, tasks, end, "looking at some images", processes):
+    for part in work_through(survey_files, tasks, end, "looking at some images", processes):
         total.merge(part)
     if not total.pixels.count:
         name, reason = min(total.rejected)
@@ -138,80 +140,80 @@ def _survey(common: Preparation, files: int, processes: int) -> Survey:
     return total
 
 
-def _shards(
-    common: Preparation, parts: dict[str, SplitSize], growth: float, shard_mb: int
+def plan_shards(
+    preparation: Preparation, sizes: dict[str, SplitSize], growth: float, shard_mb: int
 ) -> dict[str, FileRange]:
     """The shards of all splits by name; those of a split have the same number of files, to within
     one.
     """
-    tasks = {}
-    for split, part in sorted(parts.items()):
-        expected = part.bytes * growth + part.files * (FRAME + _FIELDS)
-        count = min(max(ceil(expected / (shard_mb * 1e6)), 1), part.files)
-        bounds = [part.files * number // count for number in range(count + 1)]
+    shards = {}
+    for split, size in sorted(sizes.items()):
+        expected = size.bytes * growth + size.files * (FRAME + _FIELDS)
+        count = min(max(ceil(expected / (shard_mb * 1e6)), 1), size.files)
+        bounds = [size.files * number // count for number in range(count + 1)]
         for number in range(count):
             name = shard_name(split, number, count)
-            tasks[name] = FileRange(common, split, bounds[number], bounds[number + 1], name)
-    return tasks
+            shards[name] = FileRange(preparation, split, bounds[number], bounds[number + 1], name)
+    return shards
 
 
-def _write(tasks: dict[str, FileRange], processes: int, rejections: Rejections) -> None:
-    output = next(iter(tasks.values())).common.output
+def _write(
+    output: Path, shards: dict[str, FileRange], processes: int, rejections: Rejections
+) -> None:
+    """Write the shards that are not finished yet."""
     missing: list[FileRange] = []
-    for name, task in tasks.items():
-        part = _found(output, name)
-        if part:
-            rejections.add(part.rejected)
+    for name, files in shards.items():
+        finished_shard = _load_finished(output, name)
+        if finished_shard:
+            rejections.add(finished_shard.rejected)
         else:
-            missing.append(task)
-    done = len(tasks) - len(missing)
+            missing.append(files)
+    done = len(shards) - len(missing)
     if done:
-        print(f"{output}: continues with {done:,} of {len(tasks):,} shards finished", flush=True)
+        print(f"{output}: continues with {done:,} of {len(shards):,} shards finished", flush=True)
     rejections.check(output)
-    images = sum(task.end - task.begin for task in missing)
+    images = sum(files.end - files.begin for files in missing)
     for written in work_through(write_shard, missing, images, "writing", processes):
         rejections.add(written.rejected)
         rejections.check(output)
 
 
-def _found(output: Path, name: str) -> WrittenShard | None:
+def _load_finished(output: Path, name: str) -> WrittenShard | None:
     """The description of a shard that is complete."""
     try:
-        part = WrittenShard.load(part_file(output, name))
-        whole = (output / name).stat().st_size == part.shard.bytes
+        written = WrittenShard.load(part_file(output, name))
+        whole = (output / name).stat().st_size == written.shard.bytes
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return part if whole else None
+    return written if whole else None
 
 
 def _manifest(
-    inputs: Inputs,
-    tasks: dict[str, FileRange],
-    seen: Survey,
+    preparation: Preparation,
+    shards: dict[str, FileRange],
+    survey: Survey,
     origin: Origin,
     rejections: Rejections,
 ) -> Manifest:
-    output = next(iter(tasks.values())).common.output
-    shards: dict[str, list[WrittenShard]] = {}
-    tallies: dict[str, SplitCounts] = {}
+    """Add up the descriptions of all shards."""
+    output, classes = preparation.output, preparation.classes
+    described: dict[str, list[Shard]] = {}
+    counts: dict[str, SplitCounts] = {}
     treatment: Counter[str] = Counter()
-    for name, task in tasks.items():
-        part = WrittenShard.load(part_file(output, name))
-        shards.setdefault(task.split, []).append(replace(part, rejected=()))
-        tallies.setdefault(task.split, SplitCounts.empty(len(inputs.classes))).merge(part.tally)
-        treatment.update(part.treatment)
+    for name, files in shards.items():
+        written = WrittenShard.load(part_file(output, name))
+        described.setdefault(files.split, []).append(written.shard)
+        counts.setdefault(files.split, SplitCounts.empty(len(classes))).merge(written.counts)
+        treatment.update(written.treatment)
     if rejections.count:
         treatment["rejected"] = rejections.count
-    for split, tally in tallies.items():
-        if not sum(tally.class_counts):
+    for split, split_counts in counts.items():
+        if not sum(split_counts.class_counts):
             raise DataError(f"{split}: has no usable image; {output / REJECTED} says why")
     return Manifest(
-        classes=inputs.classes,
-        normalization=seen.pixels.normalization(),
-        splits={
-            split: tallies[split].split(tuple(part.shard for part in parts))
-            for split, parts in shards.items()
-        },
+        classes=classes,
+        normalization=survey.pixels.normalization(),
+        splits={name: counts[name].split(tuple(parts)) for name, parts in described.items()},
         origin=replace(origin, treatment=dict(sorted(treatment.items()))),
     )
 
@@ -221,7 +223,7 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
     for name, split in manifest.splits.items():
         count = len(split.shards)
         print(
-            f"{name}: {split.examples:,} images in {count:,} shard{'s' * (count > 1)} of"
+            f"{name}: {split.examples:,} images in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
         empty = empty_classes(manifest, name)

@@ -86,27 +86,27 @@ class Listing:
         self._database.commit()
 
     def _rows(self, inputs: Inputs, seed: bytes) -> Iterator[tuple[Any, ...]]:
-        for number, found in enumerate(inputs.entries(), 1):
+        for number, file in enumerate(inputs.files(), 1):
             if number % _TOLD_EVERY == 0:
                 print(f"listing: {number:,} files so far", flush=True)
-            name = os.fsencode(found.name)
-            if isinstance(found, RejectedFile):
-                row = (found.split, name, found.reason)
+            name = os.fsencode(file.name)
+            if isinstance(file, RejectedFile):
+                row = (file.split, name, file.reason)
                 self._database.execute("INSERT INTO refused VALUES (?, ?, ?)", row)
                 continue
             key = xxhash.xxh3_128_digest(seed + b"/" + name)
-            container = os.fsencode(found.container)
-            yield (found.split, name, found.label, container, found.offset, found.size,
-                   found.changed, key)  # fmt: skip
+            container = os.fsencode(file.container)
+            yield (file.split, name, file.label, container, file.offset, file.size,
+                   file.changed, key)  # fmt: skip
 
-    def parts(self) -> dict[str, SplitSize]:
+    def split_sizes(self) -> dict[str, SplitSize]:
         """Files and bytes of each split."""
         query = "SELECT split, count(*), sum(size) FROM placed GROUP BY split"
         return {
             split: SplitSize(files, size) for split, files, size in self._database.execute(query)
         }
 
-    def entries(self, split: str, begin: int, end: int) -> Iterator[ImageFile]:
+    def files(self, split: str, begin: int, end: int) -> Iterator[ImageFile]:
         """The files at the places [begin, end) of a split."""
         query = (
             f"SELECT {_COLUMNS} FROM placed WHERE split = ? AND place >= ? AND place < ?"  # noqa: S608
@@ -119,7 +119,7 @@ class Listing:
                 split_, os.fsdecode(name), label, os.fsdecode(container), offset, size, changed
             )
 
-    def refusals(self) -> Iterator[RejectedFile]:
+    def rejected(self) -> Iterator[RejectedFile]:
         """What was left out already, by split and name."""
         query = "SELECT split, name, reason FROM refused ORDER BY split, name"
         for split, name, reason in self._database.execute(query):
@@ -131,8 +131,8 @@ class Listing:
         query = "SELECT split, name, label, size, changed FROM placed ORDER BY split, place"
         for row in self._database.execute(query):
             total.update(repr(row).encode())
-        for refusal in self.refusals():
-            split, name, reason = refusal.split, refusal.name, refusal.reason
+        for file in self.rejected():
+            split, name, reason = file.split, file.name, file.reason
             # The text decides whether a folder holds the same data set, so it stays as it was.
             total.update(f"Refusal({split=!r}, {name=!r}, {reason=!r})".encode())
         return total.hexdigest()

@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import UserError
+from common.files import write_atomically
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.write import PARTS
+from trainer.data.prepare.shards import PARTS
 from trainer.errors import DataError
 
 
@@ -77,11 +78,8 @@ def begin(output: Path, identity: str) -> None:
         DataError: it is not.
     """
     begun = output / PARTS / "inputs"
-    begun.parent.mkdir(exist_ok=True)
     if not begun.exists():
-        partial = begun.with_suffix(".partial")
-        partial.write_text(identity)
-        partial.replace(begun)
+        write_atomically(begun, identity)
     elif begun.read_text() != identity:
         raise DataError(
             f"{output}: was begun with other files or options; give the same again, or remove it"

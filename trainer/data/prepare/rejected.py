@@ -11,10 +11,10 @@ from pathlib import Path
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 
-FILE_NAME = "rejected.csv"
+REJECTED = "rejected.csv"
 
 HIDDEN = "is a hidden file"
-"""Reason of a refusal that says nothing about the data set's quality."""
+"""A reason that says nothing about the data set's quality."""
 
 _SHOWN = 5
 
@@ -37,10 +37,12 @@ class RejectedError(ValueError):
 class Rejections:
     """All files of a data set that are left out."""
 
-    def __init__(self, refused: Iterable[RejectedFile], usable: int, options: WriteOptions) -> None:
+    def __init__(
+        self, rejected: Iterable[RejectedFile], usable: int, options: WriteOptions
+    ) -> None:
         self._all: list[RejectedFile] = []
         self._counted: list[RejectedFile] = []
-        self.add(refused)
+        self.add(rejected)
         self.total = usable + len(self._counted)
         """Files that were found, usable or not, but for hidden ones."""
         self._text = options.max_rejected
@@ -54,10 +56,10 @@ class Rejections:
         """Leave out more files; hidden ones, which file managers leave behind, are listed but say
         nothing about the data set, and are not counted.
         """
-        for refusal in more:
-            self._all.append(refusal)
-            if refusal.reason != HIDDEN:
-                self._counted.append(refusal)
+        for file in more:
+            self._all.append(file)
+            if file.reason != HIDDEN:
+                self._counted.append(file)
 
     def check(self, output: Path) -> None:
         """Make sure that not too many are left out.
@@ -69,10 +71,10 @@ class Rejections:
             return
         self.save(output)
         first = sorted(self._counted, key=_key)[:_SHOWN]
-        shown = "".join(f"\n  - {_name(refusal)} {refusal.reason}" for refusal in first)
+        shown = "".join(f"\n  - {_name(file)} {file.reason}" for file in first)
         raise DataError(
             f"{len(self._counted):,} of {self.total:,} files are no usable images, more than"
-            f" --max-rejected {self._text}; {output / FILE_NAME} lists those found so far:{shown}\n"
+            f" --max-rejected {self._text}; {output / REJECTED} lists those found so far:{shown}\n"
             "Allow more, and the same command continues; or mend or remove them, and start again"
             " with an empty --output"
         )
@@ -88,7 +90,7 @@ class Rejections:
         """Write rejected.csv, in the order of names; none is written, and none stays, if there is
         nothing to list.
         """
-        path = output / FILE_NAME
+        path = output / REJECTED
         if not self._all:
             path.unlink(missing_ok=True)
             return
@@ -100,15 +102,15 @@ class Rejections:
     def tell(self, output: Path) -> None:
         """Say that files are left out, if any are."""
         if self._all:
-            print(f"{self.count:,} files are left out: {output / FILE_NAME} says why")
+            print(f"{self.count:,} files are left out: {output / REJECTED} says why")
 
 
-def _key(refusal: RejectedFile) -> tuple[str, str, str]:
-    return refusal.split, refusal.name, refusal.reason
+def _key(file: RejectedFile) -> tuple[str, str, str]:
+    return file.split, file.name, file.reason
 
 
-def _name(refusal: RejectedFile) -> str:
-    return f"{refusal.split}/{refusal.name}" if refusal.split else refusal.name
+def _name(file: RejectedFile) -> str:
+    return f"{file.split}/{file.name}" if file.split else file.name
 
 
 def allowed_rejections(text: str, files: int) -> int:

@@ -108,18 +108,18 @@ class Survey:
         return self.written / self.read if self.read else 1.0
 
 
-def look_at(entries: Iterator[ImageFile], rules: Rules) -> Survey:
+def look_at(files: Iterator[ImageFile], rules: Rules) -> Survey:
     """Encode some images as they will be, and look at their pixels."""
     survey, reader = Survey(), FileReader()
-    for entry in entries:
+    for file in files:
         try:
-            encoded = encode(reader.read(entry), entry.name, rules)
+            encoded = encode(reader.read(file), file.name, rules)
             image = Image.open(io.BytesIO(encoded.data))
             with bounded(image), damage("cannot be decoded"):
                 survey.pixels.add(image)
         except RejectedError as error:
-            survey.rejected.append((entry.name, str(error)))
+            survey.rejected.append((file.name, str(error)))
             continue
-        survey.read += entry.size
+        survey.read += file.size
         survey.written += len(encoded.data)
     return survey

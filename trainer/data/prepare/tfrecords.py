@@ -1,4 +1,8 @@
-"""The shards that another tool wrote: which files they are, and what one of them holds."""
+"""`python -m trainer prepare tfrecords`: a manifest for shards that another tool wrote.
+
+find the shards  ->  look through each, in parallel  ->  what labels mean  ->  statistics
+                 ->  manifest.json beside them; the shards stay as they are
+"""
 
 import os
 import re
@@ -13,8 +17,8 @@ from pathlib import Path
 import xxhash
 
 from common.errors import ConfigError
-from trainer.data.encoded_image import DAMAGED as DAMAGED_ERRORS
 from trainer.data.encoded_image import (
+    DECODE_ERRORS,
     BrokenImageError,
     encoding_of,
     mode_fault,
@@ -49,7 +53,7 @@ UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
 """Images that the reader cannot decode, that seem damaged, that it does not take as they are meant,
 and that their records describe wrongly."""
 
-_MOST_CLASSES = 100_000
+_MAX_CLASSES = 100_000
 """Classes beyond which a label is taken for a mistake; ImageNet's largest edition has 21,841."""
 
 
@@ -76,12 +80,12 @@ class ScannedShard:
 
     split: str
     shard: Shard
-    tally: SplitCounts
+    counts: SplitCounts
     """Encodings and sizes; classes are not known yet, so all images are in one."""
     labels: Counter[int] = field(default_factory=Counter)
     names: dict[int, tuple[str, str]] = field(default_factory=dict)
     """What the records call the class of a label, and its synset; empty where they do not say."""
-    noted: dict[int, ImageFaults] = field(default_factory=dict)
+    faults: dict[int, ImageFaults] = field(default_factory=dict)
     """By kind, of `UNKNOWN` and the others."""
 
 
@@ -104,13 +108,13 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     existing = read_manifest(folder) if (folder / FILE_NAME).exists() else None
     if not existing and not os.access(folder, os.W_OK):
         raise DataError(f"{folder}: cannot be written to, but the manifest belongs there")
-    tasks = [ForeignShard(split, path) for split, found in paths.items() for path in found]
-    images = _estimate([task.path for task in tasks])
+    shards = [ForeignShard(split, path) for split in paths for path in paths[split]]
+    images = _estimate([shard.path for shard in shards])
     by_file = {
-        found.shard.file: found
-        for found in work_through(scan, tasks, images, "reading", options.processes)
+        scanned.shard.file: scanned
+        for scanned in work_through(scan, shards, images, "reading", options.processes)
     }
-    scanned = [by_file[task.path.name] for task in tasks]
+    scanned = [by_file[shard.path.name] for shard in shards]
     manifest = _describe(folder, scanned, options.first_label, line)
     if existing and existing.version != manifest.version:
         raise DataError(
@@ -121,9 +125,9 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
         print(f"{folder}: is described already, version {existing.version}")
         return existing
     manifest.save(folder)
-    train, held_out = (manifest.splits[name].examples for name in ("train", "validation"))
+    train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
     print(
-        f"{folder}: {train:,} images to train on, {held_out:,} held out,"
+        f"{folder}: {train:,} images to train on, {validation:,} held out,"
         f" {len(manifest.classes):,} classes, version {manifest.version}"
     )
     return manifest
@@ -138,38 +142,40 @@ def _estimate(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in paths) * len(sizes) // max(sum(sizes), 1)
 
 
-def _describe(folder: Path, scanned: Sequence[ScannedShard], wanted: str, line: str) -> Manifest:
-    _check_images(folder, merge_noted(scanned))
+def _describe(
+    folder: Path, scanned: Sequence[ScannedShard], first_label: str, line: str
+) -> Manifest:
+    _check_images(folder, merge_faults(scanned))
     splits: dict[str, list[ScannedShard]] = {"train": [], "validation": []}
     names: dict[int, tuple[str, str]] = {}
-    for found in scanned:
-        splits[found.split].append(found)
-        for label, name in found.names.items():
-            note_name(names, label, name, found.shard.file)
+    for part in scanned:
+        splits[part.split].append(part)
+        for label, name in part.names.items():
+            note_name(names, label, name, part.shard.file)
     labels = {
         split: sum((part.labels for part in parts), Counter[int]())
         for split, parts in splits.items()
     }
-    for split, counts in labels.items():
-        if not counts:
+    for split, label_counts in labels.items():
+        if not label_counts:
             raise DataError(f"{folder}: the {split} shards hold no record")
-    first = _first_label(folder, labels, wanted)
-    known = range(first, max(max(counts) for counts in labels.values()) + 1)
-    normalization = _normalization(folder, [found.shard for found in splits["train"]])
+    first = _first_label(folder, labels, first_label)
+    known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
+    normalization = _normalization(folder, [part.shard for part in splits["train"]])
     described = {}
     for split, parts in splits.items():
-        tally = SplitCounts.empty(1)
+        counts = SplitCounts.empty(1)
         for part in parts:
-            tally.merge(part.tally)
-        tally.class_counts = [labels[split][label] for label in known]
-        described[split] = tally.split(tuple(part.shard for part in parts))
-    images = sum(counts.total() for counts in labels.values())
+            counts.merge(part.counts)
+        counts.class_counts = [labels[split][label] for label in known]
+        described[split] = counts.split(tuple(part.shard for part in parts))
+    images = sum(label_counts.total() for label_counts in labels.values())
     origin = Origin(line, treatment={"left as they are": images})
     return Manifest(_class_names(names, known), normalization, described, origin, first)
 
 
-def _check_images(folder: Path, noted: Mapping[int, ImageFaults]) -> None:
-    unknown = noted.get(UNKNOWN)
+def _check_images(folder: Path, faults: Mapping[int, ImageFaults]) -> None:
+    unknown = faults.get(UNKNOWN)
     if unknown:
         raise DataError(
             f"{folder}: {_times(unknown)} neither JPEG nor PNG ({unknown.first}); only these are"
@@ -180,36 +186,36 @@ def _check_images(folder: Path, noted: Mapping[int, ImageFaults]) -> None:
         (UNFAITHFUL, "read otherwise than meant", "files of images can be converted by prepare"),
         (MISDESCRIBED, "described wrongly", "the reader goes by the images alone"),
     ):
-        if kind in noted:
+        if kind in faults:
             print(
-                f"warning: {_times(noted[kind])} {what} ({noted[kind].first}); {advice}",
+                f"warning: {_times(faults[kind])} {what} ({faults[kind].first}); {advice}",
                 file=sys.stderr,
                 flush=True,
             )
 
 
-def _times(noted: ImageFaults) -> str:
-    return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
+def _times(faults: ImageFaults) -> str:
+    return f"{faults.count:,} image{' is' if faults.count == 1 else 's are'}"
 
 
-def _first_label(folder: Path, labels: Mapping[str, Counter[int]], wanted: str) -> int:
+def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) -> int:
     """What the records call the first class."""
     smallest = min(min(counts) for counts in labels.values())
     largest = max(max(counts) for counts in labels.values())
     run = f"labels run from {smallest:,} to {largest:,}"
     choose = "say with --first-label 0 or --first-label 1 what the first class is called"
-    if smallest < 0 or largest - smallest >= _MOST_CLASSES:
+    if smallest < 0 or largest - smallest >= _MAX_CLASSES:
         raise DataError(f"{folder}: {run}, which no classes are numbered by; write them anew")
-    if wanted != "auto":
-        if smallest < int(wanted):
-            raise DataError(f"{folder}: {run}, but --first-label is {wanted}")
-        return int(wanted)
-    train, held_out = labels["train"], labels["validation"]
-    if min(held_out) < min(train) or max(held_out) > max(train):
+    if option != "auto":
+        if smallest < int(option):
+            raise DataError(f"{folder}: {run}, but --first-label is {option}")
+        return int(option)
+    train, validation = labels["train"], labels["validation"]
+    if min(validation) < min(train) or max(validation) > max(train):
         raise DataError(
             f"{folder}: labels to train on run from {min(train):,} to {max(train):,}, those held"
-            f" out from {min(held_out):,} to {max(held_out):,}: it is doubtful that they mean the"
-            f" same classes. If they do, {choose}"
+            f" out from {min(validation):,} to {max(validation):,}: it is doubtful that they mean"
+            f" the same classes. If they do, {choose}"
         )
     if smallest > 1:
         raise DataError(f"{folder}: {run}, so that the first class is in doubt; {choose}")
@@ -223,13 +229,13 @@ def _class_names(names: Mapping[int, tuple[str, str]], labels: range) -> tuple[s
 
     Without a text it is the synset, and without that "class" and a number from 0.
     """
-    found = [names.get(label, ("", "")) for label in labels]
-    times = Counter(text or synset for text, synset in found)
+    known = [names.get(label, ("", "")) for label in labels]
+    times = Counter(text or synset for text, synset in known)
     return tuple(
         (text or synset or f"class {number}")
         if times[text or synset] == 1 or not (text or synset)
         else f"{text or synset} ({synset if text and synset else label})"
-        for number, (label, (text, synset)) in enumerate(zip(labels, found, strict=True))
+        for number, (label, (text, synset)) in enumerate(zip(labels, known, strict=True))
     )
 
 
@@ -248,7 +254,7 @@ def _normalization(folder: Path, shards: Sequence[Shard]) -> Normalization:
         serialized = next(islice(read_shard(folder / shard.file, start), skipped, None))
         try:
             sums.add(open_image(from_example(serialized).encoded))
-        except DAMAGED_ERRORS:
+        except DECODE_ERRORS:
             damaged += 1
     if damaged:
         print(f"warning: {damaged:,} of {count:,} images cannot be decoded", file=sys.stderr)
@@ -265,21 +271,21 @@ def find_shards(folder: Path) -> dict[str, list[Path]]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
-    found: dict[str, list[Path]] = {"train": [], "validation": []}
+    shards: dict[str, list[Path]] = {"train": [], "validation": []}
     for path in sorted(folder.iterdir()):
         match = _NAME.fullmatch(path.name)
         if match and path.is_file() and path.suffix not in _NO_SHARD:
-            found[_SPLITS[match[1]]].append(path)
-    empty = [name for name, paths in found.items() if not paths]
+            shards[_SPLITS[match[1]]].append(path)
+    empty = [name for name, paths in shards.items() if not paths]
     if empty:
         names = {"train": "train-*", "validation": "validation-* or val-*"}
         raise DataError(
             f"{folder}: holds no shards named {', nor '.join(names[name] for name in empty)};"
             " training needs images to train on and others to evaluate on, both in this folder"
         )
-    for name, paths in found.items():
+    for name, paths in shards.items():
         _check_series(folder, name, [path.name for path in paths])
-    return found
+    return shards
 
 
 def _check_series(folder: Path, split: str, names: list[str]) -> None:
@@ -328,26 +334,26 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
                 f"{path}: is compressed with gzip, so that reading could only begin at its start;"
                 " unpack the shards (gunzip) and describe those"
             )
-    found = ScannedShard(task.split, Shard(path.name, 0, 0, "", ()), SplitCounts.empty(1))
+    scanned = ScannedShard(task.split, Shard(path.name, 0, 0, "", ()), SplitCounts.empty(1))
     records = 0
     try:
         for frame in read_frames(path, observe=digest.update):
             if records % INDEX_EVERY == 0:
                 index.append(frame.offset)
-            _add(from_example(frame.checked()), found, f"{path.name}, record {records}")
+            _add(from_example(frame.checked()), scanned, f"{path.name}, record {records}")
             records += 1
             advance(1)
     except BrokenRecordError as error:
         raise DataError(
             f"{path}, record {records}: {error}; copy the shard again, or write it anew"
         ) from error
-    found.shard = Shard(path.name, records, path.stat().st_size, digest.hexdigest(), tuple(index))
-    return found
+    scanned.shard = Shard(path.name, records, path.stat().st_size, digest.hexdigest(), tuple(index))
+    return scanned
 
 
-def _add(record: Record, found: ScannedShard, place: str) -> None:
-    found.labels[record.label] += 1
-    note_name(found.names, record.label, (record.text, record.synset), place)
+def _add(record: Record, scanned: ScannedShard, where: str) -> None:
+    scanned.labels[record.label] += 1
+    note_name(scanned.names, record.label, (record.text, record.synset), where)
     encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
     height, width = record.height, record.width
     if not encoding:
@@ -360,14 +366,14 @@ def _add(record: Record, found: ScannedShard, place: str) -> None:
             notes[MISDESCRIBED] = record_fault(record, image)
         except BrokenImageError as error:
             notes[DAMAGED] = str(error)
-    found.tally.add(0, encoding, height, width)
+    scanned.counts.add(0, encoding, height, width)
     for kind, text in notes.items():
         if text:
-            found.noted.setdefault(kind, ImageFaults(0, f"{place}: {text}")).count += 1
+            scanned.faults.setdefault(kind, ImageFaults(0, f"{where}: {text}")).count += 1
 
 
 def note_name(
-    names: dict[int, tuple[str, str]], label: int, name: tuple[str, str], place: str
+    names: dict[int, tuple[str, str]], label: int, name: tuple[str, str], where: str
 ) -> None:
     """Add what a label's class is called, and its synset, to what is known of it.
 
@@ -378,16 +384,16 @@ def note_name(
     for before, now in zip(known, name, strict=True):
         if before and now and before != now:
             raise DataError(
-                f"{place}: label {label} is {now!r} here and {before!r} in a shard before; the"
+                f"{where}: label {label} is {now!r} here and {before!r} in a shard before; the"
                 " labels do not mean the same everywhere: write the shards anew"
             )
     names[label] = (known[0] or name[0], known[1] or name[1])
 
 
-def merge_noted(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
-    """What is noted of several shards, by kind, in their order."""
+def merge_faults(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
+    """What is faults of several shards, by kind, in their order."""
     merged: dict[int, ImageFaults] = {}
-    for found in scanned:
-        for kind, noted in found.noted.items():
-            merged.setdefault(kind, ImageFaults(0, noted.first)).count += noted.count
+    for part in scanned:
+        for kind, faults in part.faults.items():
+            merged.setdefault(kind, ImageFaults(0, faults.first)).count += faults.count
     return merged

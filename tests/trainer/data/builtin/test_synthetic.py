@@ -30,10 +30,10 @@ def test_images_cost_what_photographs_cost():
 
 def test_a_prepared_folder_has_a_manifest_and_is_made_once(tmp_path, capsys):
     folder = tmp_path / "noise"
-    made = prepare_noise(str(folder), 20)
+    made = prepare_noise(str(folder), 10)
     assert load_manifest(folder).version == made.version
-    assert made.splits["train"].examples == 20
+    assert made.splits["train"].examples == 10
     assert made.splits["validation"].examples == 10
-    assert prepare_noise(str(folder), 20).version == made.version
+    assert prepare_noise(str(folder), 10).version == made.version
     with pytest.raises(DataError, match="holds another data set"):
-        prepare_noise(str(folder), 21)
+        prepare_noise(str(folder), 11)

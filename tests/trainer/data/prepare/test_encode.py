@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tests.trainer.support.image_files import (
+from tests.trainer.support.data_sets.image_files import (
     exif,
     gradients,
     jpeg,
@@ -19,7 +19,7 @@ from tests.trainer.support.image_files import (
     saved,
     with_segment,
 )
-from tests.trainer.support.image_samples import samples, unusable
+from tests.trainer.support.data_sets.image_samples import samples, unusable
 from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.rejected import RejectedError
 
@@ -168,7 +168,7 @@ def again(pixels, side, quality=90, **options):
     return encode(jpeg(pixels, **options), "a.jpg", Rules(50_000_000, side, quality))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 120))
 def test_the_short_side_becomes_what_was_asked_for_and_the_aspect_stays(height, width, side):
     found = again(gradients(height, width), side)

@@ -11,11 +11,11 @@ from PIL import Image
 
 from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
+from tests.trainer.support.data_sets.image_files import saved
+from tests.trainer.support.data_sets.records import noise_record
 from trainer.config import DataConfig
-from trainer.data.encoded_image import open_image
-from trainer.data.example import Record, from_example, to_example
-from trainer.data.manifest import FILE_NAME, Manifest, Normalization, load_manifest
-from trainer.data.prepare.statistics import PixelSums
+from trainer.data.example import from_example, to_example
+from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.tfrecords import prepare_tfrecords
 from trainer.data.source import Source
 from trainer.data.tfrecord import ShardWriter, read_shard
@@ -24,17 +24,8 @@ from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions, VerifyOptions
 
 
-def encode(image, kind="JPEG"):
-    buffer = io.BytesIO()
-    image.save(buffer, kind)
-    return buffer.getvalue()
-
-
 def picture(number, label, kind="JPEG", **changes):
-    pixels = np.random.default_rng(number).integers(0, 256, [10 + number % 40, 9, 3], np.uint8)
-    encoded = encode(Image.fromarray(pixels), kind)
-    record = Record(encoded, kind, *pixels.shape[:2], label, f"name {label}", f"{number}", "")
-    return replace(record, **changes)
+    return noise_record(number, label, kind, **{"text": f"name {label}", **changes})
 
 
 def pictures(labels, first=0):
@@ -111,7 +102,7 @@ def test_a_manifest_of_other_shards_is_kept_and_named(shards):
 
 
 @pytest.mark.parametrize(
-    ("train", "held_out"),
+    ("train", "validation"),
     [
         ("train-{number:05d}-of-{shards:05d}", "val-{number:05d}-of-{shards:05d}"),
         (
@@ -121,9 +112,9 @@ def test_a_manifest_of_other_shards_is_kept_and_named(shards):
         ("train_{number}.tfrecords", "val_{number}.tfrecords"),
     ],
 )
-def test_shards_are_found_by_the_usual_names(tmp_path, train, held_out):
+def test_shards_are_found_by_the_usual_names(tmp_path, train, validation):
     write(tmp_path, pictures([0, 1] * 3), "train", 3, train)
-    write(tmp_path, pictures([0, 1], 50), "validation", 2, held_out)
+    write(tmp_path, pictures([0, 1], 50), "validation", 2, validation)
     for beside in ("train-00000-of-00003.idx", "train.txt", "labels.txt"):
         (tmp_path / beside).write_text("not a shard")
     splits = describe(tmp_path).splits
@@ -170,14 +161,14 @@ def test_a_compressed_shard_is_told_from_a_broken_one(shards):
         describe(shards)
 
 
-def two_splits(folder, train, held_out):
+def two_splits(folder, train, validation):
     write(folder, train)
-    write(folder, held_out, "validation", 1)
+    write(folder, validation, "validation", 1)
     return folder
 
 
 @pytest.mark.parametrize(
-    ("train", "held_out", "asked", "first", "classes"),
+    ("train", "validation", "asked", "first", "classes"),
     [
         ([0, 1, 2], [0, 1], "auto", 0, 3),
         ([1, 2, 3], [1, 3], "auto", 1, 3),
@@ -187,8 +178,10 @@ def two_splits(folder, train, held_out):
         ([1, 2], [0, 1], "0", 0, 3),
     ],
 )
-def test_the_first_label_follows_from_the_labels(tmp_path, train, held_out, asked, first, classes):
-    two_splits(tmp_path, pictures(train), pictures(held_out))
+def test_the_first_label_follows_from_the_labels(
+    tmp_path, train, validation, asked, first, classes
+):
+    two_splits(tmp_path, pictures(train), pictures(validation))
     manifest = describe(tmp_path, asked)
     assert manifest.first_label == first
     assert len(manifest.classes) == classes
@@ -197,7 +190,7 @@ def test_the_first_label_follows_from_the_labels(tmp_path, train, held_out, aske
 
 
 @pytest.mark.parametrize(
-    ("train", "held_out", "asked", "words"),
+    ("train", "validation", "asked", "words"),
     [
         ([2, 3], [2, 3], "auto", "run from 2 to 3.*in doubt; say with --first-label 0"),
         ([1, 2, 3], [0, 1, 2], "auto", "doubtful that they mean the same.*--first-label"),
@@ -207,8 +200,8 @@ def test_the_first_label_follows_from_the_labels(tmp_path, train, held_out, aske
         ([0, 10**9], [0], "auto", "to 1,000,000,000, which no classes are numbered by"),
     ],
 )
-def test_labels_whose_meaning_is_in_doubt_are_refused(tmp_path, train, held_out, asked, words):
-    two_splits(tmp_path, pictures(train), pictures(held_out))
+def test_labels_whose_meaning_is_in_doubt_are_refused(tmp_path, train, validation, asked, words):
+    two_splits(tmp_path, pictures(train), pictures(validation))
     with pytest.raises(DataError, match=words):
         describe(tmp_path, asked)
 
@@ -233,9 +226,9 @@ def test_equal_names_are_told_apart_and_missing_ones_filled_in(tmp_path, capsys)
 
 @pytest.mark.parametrize("shard", ["train-00000-of-00003", "validation-00000-of-00001"])
 def test_a_label_that_means_two_classes_is_refused(tmp_path, shard):
-    train, held_out = pictures([0, 1] * 6), pictures([0, 1])
-    (train if shard.startswith("train") else held_out)[0] = picture(9, 0, text="another")
-    two_splits(tmp_path, train, held_out)
+    train, validation = pictures([0, 1] * 6), pictures([0, 1])
+    (train if shard.startswith("train") else validation)[0] = picture(9, 0, text="another")
+    two_splits(tmp_path, train, validation)
     with pytest.raises(DataError, match=r"label 0 is '.*' here and '.*' in a shard before"):
         describe(tmp_path)
 
@@ -251,7 +244,7 @@ def test_images_that_are_read_in_another_way_than_meant_are_warned_of(tmp_path, 
     colours = Image.fromarray(
         np.random.default_rng(0).integers(0, 256, [9, 9, 4], np.uint8), "CMYK"
     )
-    cmyk = picture(0, 0, encoded=encode(colours), height=9, width=9)
+    cmyk = picture(0, 0, encoded=saved(colours, "JPEG"), height=9, width=9)
     damaged = picture(1, 0, encoded=b"\xff\xd8\xff")
     misdescribed = picture(2, 0, "PNG", format="JPEG")
     two_splits(tmp_path, [*pictures([0, 1]), cmyk, cmyk, damaged, misdescribed], pictures([0]))
@@ -271,31 +264,6 @@ def test_statistics_are_those_of_the_training_pixels(tmp_path):
     manifest = describe(tmp_path)
     assert manifest.normalization.mean == pytest.approx(pixels.mean(0), abs=6e-4)
     assert manifest.normalization.std == pytest.approx(pixels.std(0), abs=6e-4)
-
-
-def test_sums_of_pixels_add_up_in_any_order_and_survive_json():
-    images = [open_image(picture(number, 0, "PNG").encoded) for number in range(4)]
-    whole, parts = PixelSums(), [PixelSums() for _ in images]
-    for image, part in zip(images, parts, strict=True):
-        whole.add(image)
-        part.add(image)
-    merged = PixelSums()
-    for part in reversed(parts):
-        merged.merge(PixelSums.from_dict(part.to_dict()))
-    assert merged == whole
-
-
-def test_grey_of_16_bits_counts_by_its_upper_8():
-    pixels = np.random.default_rng(0).integers(0, 65536, [16, 16]).astype(np.uint16)
-    sums = PixelSums()
-    sums.add(open_image(encode(Image.fromarray(pixels), "PNG")))
-    assert sums.normalization().mean == (round(float((pixels >> 8).mean()), 3),) * 3
-
-
-def test_inputs_are_not_divided_by_the_deviation_of_a_channel_that_never_changes():
-    sums = PixelSums()
-    sums.add(Image.new("RGB", (8, 8), (9, 0, 255)))
-    assert sums.normalization() == Normalization((9.0, 0.0, 255.0), (1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +300,7 @@ def write_as_tensorflow_models(path, rows):
                 "image/object/bbox/label": label,
                 "image/format": b"JPEG",
                 "image/filename": b"n_%d.JPEG" % label,
-                "image/encoded": encode(image),
+                "image/encoded": saved(image, "JPEG"),
             }
             features = tf.train.Features(feature={key: value(x) for key, x in keys.items()})
             writer.write(tf.train.Example(features=features).SerializeToString())

@@ -1,0 +1,116 @@
+"""What an image costs from shard to batch, beside decoding alone and a textbook pipeline."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from benchmarks.data.photos import write_photos
+from benchmarks.measure import BenchmarkOptions, publish, read_samples, spread, table
+from benchmarks.processes import in_process
+from common.errors import UserError
+from trainer.config import NotNegative, Positive
+from trainer.diagnostics.environment import cores, environment
+
+PIPELINE, FLOOR = "our pipeline", "decode and resize alone"
+TEXTBOOK, REENCODED = "textbook pipeline", "ours, re-encoded"
+PHOTOS: Final = 1000
+COPIES: Final = 10
+"""How often each photograph is in the data sets of `--photos`."""
+SHAPING: Final = ("--reencode", "292:90")
+
+
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """CPU-milliseconds of an image from shard to batch, beside decoding and resizing alone and
+    beside a textbook pipeline.
+    """
+
+    data: str | None = None
+    """Folder of a data set; none makes 1,000 images of noise for the time of the measurement."""
+
+    reencoded: str | None = None
+    """Folder of the same images prepared with --reencode, to be compared with them."""
+
+    photos: bool = False
+    """Make 1,000 photographs as large as ImageNet's, and measure with data sets of ten copies of
+    each: one with the photographs as they are, and one re-encoded."""
+
+    image_size: Annotated[int, Positive] = 224
+    """Height and width of the input, in pixels."""
+
+    batch_size: Annotated[int, Positive] = 64
+    """Images of a batch."""
+
+    batches: Annotated[int, Positive] = 140
+    """Batches in a turn. Windows are read as a whole and ahead, so a turn should be about an epoch
+    of a small data set; fewer would count too much or too little reading."""
+
+    threads: Annotated[int, NotNegative] = 0
+    """Images decoded at once; 0 is as many as there are cores."""
+
+    rounds: Annotated[int, Positive] = 9
+    """How often each contender has its turn."""
+
+
+def run(options: Options) -> None:
+    """Measure the input pipeline of a data set."""
+    if options.photos and (options.data or options.reencoded):
+        raise UserError("--photos: makes data sets of its own; leave out --data and --reencoded")
+    if not options.photos:
+        _measure(options, options.data, options.reencoded)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        whole, reencoded = _prepare_photos(Path(scratch))
+        _measure(options, whole, reencoded)
+
+
+def _measure(options: Options, data: str | None, reencoded: str | None) -> None:
+    started_on = environment()
+    measured = in_process(
+        "benchmarks.data.input_contenders:measure",
+        data=data,
+        reencoded=reencoded,
+        image_size=options.image_size,
+        batch_size=options.batch_size,
+        batches=options.batches,
+        threads=options.threads or cores(),
+        rounds=options.rounds,
+    )
+    publish("input", options, started_on, show, **measured)
+
+
+def _prepare_photos(scratch: Path) -> tuple[str, str]:
+    """Data sets of photographs, as they are and re-encoded."""
+    photos = scratch / "photos"
+    write_photos(photos, PHOTOS)
+    for photo in list(photos.glob("*/*.jpg")):
+        for copy in range(1, COPIES):
+            os.link(photo, photo.with_stem(f"{photo.stem}-{copy}"))
+    whole, reencoded = f"{scratch}/whole", f"{scratch}/reencoded"
+    for output, shaping in ((whole, ()), (reencoded, SHAPING)):
+        command = ["prepare", "folder", "--input", str(photos), "--output", output, *shaping]
+        done = subprocess.run([sys.executable, "-m", "trainer", *command], check=False)
+        if done.returncode:
+            raise UserError(f"{output}: could not be prepared")
+    return whole, reencoded
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """The table, and what else was measured."""
+    samples = read_samples(data["samples"])
+    rates = {
+        name: spread([1000 / sample.wall_ms for sample in rounds])
+        for name, rounds in samples.items()
+    }
+    speed = "; ".join(f"{name} {rate.text('.0f')} images/s" for name, rate in rates.items())
+    return (
+        f"{table(samples, 'image', [FLOOR, TEXTBOOK, PIPELINE])}\n\n"
+        f"With {data['threads']} threads: {speed}. {data['bytes_per_image']:,} bytes an image to"
+        f" the device. {data['peak_mib']:,.0f} MiB of memory at the peak, above what TensorFlow"
+        " holds anyway."
+    )

@@ -1,0 +1,179 @@
+"""What a process measures of its own reading: each function is called in a new process."""
+
+import os
+import tempfile
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Final
+
+import tensorflow as tf
+
+from benchmarks.processes import hand_back_and_exit
+from trainer.config import DataConfig
+from trainer.data.builtin.synthetic import noise_records, prepare_noise
+from trainer.data.example import Record, to_example
+from trainer.data.manifest import Shard, Split, load_manifest
+from trainer.data.order import Order
+from trainer.data.pipeline import make_order, training_batches, training_examples
+from trainer.data.source import Source, input_memory
+from trainer.data.tfrecord import ShardWriter, shard_name, write_split
+from trainer.diagnostics.environment import cores
+
+STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224
+"""Of the epoch whose memory is measured."""
+DIFFERENT: Final = 64
+"""Images that differ; the data set of that epoch repeats them."""
+EXAMPLES, SHARDS = 1_281_167, 1024
+"""ImageNet's number of training images, in so many shards."""
+
+
+class PeakMemory:
+    """The most memory that this process held since this object was made."""
+
+    def __init__(self) -> None:
+        self.before = _status("VmRSS")
+        # 5 resets the peak: proc_pid_clear_refs(5).
+        Path("/proc/self/clear_refs").write_text("5")
+
+    def added(self) -> float:
+        """MiB above what was held at the start."""
+        return _status("VmHWM") - self.before
+
+
+def write_noise(folder: str, images: int) -> None:
+    """Write a data set of noise that costs to read what photographs do."""
+    prepare_noise(folder, images)
+
+
+def epoch_memory(images: int) -> dict[str, float]:
+    """Write a data set, read an epoch of it, and say what that held, in MiB."""
+    with tempfile.TemporaryDirectory() as folder:
+        records = list(islice(cycle(noise_records(DIFFERENT, 0)), DIFFERENT))
+        split = write_split(
+            Path(folder), "train", [records[n % DIFFERENT] for n in range(images)], 8, 10
+        )
+        config = DataConfig(dir=folder, streams=STREAMS, shuffle_window=WINDOW)
+        source = Source(Path(folder), split, 10, SIZE, config, seed=0)
+        batches = iter(training_batches(source, 0, 1, BATCH, 0, threads=2))
+        memory = PeakMemory()
+        for _ in range(images // BATCH):
+            next(batches)
+        bound = input_memory(split, config, 1, BATCH, SIZE)
+        return {"mib": memory.added(), "bound_mib": bound / 2**20}
+
+
+def batch_rate(
+    data: str, image_size: int, batch_size: int, batches: int, streams: int, window: int
+) -> None:
+    """Read some batches of a data set: seconds to the first, rate and CPU time of the others."""
+    manifest = load_manifest(Path(data))
+    config = DataConfig(dir=data, streams=streams, shuffle_window=window)
+    split, classes = manifest.splits["train"], len(manifest.classes)
+    source = Source(Path(data), split, classes, image_size, config, 0)
+    begin = time.perf_counter()
+    iterator = iter(training_batches(source, 0, 1, batch_size, 0, cores()))
+    next(iterator)
+    first = time.perf_counter() - begin
+    # What was decoded ahead while nobody asked.
+    for _ in range(config.prefetch_batches + 2):
+        next(iterator)
+    begin, cpu = time.perf_counter(), time.process_time()
+    for _ in range(batches):
+        next(iterator)
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    images = batches * batch_size
+    # Ending the iterator would wait for windows that nobody needs any more.
+    hand_back_and_exit(
+        {
+            "first_batch_seconds": first,
+            "images_per_second": images / seconds,
+            "cpu_ms_per_image": 1000 * cpu / images,
+        }
+    )
+
+
+def first_record(ranks: int, position: float, payload: int, scratch: str | None) -> None:
+    """Resume rank 0 of some ranks: seconds to its first record, and the bytes read until nothing
+    more is read ahead.
+
+    Args:
+        ranks: that share the data set.
+        position: part of the epoch that is done.
+        payload: bytes of an image.
+        scratch: folder for the data set; none is the system's for temporary files.
+    """
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        source = write_long_set(Path(folder), payload)
+        start = int(EXAMPLES * position)
+        tf.data.Dataset.range(1).get_single_element()
+        before = bytes_read()
+        begin = time.perf_counter()
+        iterator = iter(training_examples(source, 0, ranks, start))
+        next(iterator)
+        seconds = time.perf_counter() - begin
+        read = _settled() - before
+        ahead = records_ahead(make_order(source, ranks), start)
+        size = source.split.bytes / source.split.examples
+    # Ending the iterator would wait for what is being read.
+    hand_back_and_exit({"seconds": seconds, "bytes": read, "bytes_of_two_windows": ahead * size})
+
+
+def write_long_set(folder: Path, payload: int) -> Source:
+    """Shards of ImageNet's number and lengths, all links to one of two files.
+
+    Args:
+        folder: to write.
+        payload: bytes of an image.
+    """
+    short, longer = EXAMPLES // SHARDS, EXAMPLES % SHARDS
+    written = {length: _write_shard(folder, length, payload) for length in (short, short + 1)}
+    shards = []
+    for number in range(SHARDS):
+        original = written[short + (number < longer)]
+        name = shard_name("train", number, SHARDS)
+        os.link(folder / original.file, folder / name)
+        shards.append(
+            Shard(name, original.examples, original.bytes, original.xxh128, original.index)
+        )
+    split = Split(tuple(shards), (EXAMPLES,), ("JPEG",))
+    return Source(folder, split, 1, 224, DataConfig(dir=str(folder)), 0)
+
+
+def records_ahead(order: Order, position: int) -> int:
+    """Records in the first two windows of each of rank 0's streams."""
+    return sum(
+        segment.count
+        for turn in range(order.streams_per_rank)
+        for window in islice(order.endless_windows(0, turn, position), 2)
+        for segment in window.segments
+    )
+
+
+def bytes_read() -> int:
+    """Bytes that this process has read so far."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
+
+
+def _write_shard(folder: Path, length: int, payload: int) -> Shard:
+    serialized = to_example(Record(bytes(payload), "JPEG", 1, 1, 0, "0", "0.jpg"))
+    with ShardWriter(folder / f"of-{length}.tfrecord") as writer:
+        for _ in range(length):
+            writer.write(serialized)
+    return writer.shard()
+
+
+def _settled() -> int:
+    """Bytes read when half a second has passed without much more."""
+    before, now = -1, bytes_read()
+    while now - before > 1 << 16:
+        time.sleep(0.5)
+        before, now = now, bytes_read()
+    return now
+
+
+def _status(field: str) -> float:
+    """MiB of a field of this process's status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024

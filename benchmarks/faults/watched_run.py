@@ -1,0 +1,111 @@
+"""A training that is started, watched, and started again as often as it ends."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from signal import Signals
+from typing import IO, Any
+
+from common.errors import UserError
+from common.waiting import wait_until
+from trainer.checkpoints.format import DONE
+from trainer.distributed.watchdog import HeartbeatFiles
+
+ROOT = Path(__file__).resolve().parents[2]
+RANKS = 2
+
+
+class WatchedRun:
+    """A run that is started, watched, and started again as often as it ends."""
+
+    def __init__(self, folder: Path, name: str, options: Sequence[str], log: IO[bytes]) -> None:
+        self.run = folder / "runs" / name
+        self._command = [sys.executable, "-m", "trainer", *options, "--name", name]
+        self._folder, self._log = folder, log
+        self.process = self._start()
+
+    def again(self) -> None:
+        """Give the command again."""
+        self.process = self._start()
+
+    def wait(self, seconds: float) -> int:
+        """The exit status of the launcher, which has to end by itself; no rank is left then."""
+        status = self.process.wait(seconds)
+        # Ranks whose launcher was killed save and end.
+        require(lambda: not self.ranks(), 60, "the ranks have ended")
+        return status
+
+    def ranks(self) -> dict[str, int]:
+        """Process numbers of the ranks that live."""
+        processes = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                variables = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if b"TRAINER_LAUNCHER_PID=%d\0" % self.process.pid in variables:
+                rank = re.search(rb"HOROVOD_RANK=(\d+)", variables)
+                if rank:
+                    processes[f"rank {int(rank[1])}"] = int(folder.name)
+        return processes
+
+    def target(self, name: str) -> int | None:
+        """The process number of the launcher or a rank."""
+        return self.process.pid if name == "launcher" else self.ranks().get(name)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What the run has reported."""
+        try:
+            text = (self.run / "metrics.jsonl").read_text()
+        except OSError:
+            return []
+        # The last line may be half written.
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Reports of attempts that took a step."""
+        return [line for line in self.lines() if line["event"] == "start"]
+
+    def phase(self) -> str | None:
+        """What rank 0 says that it does."""
+        heartbeat = HeartbeatFiles(self.run, 0, RANKS).read().get(0)
+        return heartbeat[0].phase if heartbeat else None
+
+    def saving(self) -> bool:
+        """Whether a checkpoint is being written."""
+        newest = max((self.run / "checkpoints").glob("step-*"), key=_modified, default=None)
+        return newest is not None and not (newest / DONE).exists()
+
+    def kill(self) -> None:
+        """End whatever is left."""
+        for pid in [*self.ranks().values(), self.process.pid]:
+            if pid != self.process.pid or self.process.poll() is None:
+                os.kill(pid, Signals.SIGKILL)
+        self.process.wait()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(
+            self._command, cwd=self._folder, stdout=self._log, stderr=self._log, env=env
+        )
+
+
+def require(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait until a condition holds; it is checked often, as some phases are short.
+
+    Raises:
+        UserError: it took too long.
+    """
+    if not wait_until(condition, seconds, poll_seconds=0.001):
+        raise UserError(f"waited {seconds:.0f} s in vain until {what}")
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

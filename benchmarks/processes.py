@@ -1,0 +1,116 @@
+"""Measurements in processes of their own: in a single one, or in a world of ranks.
+
+What is measured is a function with plain arguments and a plain result, named MODULE:FUNCTION. The
+command that starts the process neither imports TensorFlow nor takes part in what is measured.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.measure import to_json
+from common.errors import UserError
+from trainer.config import ExchangeConfig
+from trainer.distributed.communicator import Communicator
+from trainer.distributed.horovod import connect
+from trainer.distributed.launcher import launch
+from trainer.presets import PRESETS
+
+_RESULT: Final = "TRAINER_BENCHMARK_RESULT"
+"""Environment variable that names the file for the result."""
+
+
+def in_process(
+    function: str, variables: Mapping[str, str] | None = None, **arguments: Any
+) -> dict[str, Any]:
+    """Call a function in a new process.
+
+    Args:
+        function: MODULE:FUNCTION.
+        variables: of the environment, beside this process's own.
+        arguments: of the function.
+
+    Raises:
+        UserError: the process failed.
+    """
+    with _result_file() as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.processes", function, to_json(arguments)],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **(variables or {})},
+            check=False,
+        )
+        return _read(file, done.returncode)
+
+
+def in_world(function: str, ranks: int, **arguments: Any) -> dict[str, Any]:
+    """Call a function as each of some ranks; the result of rank 0.
+
+    Raises:
+        UserError: a rank failed.
+    """
+    with _result_file() as file:
+        status = launch([function, to_json(arguments)], ranks, "benchmarks.processes")
+        return _read(file, status)
+
+
+def join_world() -> Communicator:
+    """Join the world of ranks that this process was started in, with its device set up."""
+    from trainer.diagnostics.device import set_up_device
+
+    world = connect(ExchangeConfig())
+    set_up_device(PRESETS["synthetic"], world)
+    return world
+
+
+def hand_back(result: Mapping[str, Any]) -> None:
+    """Hand the result of this process to the one that started it; of ranks, rank 0 alone does."""
+    if os.environ.get("HOROVOD_RANK", "0") == "0":
+        Path(os.environ[_RESULT]).write_text(to_json(result))
+
+
+def hand_back_and_exit(result: Mapping[str, Any]) -> None:
+    """Hand the result back and end at once, whatever is still being read ahead."""
+    hand_back(result)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+@contextmanager
+def _result_file() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        os.environ[_RESULT] = str(file)
+        try:
+            yield file
+        finally:
+            del os.environ[_RESULT]
+
+
+def _read(file: Path, status: int) -> dict[str, Any]:
+    if status:
+        raise UserError(f"the measurement ended with status {status}")
+    result: dict[str, Any] = json.loads(file.read_text())
+    return result
+
+
+def main(argv: Sequence[str]) -> int:
+    """Call the function that is named, and hand back what it returns."""
+    function, arguments = argv
+    module, _, name = function.partition(":")
+    try:
+        hand_back(getattr(importlib.import_module(module), name)(**json.loads(arguments)))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

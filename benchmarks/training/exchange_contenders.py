@@ -1,0 +1,159 @@
+"""What one exchange of ResNet50's gradients costs, beside one bare grouped all-reduce.
+
+Ours carries more: batch norm's moving statistics, loss, counts and the stop flag, the check for
+finite numbers, and the statistics put back into their variables. With a loss scale every gradient
+is looked at and divided by it as well; this happens in the backward pass, where XLA fuses it, and
+is measured without XLA on its own. The network's own weights stand in for its gradients: they have
+the shapes, and their values do not matter.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.measure import take_turns
+from benchmarks.processes import join_world
+from benchmarks.training.exchange import BARE, TAPE, UNSCALE, ours
+from common.errors import UserError
+from trainer.config import ExchangeConfig, ModelConfig
+from trainer.distributed.horovod import Horovod
+from trainer.model.resnet import build_resnet
+from trainer.training.allreduce import SUMS, AllReduce
+from trainer.training.gradients import unscale
+
+GROUPS = (1, 2, 4)
+CLASSES = 1000
+TOLERANCE = 0.01
+"""Part by which the bytes sent may differ from the formula: frames and negotiation."""
+
+
+def measure(rounds: int, exchanges: int) -> dict[str, Any]:
+    """Let the contenders take turns in the world of this rank.
+
+    Args:
+        rounds: how often each has its turn.
+        exchanges: in a turn.
+    """
+    world = join_world()
+    assert isinstance(world, Horovod)
+    contenders = Contenders(world, exchanges)
+    samples = take_turns(contenders.all, rounds, world)
+    sent = contenders.bytes_sent()
+    world.shutdown()
+    return {"samples": samples, "sent": sent}
+
+
+class Contenders:
+    """Ways to sum the same gradients over ranks."""
+
+    def __init__(self, world: Horovod, exchanges: int) -> None:
+        self._world, self._exchanges = world, exchanges
+        model = build_resnet(ModelConfig(), CLASSES)
+        self._weights, self._moving = model.trainable_variables, model.non_trainable_variables
+        graphs = {BARE: self._bare, TAPE: self._tape}
+        graphs |= {ours(groups): self._ours(groups) for groups in GROUPS}
+        graphs[UNSCALE] = self._unscale
+        self._contenders = {name: self._repeated(graph) for name, graph in graphs.items()}
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of all gradients."""
+        return _bytes(self._weights)
+
+    @property
+    def our_bytes(self) -> int:
+        """Bytes of all that ours sums."""
+        return _bytes(self._weights) + _bytes(self._moving) + 4 * len(SUMS)
+
+    def bytes_sent(self) -> dict[str, tuple[float, float]]:
+        """Bytes that this rank sends for one exchange of each contender, and what a ring must send:
+        2 (n - 1) / n times the data (Patarasuk and Yuan 2009), with n ranks.
+
+        Raises:
+            UserError: they differ by more than a percent.
+        """
+        sizes = dict.fromkeys(self._contenders, self.our_bytes)
+        sizes |= dict.fromkeys((BARE, TAPE), self.gradient_bytes)
+        sent = {}
+        for name, work in self._contenders.items():
+            if name == UNSCALE:
+                continue
+            self._world.barrier()
+            before = _written()
+            exchanges = work()
+            seen = (_written() - before) / exchanges
+            formula = 2 * (self._world.size - 1) / self._world.size * sizes[name]
+            if abs(seen / formula - 1) > TOLERANCE:
+                raise UserError(
+                    f"{name}: sends {seen:,.0f} bytes an exchange, not the {formula:,.0f} of a ring"
+                )
+            sent[name] = (seen, formula)
+        return sent
+
+    @property
+    def all(self) -> dict[str, Callable[[], int]]:
+        """The contenders by name; each exchanges several times and returns how often."""
+        return self._contenders
+
+    def _repeated(self, exchange: Callable[[], list[tf.Tensor]]) -> Callable[[], int]:
+        # All results are returned: TensorFlow leaves out what nobody asks for.
+        graph = tf.function(exchange, autograph=False)
+
+        def work() -> int:
+            for _ in range(self._exchanges):
+                graph()
+            return self._exchanges
+
+        return work
+
+    def _gradients(self) -> list[tf.Tensor]:
+        return [variable.read_value() for variable in self._weights]
+
+    def _bare(self) -> list[tf.Tensor]:
+        hvd = self._world.module
+        return list(hvd.grouped_allreduce(self._gradients(), op=hvd.Sum, name="bare"))
+
+    def _tape(self) -> list[tf.Tensor]:
+        """As most scripts do it: one all-reduce a gradient, averaged, each in a condition."""
+
+        def loss(*_: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+            return tf.constant(0.0), lambda _: self._gradients()
+
+        with tf.GradientTape() as tape:
+            value = tf.custom_gradient(loss)(*self._weights)
+        return list(self._world.module.DistributedGradientTape(tape).gradient(value, self._weights))
+
+    def _unscale(self) -> list[tf.Tensor]:
+        gradients, overflow = unscale(self._gradients(), tf.constant(1024.0))
+        return [*gradients, overflow]
+
+    def _ours(self, groups: int) -> Callable[[], list[tf.Tensor]]:
+        config = replace(ExchangeConfig(), groups=groups)
+        allreduce = AllReduce(
+            Horovod(self._world.module, config), self._moving, unscale_after=False
+        )
+
+        def graph() -> list[tf.Tensor]:
+            # Neither overflow nor stop, which would have it look at all gradients.
+            sums = [tf.constant(0.0) for _ in SUMS]
+            scale = tf.constant(1.0)
+            check_all = tf.constant(value=False)
+            reduced = allreduce.reduce(self._gradients(), sums, scale, check_all)
+            allreduce.assign_moving(reduced.moving)
+            return [*reduced.gradients, reduced.norm, reduced.finite]
+
+        return graph
+
+
+def _bytes(variables: Sequence[tf.Variable]) -> int:
+    return sum(4 * int(np.prod(variable.shape)) for variable in variables)
+
+
+def _written() -> int:
+    """Bytes that this process has written so far, to sockets too: proc_pid_io(5)."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("wchar")).split()[1])

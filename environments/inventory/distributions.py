@@ -1,0 +1,174 @@
+"""Python distributions in the root folder of an image, as components of a bill of materials.
+
+They are read from their metadata; nothing of the image is run. What a wheel brings along hangs
+below it: distributions that it vendors, shared libraries that were copied into it, and whatever its
+own bill of materials (PEP 770) declares.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageMetadata, PackagePath, PathDistribution
+from pathlib import Path
+from typing import Any, Final
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import License
+from cyclonedx.spdx import is_expression, is_supported_id
+from packageurl import PackageURL
+
+from common.errors import UserError
+from environments.inventory.licences import FOLDER, TEXT, named_in
+
+SPDX: Final = {
+    "apache 2.0": "Apache-2.0",
+    "apache license 2.0": "Apache-2.0",
+    "bsd 3-clause": "BSD-3-Clause",
+    "bsd 3-clause license": "BSD-3-Clause",
+    "3-clause bsd license": "BSD-3-Clause",
+    "isc license": "ISC",
+    "isc license (iscl)": "ISC",
+    "mit license": "MIT",
+    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
+}
+"""Of names, lower case, that can mean one licence only. "BSD License" can mean several."""
+
+_LICENCE_FILE: Final = re.compile(r"(licen[cs]e|copying|notice)", re.IGNORECASE)
+_CODE: Final = {".py", ".pyi", ".pyc"}
+_FACTORY: Final = LicenseFactory()
+
+
+def distributions(root: Path) -> Iterator[Component]:
+    """All that is installed outside of Debian's own folder, which Debian's packages account for.
+
+    Args:
+        root: of the image.
+
+    Raises:
+        UserError: metadata of a distribution cannot be read.
+    """
+    for folder in sorted(root.rglob("*-packages")):
+        own = folder.relative_to(root).parts[:3] != ("usr", "lib", "python3")
+        if folder.name in {"site-packages", "dist-packages"} and own and not folder.is_symlink():
+            for metadata in sorted(folder.glob("*.dist-info")):
+                yield distribution(root, metadata)
+
+
+def distribution(root: Path, folder: Path) -> Component:
+    """One distribution with what it brings along.
+
+    Args:
+        root: of the image.
+        folder: the distribution's metadata.
+
+    Raises:
+        UserError: the metadata cannot be read.
+    """
+    installed = PathDistribution(folder)
+    name, version = installed.metadata["Name"], installed.metadata["Version"]
+    if not name or not version:
+        raise UserError(f"{folder}: METADATA is missing, or has no name or version")
+    files = installed.files or []
+    location = folder.relative_to(root)
+    texts = sorted(
+        (folder.parent / file for file in files if _is_licence(file)),
+        # Its own come before those of what it carries.
+        key=lambda path: (not path.is_relative_to(folder), path),
+    )
+    purl = PackageURL("pypi", None, name, version)
+    within: dict[str, Component] = {}
+    for file in files:
+        for part in _inside(root, folder, file):
+            # Its own bill of materials lists the distribution, too, and the modules in it.
+            if part.purl is None or part.purl[:4] != purl[:4]:
+                within.setdefault(f"{part.name} {part.version}", part)
+    for key, part in within.items():
+        part.bom_ref.value = f"{location}#{key}"
+    return Component(
+        type=ComponentType.LIBRARY,
+        bom_ref=str(location),
+        name=name,
+        version=version,
+        description=installed.metadata["Summary"],
+        purl=purl,
+        licenses=licences([declared] if (declared := licence(installed.metadata)) else []),
+        components=within.values(),
+        properties=[
+            Property(name=FOLDER, value=str(location.parent)),
+            *(
+                Property(name=TEXT, value=str(text.relative_to(root)))
+                for text in texts
+                if text.is_file()
+            ),
+        ],
+    )
+
+
+def licence(metadata: PackageMetadata) -> str | None:
+    """What a distribution's metadata say of its licence: an SPDX expression wherever the words can
+    mean one licence only, else the words.
+    """
+    if expression := metadata["License-Expression"]:
+        return str(expression)
+    field = str(metadata["License"] or "").strip()
+    kinds = [
+        kind.split(" :: ")[-1]
+        for kind in metadata.get_all("Classifier") or []
+        if kind.startswith("License :: ")
+    ]
+    # The field often holds the licence's whole text, or nothing.
+    stated = "" if "\n" in field or field.upper() == "UNKNOWN" else field
+    words = ", ".join(kinds)
+    for candidate in filter(None, (stated, words)):
+        known = SPDX.get(candidate.lower(), candidate)
+        if is_supported_id(known) or is_expression(known):
+            return known
+    # "Other/Proprietary License" says less than whoever gives it a name.
+    return stated if stated and words.startswith("Other/") else words or stated or None
+
+
+def licences(declared: list[str]) -> list[License]:
+    """A licence as bills of materials have it. Of several, all hold."""
+    text = declared[0] if len(declared) == 1 else " AND ".join(f"({name})" for name in declared)
+    return [_FACTORY.make_from_string(text)] if declared else []
+
+
+def _is_licence(file: PackagePath) -> bool:
+    return bool(_LICENCE_FILE.search(file.name)) and file.suffix not in _CODE
+
+
+def _inside(root: Path, folder: Path, file: PackagePath) -> Iterator[Component]:
+    """What one of a distribution's files shows to be inside it."""
+    path = folder.parent / file
+    if file.name == "METADATA" and path.parent != folder and path.is_file():
+        yield distribution(root, path.parent)
+    elif path.parent == folder / "sboms" and path.is_file():
+        yield from _declared(path)
+    elif file.parts[0].endswith(".libs") and ".so" in file.name:
+        hashes = []
+        if file.hash and file.hash.mode == "sha256":
+            digest = base64.urlsafe_b64decode(f"{file.hash.value}=").hex()
+            hashes = [HashType(alg=HashAlgorithm.SHA_256, content=digest)]
+        yield Component(type=ComponentType.FILE, name=str(file), hashes=hashes)
+
+
+def _declared(path: Path) -> Iterator[Component]:
+    """Components of a wheel's own bill of materials: name, version, address and licence of each."""
+    try:
+        bill: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if bill.get("bomFormat") != "CycloneDX":
+            raise UserError(f"{path}: is not of CycloneDX, the one format that is read here")
+        for part in bill.get("components", ()):
+            purl = part.get("purl")
+            yield Component(
+                type=ComponentType(part["type"]),
+                name=part["name"],
+                version=part.get("version"),
+                purl=PackageURL.from_string(purl) if purl else None,
+                licenses=licences(named_in(part)),
+            )
+    except (ValueError, KeyError) as error:
+        raise UserError(f"{path}: cannot be read as a bill of materials: {error}") from error

@@ -1,0 +1,63 @@
+"""Private DNS zones by the endpoint that needs them, in the public cloud.
+
+Source: Azure Private Link, "Private DNS zone values"; Azure Machine Learning, "Use your workspace
+with a custom DNS server". Sovereign clouds have other names.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+EndpointKind = Literal["workspace", "registry", "blob", "file", "vault", "monitor"]
+
+WORKSPACE_API: Final = "privatelink.api.azureml.ms"
+WORKSPACE_NOTEBOOKS: Final = "privatelink.notebooks.azure.net"
+WORKSPACE_CERTIFICATE: Final = "privatelink.cert.api.azureml.ms"
+"""Only some templates link it; whether a workspace needs it is to be seen on a live one."""
+BLOB: Final = "privatelink.blob.core.windows.net"
+"""Shared by both storage accounts and Azure Monitor's scope, so it exists once a network."""
+FILE: Final = "privatelink.file.core.windows.net"
+VAULT: Final = "privatelink.vaultcore.azure.net"
+REGISTRY: Final = "privatelink.azurecr.io"
+"""Holds the registry's data endpoint too."""
+MONITOR: Final = (
+    "privatelink.monitor.azure.com",
+    "privatelink.oms.opinsights.azure.com",
+    "privatelink.ods.opinsights.azure.com",
+    "privatelink.agentsvc.azure-automation.net",
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What a private endpoint of one kind asks for."""
+
+    group: str
+    """Sub-resource of the service that the endpoint stands for (`group_ids`)."""
+    zones: tuple[str, ...]
+    """All of them in one zone group of one endpoint."""
+
+
+ENDPOINTS: Final[dict[EndpointKind, Endpoint]] = {
+    "workspace": Endpoint("amlworkspace", (WORKSPACE_API, WORKSPACE_NOTEBOOKS)),
+    "registry": Endpoint("registry", (REGISTRY,)),
+    "blob": Endpoint("blob", (BLOB,)),
+    "file": Endpoint("file", (FILE,)),
+    "vault": Endpoint("vault", (VAULT,)),
+    "monitor": Endpoint("azuremonitor", (*MONITOR, BLOB)),
+}
+
+
+def needed(*, monitor: bool, certificate: bool) -> tuple[str, ...]:
+    """Every zone that the network must resolve, each once, in a stable order.
+
+    Args:
+        monitor: whether Azure Monitor is reached through a private link scope.
+        certificate: whether to add the zone of the workspace's certificate names.
+    """
+    kinds: tuple[EndpointKind, ...] = ("workspace", "registry", "blob", "file", "vault")
+    names = [zone for kind in kinds for zone in ENDPOINTS[kind].zones]
+    if monitor:
+        names += MONITOR
+    if certificate:
+        names.append(WORKSPACE_CERTIFICATE)
+    return tuple(names)

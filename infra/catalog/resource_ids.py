@@ -1,0 +1,128 @@
+"""Identifiers that Azure Resource Manager gives to resources, as a function of their inputs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+# azure-native's type, what Resource Manager calls it, and the inputs that name each level of it.
+_ML = "Microsoft.MachineLearningServices/workspaces"
+_STORAGE = "Microsoft.Storage/storageAccounts"
+_NETWORK = "Microsoft.Network"
+_PATHS = {
+    "managedidentity:UserAssignedIdentity": (
+        "Microsoft.ManagedIdentity/userAssignedIdentities/{resourceName}"
+    ),
+    "operationalinsights:Workspace": "Microsoft.OperationalInsights/workspaces/{workspaceName}",
+    "applicationinsights:Component": "Microsoft.Insights/components/{resourceName}",
+    "network:VirtualNetwork": f"{_NETWORK}/virtualNetworks/{{virtualNetworkName}}",
+    "network:NetworkSecurityGroup": (
+        f"{_NETWORK}/networkSecurityGroups/{{networkSecurityGroupName}}"
+    ),
+    "network:NatGateway": f"{_NETWORK}/natGateways/{{natGatewayName}}",
+    "network:PublicIPAddress": f"{_NETWORK}/publicIPAddresses/{{publicIpAddressName}}",
+    "network:ServiceEndpointPolicy": (
+        f"{_NETWORK}/serviceEndpointPolicies/{{serviceEndpointPolicyName}}"
+    ),
+    "network:PrivateEndpoint": f"{_NETWORK}/privateEndpoints/{{privateEndpointName}}",
+    "network:PrivateDnsZoneGroup": (
+        f"{_NETWORK}/privateEndpoints/{{privateEndpointName}}"
+        "/privateDnsZoneGroups/{privateDnsZoneGroupName}"
+    ),
+    "privatedns:PrivateZone": f"{_NETWORK}/privateDnsZones/{{privateZoneName}}",
+    "privatedns:VirtualNetworkLink": (
+        f"{_NETWORK}/privateDnsZones/{{privateZoneName}}"
+        "/virtualNetworkLinks/{virtualNetworkLinkName}"
+    ),
+    "containerregistry:Registry": "Microsoft.ContainerRegistry/registries/{registryName}",
+    "storage:StorageAccount": f"{_STORAGE}/{{accountName}}",
+    "storage:BlobServiceProperties": (
+        f"{_STORAGE}/{{accountName}}/blobServices/{{blobServicesName}}"
+    ),
+    "storage:FileServiceProperties": (
+        f"{_STORAGE}/{{accountName}}/fileServices/{{fileServicesName}}"
+    ),
+    "storage:BlobContainer": (
+        f"{_STORAGE}/{{accountName}}/blobServices/default/containers/{{containerName}}"
+    ),
+    "storage:ManagementPolicy": (
+        f"{_STORAGE}/{{accountName}}/managementPolicies/{{managementPolicyName}}"
+    ),
+    "keyvault:Vault": "Microsoft.KeyVault/vaults/{vaultName}",
+    "keyvault:Key": "Microsoft.KeyVault/vaults/{vaultName}/keys/{keyName}",
+    "machinelearningservices:Workspace": f"{_ML}/{{workspaceName}}",
+    "machinelearningservices:Compute": f"{_ML}/{{workspaceName}}/computes/{{computeName}}",
+    "machinelearningservices:Datastore": f"{_ML}/{{workspaceName}}/datastores/{{name}}",
+    "monitor:ActionGroup": "Microsoft.Insights/actionGroups/{actionGroupName}",
+    "monitor:ScheduledQueryRule": "Microsoft.Insights/scheduledQueryRules/{ruleName}",
+    "monitor:PrivateLinkScope": "Microsoft.Insights/privateLinkScopes/{scopeName}",
+    "monitor:PrivateLinkScopedResource": (
+        "Microsoft.Insights/privateLinkScopes/{scopeName}/scopedResources/{name}"
+    ),
+}
+_EXTENSIONS = {
+    "authorization:RoleAssignment": (
+        "scope",
+        "Microsoft.Authorization/roleAssignments/{roleAssignmentName}",
+    ),
+    "authorization:ManagementLockByScope": (
+        "scope",
+        "Microsoft.Authorization/locks/{lockName}",
+    ),
+    "monitor:DiagnosticSetting": (
+        "resourceUri",
+        "Microsoft.Insights/diagnosticSettings/{name}",
+    ),
+    "consumption:Budget": ("scope", "Microsoft.Consumption/budgets/{budgetName}"),
+}
+
+
+def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
+    """The identifier of a resource.
+
+    Args:
+        type_: azure-native's token; a version in it is ignored.
+        inputs: the resource's inputs with the provider's camelCase keys.
+        subscription: id of the subscription that holds it.
+
+    Raises:
+        ValueError: the type is not known, or an input that names the resource is missing; the
+            provider would then make a name up, which no other part of the platform could know.
+    """
+    kind = kind_of(type_)
+    try:
+        if kind == "resources:ResourceGroup":
+            return group(subscription, inputs["resourceGroupName"])
+        if kind in _EXTENSIONS:
+            owner, path = _EXTENSIONS[kind]
+            return f"{inputs[owner]}/providers/{path.format_map(inputs)}"
+        if kind in _PATHS:
+            parent = group(subscription, inputs["resourceGroupName"])
+            return f"{parent}/providers/{_PATHS[kind].format_map(inputs)}"
+    except KeyError as error:
+        raise ValueError(f"{type_} needs the input {error} to have a known identifier") from error
+    raise ValueError(f"{type_} has no entry in infra/catalog/resource_ids.py")
+
+
+def group(subscription: str, name: str) -> str:
+    """The identifier of a resource group."""
+    return f"/subscriptions/{subscription}/resourceGroups/{name}"
+
+
+def name(id_: str) -> str:
+    """The last part of an identifier: the resource's own name."""
+    return id_.rstrip("/").rsplit("/", 1)[-1]
+
+
+def parts(id_: str) -> tuple[str, str, str]:
+    """Subscription, resource group and name in the identifier of a resource."""
+    _, _, subscription, _, group_name, *_ = id_.split("/")
+    return subscription, group_name, name(id_)
+
+
+def kind_of(type_: str) -> str:
+    """`module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`; the type of a
+    component as it is.
+    """
+    parts = type_.split(":")
+    if len(parts) != 3:
+        return type_
+    return f"{parts[1].split('/')[0]}:{parts[2]}"

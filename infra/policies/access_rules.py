@@ -1,0 +1,177 @@
+"""Rules on who may do what, and how they prove who they are."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from infra.catalog import roles
+from infra.policies.rule import Posture, ResourceRule, StackRule, named, wants
+from infra.resources import (
+    ASSIGNMENT,
+    COMPUTE,
+    DATASTORE,
+    IDENTITY,
+    INSIGHTS,
+    LOGS,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+    input_at,
+    of_kind,
+)
+
+KEYLESS: dict[str, dict[str, object]] = {
+    STORAGE: {"allowSharedKeyAccess": False, "allowBlobPublicAccess": False},
+    REGISTRY: {"adminUserEnabled": False, "anonymousPullEnabled": False},
+    VAULT: {"properties.enableRbacAuthorization": True},
+    WORKSPACE: {"systemDatastoresAuthMode": "Identity"},
+    COMPUTE: {"properties.disableLocalAuth": True},
+    DATASTORE: {"properties.credentials.credentialsType": "None"},
+    LOGS: {"features.disableLocalAuth": True},
+    INSIGHTS: {"disableLocalAuth": True},
+}
+"""Inputs by which each service accepts Entra identities only."""
+
+ADMINISTRATORS = {
+    roles.OWNER: "Owner",
+    "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9": "User Access Administrator",
+    "f58310d9-a9f6-439a-9e8d-f62e7b41a168": "Role Based Access Control Administrator",
+}
+"""Built-in roles that can give roles, by GUID."""
+
+READS_BLOBS = frozenset({roles.READER, roles.BLOB_DATA_READER})
+"""Roles that let nobody change data, nor who may."""
+
+WIDE = re.compile(
+    r"(/subscriptions/[^/]+(/resourceGroups/[^/]+)?"
+    r"|/providers/Microsoft\.Management/managementGroups/[^/]+|)/?",
+    re.IGNORECASE,
+)
+"""Scopes that hold the training data's account whatever it is called."""
+
+
+def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
+    for path, expected in KEYLESS.get(resource.kind, {}).items():
+        yield from wants(resource, path, expected)
+
+
+NO_KEYS = ResourceRule(
+    "no-keys",
+    "Every service proves who asks by Entra identities; shared keys, passwords, anonymous access "
+    "and access policies are off.",
+    "Switch the other way in off, and give an identity a role instead.",
+    _keys,
+)
+
+
+def _transport(resource: Resource, _posture: Posture) -> Iterator[str]:
+    if resource.kind == STORAGE:
+        yield from wants(resource, "minimumTlsVersion", "TLS1_2")
+        yield from wants(resource, "enableHttpsTrafficOnly", expected=True)
+
+
+TLS = ResourceRule(
+    "tls-1-2",
+    "Storage, the one service here that leaves the choice, accepts HTTPS of TLS 1.2 or later only.",
+    "Set both inputs.",
+    _transport,
+)
+
+
+def _administrators(resource: Resource, _posture: Posture) -> Iterator[str]:
+    if resource.kind != ASSIGNMENT:
+        return
+    role = _role(resource)
+    if role in ADMINISTRATORS:
+        yield f"gives {ADMINISTRATORS[role]}, who can give every other role"
+    elif role not in roles.NAMES:
+        yield f"gives the role {role}, which infra/catalog/roles.py does not list"
+
+
+NO_OWNER = ResourceRule(
+    "no-owner",
+    "No role assignment of the stack lets its holder give roles, and every role is a known one.",
+    "Give the narrowest role that does the work; the deployer alone assigns roles.",
+    _administrators,
+)
+
+
+def _principals(resource: Resource, _posture: Posture) -> Iterator[str]:
+    if resource.kind == ASSIGNMENT and not input_at(resource, "principalType"):
+        yield "principalType is not set"
+
+
+PRINCIPAL_TYPES = ResourceRule(
+    "principal-types",
+    "Role assignments say what kind of principal they are for.",
+    "Set it: without it, an identity made a moment ago fails with PrincipalNotFound.",
+    _principals,
+)
+
+
+def _writers(
+    resources: Sequence[Resource], posture: Posture
+) -> Iterator[tuple[Resource | None, str]]:
+    accounts = training_accounts(resources)
+    identities = {
+        identity.key: str(input_at(identity, "resourceName"))
+        for identity in of_kind(resources, IDENTITY)
+    }
+    for assignment in of_kind(resources, ASSIGNMENT):
+        scope, role = str(input_at(assignment, "scope")), _role(assignment)
+        account = next((name for name in accounts if covers(scope, name)), None)
+        if account is None or role in READS_BLOBS:
+            continue
+        holders = [
+            identities[key] for key in assignment.options.get("dependsOn", ()) if key in identities
+        ] or [str(input_at(assignment, "principalId"))]
+        allowed = {posture.preparation, *posture.publishers}
+        if role == roles.BLOB_DATA_CONTRIBUTOR and set(holders) <= allowed:
+            continue
+        role_name = roles.NAMES.get(role, role)
+        yield (
+            assignment,
+            f"gives {', '.join(holders)} {role_name} on {scope}, which reaches {account}",
+        )
+
+
+ONLY_PUBLISHERS_WRITE = StackRule(
+    "only-publishers-write",
+    "Training data are written by the publishers' groups and by the identity that prepares them, "
+    "as Storage Blob Data Contributor; everybody else may read them at most.",
+    "Give Storage Blob Data Reader, or add the group to the stack's publishers.",
+    _writers,
+)
+
+
+def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
+    """Names of the storage accounts that hold training data: the Premium ones, and those that
+    datastores lead to, but for the workspace's own account.
+    """
+    own = {
+        str(input_at(workspace, "storageAccount")).rsplit("/", 1)[-1].lower()
+        for workspace in of_kind(resources, WORKSPACE)
+    }
+    premium = {
+        str(input_at(account, "accountName"))
+        for account in of_kind(resources, STORAGE)
+        if input_at(account, "kind") == "BlockBlobStorage"
+    }
+    behind = {
+        str(input_at(store, "properties.accountName")) for store in of_kind(resources, DATASTORE)
+    }
+    return frozenset(name for name in premium | behind if name.lower() not in own)
+
+
+def covers(scope: str, account: str) -> bool:
+    """Whether a role on this scope reaches the account, or something in it."""
+    return bool(WIDE.fullmatch(scope)) or named(scope, "Microsoft.Storage/storageAccounts", account)
+
+
+def _role(assignment: Resource) -> str:
+    """GUID of the role that an assignment gives."""
+    return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
+
+
+RULES = (NO_KEYS, TLS, NO_OWNER, PRINCIPAL_TYPES, ONLY_PUBLISHERS_WRITE)

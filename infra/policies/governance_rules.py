@@ -1,0 +1,152 @@
+"""Rules on what is watched, paid for and kept in order."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from infra.policies.rule import Posture, ResourceRule, StackRule, named
+from infra.resources import (
+    GROUP,
+    IDENTITY,
+    INSIGHTS,
+    LOGS,
+    NETWORK,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+    entries_at,
+    input_at,
+    of_kind,
+)
+
+TAGGED = frozenset(
+    {
+        GROUP,
+        IDENTITY,
+        INSIGHTS,
+        LOGS,
+        NETWORK,
+        REGISTRY,
+        STORAGE,
+        VAULT,
+        WORKSPACE,
+        "machinelearningservices:Compute",
+        "monitor:ActionGroup",
+        "monitor:PrivateLinkScope",
+        "monitor:ScheduledQueryRule",
+        "network:NatGateway",
+        "network:NetworkSecurityGroup",
+        "network:PrivateEndpoint",
+        "network:PublicIPAddress",
+        "network:ServiceEndpointPolicy",
+        "privatedns:PrivateZone",
+        "privatedns:VirtualNetworkLink",
+    }
+)
+"""Types whose resources carry tags."""
+
+LOGGING = {
+    WORKSPACE: ("Microsoft.MachineLearningServices/workspaces", "workspaceName", ""),
+    VAULT: ("Microsoft.KeyVault/vaults", "vaultName", ""),
+    REGISTRY: ("Microsoft.ContainerRegistry/registries", "registryName", ""),
+    STORAGE: ("Microsoft.Storage/storageAccounts", "accountName", "/blobServices/default"),
+}
+"""Services that write resource logs: type in Azure, the input that names one, and which part of
+it writes them."""
+
+LOCKS = re.compile(r"authorization:ManagementLock(?!AtResourceLevel)\w*")
+WHOLE_GROUP = re.compile(
+    r"/subscriptions/[^/]+(/resourceGroups/[^/]+"
+    r"(/providers/Microsoft\.Network/virtualNetworks/[^/]+)?)?/?",
+    re.IGNORECASE,
+)
+
+
+def _tags(resource: Resource, posture: Posture) -> Iterator[str]:
+    if resource.kind not in TAGGED:
+        return
+    missing = sorted(posture.tags - {key for key, text in _mapping(resource, "tags") if text})
+    if missing:
+        yield f"has no tag {', '.join(missing)}"
+
+
+REQUIRED_TAGS = ResourceRule(
+    "required-tags",
+    "Every resource that can carries the stack's tags, so that costs and owners can be found.",
+    "Pass the stack's tags when it is declared.",
+    _tags,
+)
+
+
+def _budget(
+    resources: Sequence[Resource], _posture: Posture
+) -> Iterator[tuple[Resource | None, str]]:
+    budgets = of_kind(resources, "consumption:Budget")
+    if not budgets:
+        yield None, "has no budget"
+    for budget in budgets:
+        reached = set()
+        for _, notification in _mapping(budget, "notifications"):
+            people = ("contactEmails", "contactGroups", "contactRoles")
+            if notification.get("enabled") and any(notification.get(key) for key in people):
+                reached.add(notification.get("thresholdType"))
+        for threshold_type in sorted({"Actual", "Forecasted"} - reached):
+            yield budget, f"tells nobody of {threshold_type.lower()} spending"
+
+
+BUDGET = StackRule(
+    "budget-present",
+    "A budget tells somebody of what was spent and of what is going to be.",
+    "Declare it with an address for both kinds of notification.",
+    _budget,
+)
+
+
+def _diagnostics(
+    resources: Sequence[Resource], _posture: Posture
+) -> Iterator[tuple[Resource | None, str]]:
+    watched = [
+        str(input_at(setting, "resourceUri"))
+        for setting in of_kind(resources, "monitor:DiagnosticSetting")
+        if input_at(setting, "workspaceId")
+        and any(log.get("enabled") for log in entries_at(setting, "logs"))
+    ]
+    for service in of_kind(resources, *LOGGING):
+        provider, key, part = LOGGING[service.kind]
+        name = f"{input_at(service, key)}{part}"
+        if not any(named(uri, provider, name) for uri in watched):
+            yield service, "no diagnostic setting sends its logs to the log workspace"
+
+
+DIAGNOSTICS = StackRule(
+    "diagnostics",
+    "Workspace, vault, registry and the blob service of every account send their logs to the log "
+    "workspace.",
+    "Declare a DiagnosticSetting for it.",
+    _diagnostics,
+)
+
+
+def _locks(resource: Resource, _posture: Posture) -> Iterator[str]:
+    if not LOCKS.fullmatch(resource.kind):
+        return
+    scope = str(input_at(resource, "scope") or "")
+    if not resource.kind.endswith("ByScope") or WHOLE_GROUP.fullmatch(scope):
+        yield f"locks {scope or 'a group or subscription'}"
+
+
+NO_GROUP_LOCK = ResourceRule(
+    "no-group-lock",
+    "No lock holds a resource group, subscription or network: Azure Machine Learning then can "
+    "neither scale its clusters nor delete them.",
+    "Lock single resources by scope, or use Pulumi's protect.",
+    _locks,
+)
+
+RULES = (REQUIRED_TAGS, BUDGET, DIAGNOSTICS, NO_GROUP_LOCK)
+
+
+def _mapping(resource: Resource, path: str) -> list[tuple[str, Mapping[str, str]]]:
+    mapping = input_at(resource, path)
+    return list(mapping.items()) if isinstance(mapping, Mapping) else []

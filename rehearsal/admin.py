@@ -1,0 +1,122 @@
+"""What no Azure offers: failures, lost nodes and full data centres on request."""
+
+import dataclasses
+from typing import Any
+
+from rehearsal.blob_storage.azurite import Azurite
+from rehearsal.control_plane.faults import Fault, Faults
+from rehearsal.control_plane.gateway import ADMIN
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.request_log import RequestLog
+from rehearsal.errors import AzureError
+from rehearsal.machine_learning.nodes import Nodes
+from rehearsal.machine_learning.scheduler import Scheduler
+from rehearsal.options import PreemptionManner
+from rehearsal.resources.quotas import Quotas
+
+
+class Admin:
+    """Everything that a test may do to this Azure; each method is also a route of POST /admin."""
+
+    def __init__(
+        self,
+        faults: Faults,
+        log: RequestLog,
+        azurite: Azurite,
+        scheduler: Scheduler,
+        nodes: Nodes,
+        quotas: Quotas,
+        manner: PreemptionManner,
+    ) -> None:
+        """Administer the parts of one Azure.
+
+        Args:
+            faults: of requests.
+            log: of requests.
+            azurite: the blob server.
+            scheduler: of jobs.
+            nodes: of clusters.
+            quotas: of regions.
+            manner: what becomes of pre-empted jobs unless something else is asked for.
+        """
+        self._faults = faults
+        self._log = log
+        self._azurite = azurite
+        self._scheduler = scheduler
+        self._nodes = nodes
+        self._quotas = quotas
+        self._manner = manner
+
+    def fault(self, match: str, **values: Any) -> None:
+        """Let requests fail; see `Fault` for the values."""
+        self._faults.add(Fault(match, **values))
+
+    def forbid(self, client_id: str, match: str = "") -> None:
+        """Refuse a program's requests with 403, as if it lacked a role, until `clear_faults`."""
+        text = f"The client '{client_id}' does not have authorization to perform the action."
+        self.fault(
+            match,
+            caller=client_id,
+            status=403,
+            code="AuthorizationFailed",
+            message=text,
+            times=None,
+        )
+
+    def clear_faults(self) -> None:
+        """Let everything pass again."""
+        self._faults.clear()
+
+    def forget_requests(self) -> None:
+        """Empty the log of requests."""
+        self._log.clear()
+
+    def kill_blob_server(self) -> None:
+        """Take blob storage down."""
+        self._azurite.kill()
+
+    def start_blob_server(self) -> None:
+        """Bring blob storage back, with its data."""
+        self._azurite.start()
+
+    def preempt(
+        self,
+        job: str | None = None,
+        cluster: str | None = None,
+        manner: PreemptionManner | None = None,
+    ) -> int:
+        """Pre-empt the nodes of a job or of a whole cluster; how many jobs lost theirs.
+
+        Args:
+            job: id of the job.
+            cluster: id of the compute.
+            manner: what becomes of the jobs; as the options say if None.
+        """
+        return self._scheduler.preempt(job, cluster, manner or self._manner)
+
+    def capacity(self, cluster: str, nodes: int | None) -> None:
+        """Let Azure have so many machines for a cluster (its id), or with None enough."""
+        self._nodes.limit(cluster, nodes)
+
+    def quota(self, location: str, name: str, cores: int) -> None:
+        """Set a limit of cores in a region, such as of totalLowPriorityCores."""
+        self._quotas.limit(location, name, cores)
+
+    def respond(self, request: Request) -> Response:
+        """Respond to `POST /admin/NAME`, with the method's arguments as JSON, and to `GET
+        /admin/requests`.
+
+        Raises:
+            AzureError: there is no such method, or it does not take these arguments.
+        """
+        name = request.path.removeprefix(ADMIN).replace("-", "_")
+        if request.method == "GET" and name == "requests":
+            requests = [dataclasses.asdict(logged) for logged in self._log.requests]
+            return Response(body={"value": requests})
+        method = None if name.startswith("_") or name == "respond" else getattr(self, name, None)
+        if method is None or request.method != "POST":
+            raise AzureError(404, "NotFound", f"{request.method} {request.path}: no such route")
+        try:
+            return Response(body={"value": method(**request.json())})
+        except (TypeError, ValueError) as error:
+            raise AzureError(400, "InvalidRequestContent", str(error)) from error

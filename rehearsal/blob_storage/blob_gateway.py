@@ -1,0 +1,148 @@
+"""Where requests to blob storage arrive: the blob server behind roles, faults and a log.
+
+The blob server itself can neither refuse an identity that lacks a role, nor be slow, nor lose a
+connection; and it must be started again to learn of a new account.
+"""
+
+import dataclasses
+import html
+import http.client
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rehearsal.blob_storage.azurite import Azurite
+from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH, Access
+from rehearsal.control_plane.faults import Faults
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.request_log import RequestLog
+from rehearsal.errors import AzureError
+
+Allow: TypeAlias = Callable[[str, str, str, Access], bool]
+"""Whether a principal (its object id) may access the blobs of an account's container."""
+
+_SECONDS = 60
+_READING = {"GET", "HEAD", "OPTIONS"}
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
+
+
+class BlobGateway:
+    """Passes requests on to the blob server."""
+
+    def __init__(
+        self,
+        azurite: Azurite,
+        identity: Identity,
+        allow: Allow,
+        faults: Faults,
+        log: RequestLog,
+        trusted: Path,
+    ) -> None:
+        """Pass nothing yet.
+
+        Args:
+            azurite: the server.
+            identity: issues the tokens that requests carry.
+            allow: judges what the owner of a token may do.
+            faults: happen in place of the server's response.
+            log: where requests are logged.
+            trusted: file of certificates to trust.
+        """
+        self._azurite = azurite
+        self._identity = identity
+        self._allow = allow
+        self._faults = faults
+        self._log = log
+        self._tls = ssl.create_default_context(cafile=str(trusted))
+        self._local = threading.local()
+
+    def respond(self, request: Request) -> Response:
+        """Respond with the blob server's response, or with a fault or a refusal."""
+        try:
+            claims = self._claims(request)
+        except AzureError as error:
+            refusal = Response(error.status, error.body())
+            return self._log.log(request, lambda _: self._as_storage(refusal))
+        request = dataclasses.replace(request, caller=str(claims.get("appid", "")))
+        return self._log.log(request, lambda request: self._as_storage(self._pass(request, claims)))
+
+    def _claims(self, request: Request) -> dict[str, Any]:
+        """Claims of the token; none without one, as the blob server then checks a signature.
+
+        Raises:
+            AzureError: the token is not valid, or an account's key is used.
+        """
+        authorization = request.headers.get("authorization", "")
+        if not authorization:
+            return {}
+        if not authorization.lower().startswith("bearer"):
+            raise AzureError(
+                403,
+                "KeyBasedAuthenticationNotPermitted",
+                "Key based authentication is not permitted on this storage account.",
+            )
+        return self._identity.claims(request)
+
+    def _pass(self, request: Request, claims: dict[str, Any]) -> Response:
+        fault = self._faults.response(request)
+        if fault is not None:
+            return fault
+        account, container = [*request.path.split("/")[1:], "", ""][:2]
+        access: Access = "read" if request.method in _READING else "write"
+        if claims and not self._allow(claims["oid"], account, container, access):
+            return Response(403, AzureError(403, PERMISSION_MISMATCH, NOT_AUTHORIZED).body())
+        self._azurite.ensure(account)
+        for last in (False, True):
+            fresh = not hasattr(self._local, "connection")
+            try:
+                return self._send(request)
+            except (OSError, http.client.HTTPException):
+                # One that was kept may have been closed meanwhile; a new one says the truth.
+                self._disconnect()
+                if fresh or last:
+                    break
+        return Response(0, cut=True)
+
+    def _send(self, request: Request) -> Response:
+        if not hasattr(self._local, "connection"):
+            self._local.connection = http.client.HTTPSConnection(
+                "127.0.0.1", self._azurite.port, timeout=_SECONDS, context=self._tls
+            )
+        connection: http.client.HTTPSConnection = self._local.connection
+        headers = {name: text for name, text in request.headers.items() if name not in _HOP_BY_HOP}
+        connection.request(request.method, request.target, request.body, headers)
+        response = connection.getresponse()
+        body = response.read()
+        kept = {
+            name: text for name, text in response.getheaders() if name.lower() not in _HOP_BY_HOP
+        }
+        return Response(response.status, body, kept)
+
+    def _disconnect(self) -> None:
+        if hasattr(self._local, "connection"):
+            self._local.connection.close()
+            del self._local.connection
+
+    def _as_storage(self, response: Response) -> Response:
+        """A response as Azure Storage gives it: its form of errors, and none while it is down."""
+        if self._azurite.is_down:
+            return Response(0, cut=True)
+        return _error_as_xml(response) if isinstance(response.body, dict) else response
+
+
+def _error_as_xml(response: Response) -> Response:
+    error = response.body["error"]
+    text = html.escape(error["message"])
+    body = (
+        '<?xml version="1.0" encoding="utf-8"?>'
+        f"<Error><Code>{error['code']}</Code><Message>{text}</Message></Error>"
+    )
+    headers = {
+        **response.headers,
+        "x-ms-error-code": error["code"],
+        "content-type": "application/xml",
+    }
+    return Response(response.status, body.encode(), headers)

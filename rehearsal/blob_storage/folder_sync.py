@@ -1,0 +1,188 @@
+"""Folders of this machine that are filled from blobs, and written back to them."""
+
+import contextlib
+import hashlib
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from azure.core.exceptions import AzureError as StorageError
+from azure.core.exceptions import ResourceNotFoundError
+
+from rehearsal.blob_storage.blobs import BlobPath, Blobs
+
+_FileState = tuple[int, int, int]
+"""Time of modification, size and inode: another one means that the file has changed."""
+
+
+class InputCache:
+    """Contents of blobs on this machine: each content once, never changed."""
+
+    def __init__(self, blobs: Blobs, folder: Path) -> None:
+        """Keep contents below a folder."""
+        self._blobs = blobs
+        self._folder = folder
+        self._lock = threading.Lock()
+
+    def materialize(self, path: BlobPath) -> Path:
+        """The folder or file with what is stored at a path now; an empty folder for nothing."""
+        container = self._blobs.container(path.account, path.container)
+        prefix = f"{path.path}/" if path.path else ""
+        etags = {blob.name: blob.etag for blob in container.list_blobs(name_starts_with=prefix)}
+        if not etags and path.path and container.get_blob_client(path.path).exists():
+            etags = {path.path: container.get_blob_client(path.path).get_blob_properties().etag}
+            prefix = path.path.rpartition("/")[0]
+            prefix += "/" if prefix else ""
+        content = repr((path, sorted(etags.items())))
+        folder = self._folder / hashlib.sha256(content.encode()).hexdigest()[:24]
+        with self._lock:
+            if not folder.exists():
+                partial = folder.with_suffix(".partial")
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
+                for name in etags:
+                    _download(container.download_blob(name).readinto, partial / name[len(prefix) :])
+                _protect(partial)
+                partial.rename(folder)
+        is_file = len(etags) == 1 and path.path in etags
+        return folder / path.path.rpartition("/")[2] if is_file else folder
+
+
+class FolderMirror:
+    """A folder whose changes are written back to a container while a job runs.
+
+    Files that were written first are sent first, and what is gone is removed last: whoever finds a
+    file finds also what was complete before it. Links and empty folders are not kept.
+    """
+
+    def __init__(self, blobs: Blobs, path: BlobPath, folder: Path, *, removes: bool = True) -> None:
+        """Mirror a folder.
+
+        Args:
+            blobs: blob storage.
+            path: where the folder's files are written.
+            folder: on this machine; made if it is not there.
+            removes: whether a file that is removed is also removed from the container.
+        """
+        self._container = blobs.container(path.account, path.container)
+        self._prefix = f"{path.path}/" if path.path else ""
+        self._folder = folder
+        self._removes = removes
+        self._sent: dict[str, _FileState] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def sent(self) -> list[str]:
+        """Names of files that are in the container, without its prefix."""
+        return sorted(self._sent)
+
+    def fill(self) -> None:
+        """Download what the container holds."""
+        for blob in self._container.list_blobs(name_starts_with=self._prefix):
+            path = self._folder / blob.name[len(self._prefix) :]
+            _download(self._container.download_blob(blob.name).readinto, path)
+        self._sent = dict(self._scan())
+
+    def push(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Send what has changed.
+
+        Args:
+            stopped: asked before each file; nothing more is sent once it says so.
+
+        Raises:
+            StorageError: the container cannot be reached; the next call goes on.
+        """
+        files = dict(self._scan())
+        changed = [name for name, state in files.items() if self._sent.get(name) != state]
+        for name in sorted(changed, key=lambda name: files[name][0]):
+            if stopped():
+                return
+            try:
+                data = (self._folder / name).read_bytes()
+            except FileNotFoundError:
+                continue
+            self._container.upload_blob(self._prefix + name, data, overwrite=True)
+            self._sent[name] = files[name]
+        for name in [name for name in self._sent if name not in files and self._removes]:
+            if stopped():
+                return
+            with contextlib.suppress(ResourceNotFoundError):
+                self._container.delete_blob(self._prefix + name)
+            del self._sent[name]
+
+    def _scan(self) -> Iterator[tuple[str, _FileState]]:
+        for path in self._folder.rglob("*"):
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                name = path.relative_to(self._folder).as_posix()
+                yield name, (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+class MirrorThread:
+    """Pushes mirrors again and again."""
+
+    def __init__(
+        self, mirrors: Sequence[FolderMirror], seconds: float, after: Callable[[], None]
+    ) -> None:
+        """Start.
+
+        Args:
+            mirrors: to push.
+            seconds: between two pushes.
+            after: called after each.
+        """
+        self._mirrors = mirrors
+        self._seconds = seconds
+        self._after = after
+        self._stop = threading.Event()
+        self._abandoned = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mirrors", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Push a last time, and stop.
+
+        Raises:
+            StorageError: the last push failed.
+        """
+        self._stop.set()
+        self._thread.join()
+        for mirror in self._mirrors:
+            mirror.push(self._abandoned.is_set)
+        self._after()
+
+    def abandon(self) -> None:
+        """Send nothing more, as the node is lost."""
+        self._abandoned.set()
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait for what was being sent."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._seconds):
+            try:
+                for mirror in self._mirrors:
+                    mirror.push(self._abandoned.is_set)
+                self._after()
+            except (StorageError, OSError):
+                # Storage that is away comes back; the last push tells if it does not.
+                continue
+
+
+def _download(read_into: Callable[..., int], path: Path) -> None:
+    """Write a download to a file, whose folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        read_into(file)
+
+
+def _protect(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)

@@ -1,0 +1,68 @@
+"""Resource ids, and what the path of a request asks for. Pure."""
+
+import re
+from dataclasses import dataclass
+
+from rehearsal.errors import AzureError
+
+_SCOPE = re.compile(r"/subscriptions/([^/]+)(?:/resourcegroups/([^/]+))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ArmPath:
+    """A resource, a collection, or an action on a resource."""
+
+    id: str
+    """Of the resource; of what holds it, for a collection or an action."""
+    subscription: str
+    group: str
+    """Empty for what belongs to a subscription."""
+    kind: str
+    """Such as Microsoft.MachineLearningServices/workspaces/computes."""
+    name: str
+    parent: str
+    """Id of the resource above, or of the group or subscription."""
+    tail: str = ""
+    """Name of the collection or the action; empty for a resource."""
+
+    @property
+    def collection_kind(self) -> str:
+        """Kind of the resources in the collection."""
+        return f"{self.kind}/{self.tail}" if "/" in self.kind else self.tail
+
+
+def parse(path: str) -> ArmPath:
+    """Take a path of Resource Manager apart.
+
+    Raises:
+        AzureError: it is none.
+    """
+    path = path.rstrip("/")
+    scope = _SCOPE.match(path)
+    if scope is None:
+        raise AzureError(404, "NotFound", f"No resource has the path {path!r}")
+    subscription, group = scope[1], scope[2] or ""
+    before, marker, after = path.rpartition("/providers/")
+    if not marker:
+        return _of_scope(path, subscription, group)
+    namespace, *parts = after.split("/")
+    if not parts:
+        raise AzureError(404, "InvalidResourceNamespace", f"{path!r} names no type of resource")
+    resource_parts = parts[: len(parts) - len(parts) % 2]
+    tail = parts[-1] if len(parts) % 2 else ""
+    kind = "/".join([namespace, *resource_parts[::2]])
+    identifier = "/".join([before, "providers", namespace, *resource_parts])
+    if not resource_parts:
+        # A collection directly below a scope: /…/providers/Namespace/types.
+        return ArmPath(before, subscription, group, namespace, "", before, tail)
+    parent = before if len(resource_parts) == 2 else identifier.rsplit("/", 2)[0]
+    return ArmPath(identifier, subscription, group, kind, resource_parts[-1], parent, tail)
+
+
+def _of_scope(path: str, subscription: str, group: str) -> ArmPath:
+    parts = path.strip("/").split("/")
+    above = f"/subscriptions/{subscription}"
+    kind = "Microsoft.Resources/resourceGroups" if group else "Microsoft.Resources/subscriptions"
+    tail = parts[-1] if len(parts) % 2 else ""
+    identifier = "/" + "/".join(parts[: len(parts) - len(parts) % 2])
+    return ArmPath(identifier, subscription, group, kind, group or subscription, above, tail)

@@ -1,0 +1,82 @@
+"""Where requests to the control plane arrive: each is authenticated, logged and handed on."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from rehearsal.control_plane.faults import Faults
+from rehearsal.control_plane.http_messages import Request, Respond, Response
+from rehearsal.control_plane.identity import STORAGE, Identity
+from rehearsal.control_plane.request_log import RequestLog
+from rehearsal.errors import AzureError
+
+ADMIN = "/admin/"
+"""Start of the paths that neither fail by a fault nor are logged."""
+
+
+class Gateway:
+    """Routes each request to the service of its path."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        faults: Faults,
+        log: RequestLog,
+        services: Mapping[str, Respond],
+        public: Mapping[str, Respond],
+    ) -> None:
+        """Route nothing yet.
+
+        Args:
+            identity: issues the tokens that requests carry.
+            faults: happen in place of a service's response.
+            log: where requests are logged.
+            services: by the start of their paths, in lower case.
+            public: services that need no token, by the start of their paths.
+        """
+        self._identity = identity
+        self._faults = faults
+        self._log = log
+        self._services = services
+        self._public = public
+
+    def respond(self, request: Request) -> Response:
+        """Respond to a request; a refusal is a response in Azure's form."""
+        if request.path.startswith(ADMIN):
+            return self._refusable(request)
+        request = dataclasses.replace(request, caller=self._caller(request))
+        return self._log.log(
+            request, lambda request: self._faults.response(request) or self._refusable(request)
+        )
+
+    def _refusable(self, request: Request) -> Response:
+        try:
+            return self._route(request)
+        except AzureError as error:
+            return Response(error.status, error.body())
+
+    def _route(self, request: Request) -> Response:
+        response = self._identity.respond(request)
+        if response is not None:
+            return response
+        for start, respond in self._public.items():
+            if request.path.startswith(start):
+                return respond(request)
+        self._require_token(request)
+        for start, respond in self._services.items():
+            if request.path.lower().startswith(start):
+                return respond(request)
+        raise AzureError(404, "NotFound", f"Nothing answers at {request.path}")
+
+    def _require_token(self, request: Request) -> None:
+        if self._identity.claims(request)["aud"] == STORAGE:
+            raise AzureError(
+                401,
+                "InvalidAuthenticationTokenAudience",
+                "The access token has been obtained for the wrong audience.",
+            )
+
+    def _caller(self, request: Request) -> str:
+        try:
+            return str(self._identity.claims(request)["appid"])
+        except AzureError:
+            return ""

@@ -1,0 +1,205 @@
+"""HTTPS on loopback: certificate, server, and ports that survive a restart."""
+
+import datetime as dt
+import ipaddress
+import json
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import certifi
+import starlette.requests
+import starlette.responses
+import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
+
+from common.waiting import wait_until
+from rehearsal.control_plane.http_messages import Request, Respond, Response
+from rehearsal.control_plane.store import Store
+from rehearsal.errors import RehearsalError
+
+_DAYS = 30
+_SPACE = "ports"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Files of a certificate that only this machine's clients are told to trust."""
+
+    certificate: Path
+    key: Path
+    bundle: Path
+    """The public authorities and this certificate: what clients are given to trust."""
+
+
+def make_certificate(folder: Path) -> Certificate:
+    """Write a new certificate for 127.0.0.1 and localhost into a folder."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Azure on loopback")])
+    now = dt.datetime.now(dt.UTC)
+    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=_DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    public = signed.public_bytes(serialization.Encoding.PEM)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    files = Certificate(folder / "cert.pem", folder / "key.pem", folder / "bundle.pem")
+    files.certificate.write_bytes(public)
+    files.key.touch(mode=0o600)
+    files.key.write_bytes(secret)
+    files.bundle.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + public)
+    return files
+
+
+_START_SECONDS = 30.0
+
+
+class Server:
+    """Serves on a port of loopback, from a thread of its own."""
+
+    def __init__(self, certificate: Certificate, port: int = 0) -> None:
+        """Take the port, but serve nothing yet.
+
+        Args:
+            certificate: for HTTPS.
+            port: of loopback; 0 takes a free one.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._respond: Respond | None = None
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError:
+            self._socket.close()
+            raise
+        self.port = int(self._socket.getsockname()[1])
+        config = uvicorn.Config(
+            self._serve,
+            interface="asgi3",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=60,
+            ssl_certfile=str(certificate.certificate),
+            ssl_keyfile=str(certificate.key),
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="loopback", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return f"https://127.0.0.1:{self.port}"
+
+    def start(self, respond: Respond) -> None:
+        """Serve from now on.
+
+        Args:
+            respond: called in a thread for each request.
+
+        Raises:
+            RehearsalError: the server does not start.
+        """
+        self._respond = respond
+        self._thread.start()
+        wait_until(
+            lambda: self._server.started or not self._thread.is_alive(), _START_SECONDS, 0.01
+        )
+        if not self._server.started:
+            raise RehearsalError("the server on loopback did not start")
+
+    def stop(self) -> None:
+        """Serve no new request, without waiting for clients that keep their connection."""
+        self._server.should_exit = True
+        self._server.force_exit = True
+
+    def close(self) -> None:
+        """Stop, and free the port."""
+        self.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._respond is not None
+        asgi_request = starlette.requests.Request(scope, receive)
+        path, query = scope["raw_path"].decode("ascii"), scope["query_string"].decode("ascii")
+        request = Request(
+            asgi_request.method,
+            asgi_request.url.path,
+            dict(asgi_request.query_params),
+            dict(asgi_request.headers),
+            await asgi_request.body(),
+            f"{path}?{query}" if query else path,
+        )
+        response = await run_in_threadpool(self._respond, request)
+        if response.cut:
+            _cut(send)
+            return
+        await _asgi_response(response)(scope, receive, send)
+
+
+def open_server(store: Store, name: str, certificate: Certificate, port: int = 0) -> Server:
+    """A server on the port that it had when this Azure ran before, if that is free.
+
+    Args:
+        store: remembers the ports.
+        name: of the server.
+        certificate: for HTTPS.
+        port: that it must have instead; 0 for any.
+
+    Raises:
+        RehearsalError: the given port is taken.
+    """
+    known = (store.get(_SPACE, name) or {"port": 0})["port"]
+    try:
+        server = Server(certificate, port or known)
+    except OSError:
+        if port:
+            raise RehearsalError(f"port {port} is taken; name another one") from None
+        server = Server(certificate)
+    store.put(_SPACE, name, {"port": server.port})
+    return server
+
+
+def _asgi_response(response: Response) -> starlette.responses.Response:
+    headers = dict(response.headers)
+    if isinstance(response.body, bytes):
+        headers.setdefault("content-type", "text/plain; charset=utf-8")
+        return starlette.responses.Response(response.body, response.status, headers)
+    content = b"" if response.body is None else json.dumps(response.body).encode()
+    return starlette.responses.Response(content, response.status, headers, "application/json")
+
+
+def _cut(send: Send) -> None:
+    """Close the connection: what uvicorn sends with is a method of what has the transport."""
+    cycle: Any = send
+    cycle.__self__.transport.abort()

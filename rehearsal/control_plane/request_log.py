@@ -1,0 +1,63 @@
+"""A log of all requests, which tests and the page of a rehearsal read."""
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from rehearsal.control_plane.http_messages import Request, Respond, Response
+
+_KEPT = 20_000
+
+
+@dataclass(frozen=True)
+class LoggedRequest:
+    """A request and how it was responded to."""
+
+    method: str
+    path: str
+    query: str
+    status: int
+    """0 if the connection was cut."""
+    caller: str
+    at: float
+    """Seconds since the epoch."""
+    seconds: float | None = None
+    """Time until the response."""
+
+
+class RequestLog:
+    """The last requests, for all threads."""
+
+    def __init__(self) -> None:
+        """Start with an empty log."""
+        self._requests: deque[LoggedRequest] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
+
+    @property
+    def requests(self) -> list[LoggedRequest]:
+        """All requests, the oldest first."""
+        with self._lock:
+            return list(self._requests)
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        with self._lock:
+            self._requests.clear()
+
+    def log(self, request: Request, respond: Respond) -> Response:
+        """Respond to a request, and log it with its status and time."""
+        began = time.time()
+        response = respond(request)
+        logged = LoggedRequest(
+            method=request.method,
+            path=request.path,
+            query=request.query_string,
+            status=response.status,
+            caller=request.caller,
+            at=began,
+            seconds=time.time() - began,
+        )
+        with self._lock:
+            self._requests.append(logged)
+        return response

@@ -1,0 +1,121 @@
+"""Steps of the platform: deployed, changed, repaired and taken away."""
+
+import json
+from pathlib import Path
+
+from rehearsal.cycle import output_parsing
+from rehearsal.cycle.context import CycleContext, Findings, require
+from rehearsal.resources.storage import ACCOUNT
+from rehearsal.resources.vaults import DELETED_KIND as DELETED_VAULT
+from rehearsal.resources.workspaces import DELETED, WORKSPACE
+
+
+def preview(context: CycleContext) -> Findings:
+    """Show what would be deployed."""
+    output = context.jobs("preview")
+    context.facts.declared = output_parsing.changes(output.text).get("to create", 0)
+    require(context.facts.declared > 0, "the preview foresees no resource")
+    return [f"{context.facts.declared} resources to create"]
+
+
+def deploy(context: CycleContext) -> Findings:
+    """Deploy the platform."""
+    output = context.jobs("up", "--yes", "True")
+    created = output_parsing.changes(output.text).get("created", 0)
+    foreseen = context.facts.declared
+    require(created == foreseen, f"{created} resources were created, {foreseen} were foreseen")
+    return [f"{created} created"]
+
+
+def deploy_again(context: CycleContext) -> Findings:
+    """Deploy what is deployed: Pulumi refuses if there is any change."""
+    output = context.pulumi("up", "--yes", "--expect-no-changes")
+    same = output_parsing.changes(output.text).get("unchanged", 0)
+    require(same == context.facts.declared, f"{same} of {context.facts.declared} are unchanged")
+    return [f"no changes: {same} unchanged"]
+
+
+def read_outputs(context: CycleContext) -> Findings:
+    """Read what jobs are wired to."""
+    output = context.pulumi("stack", "output", "platform", "--json", separate=True)
+    outputs = json.loads(output.answer)
+    context.facts.outputs = outputs
+    gpu = outputs["clusters"]["gpu"]
+    require(
+        context.azure.resources.get(context.workspace) is not None,
+        f"workspace {outputs['workspace']} is in the outputs, but not in Azure",
+    )
+    return [
+        f"workspace {outputs['workspace']}",
+        f"cluster {gpu['name']}: 0 to {gpu['max_nodes']} x {gpu['size']}, {gpu['priority']}",
+    ]
+
+
+def change(context: CycleContext) -> Findings:
+    """Change a setting, and deploy exactly that."""
+    nodes = context.facts.outputs["clusters"]["gpu"]["max_nodes"]
+    context.stack.configure("clusters.gpu.max_nodes", str(nodes - 1))
+    output = context.pulumi("preview", "--diff")
+    difference = f"maxNodeCount: {nodes} => {nodes - 1}"
+    _require_one_update(context, "Pulumi foresees", output.text, difference, output.log)
+    context.jobs("up", "--yes", "True")
+    cluster = context.azure.resources.get(context.cluster("gpu"))
+    scale = cluster["properties"]["properties"]["scaleSettings"] if cluster else {}
+    require(scale.get("maxNodeCount") == nodes - 1, f"deployed, but the cluster has {scale}")
+    return [f"1 to update: {difference}"]
+
+
+def drift(context: CycleContext) -> Findings:
+    """Edit a property behind Pulumi's back, find exactly that, and repair it."""
+    azure = context.azure
+    accounts = azure.resources.of_kind(ACCOUNT)
+    (account,) = [account for account in accounts if account["kind"] == "StorageV2"]
+    azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
+    output = context.pulumi("refresh", "--preview-only", "--diff")
+    difference = 'publicNetworkAccess: "Disabled" => "Enabled"'
+    _require_one_update(context, "refresh finds", output.text, difference, output.log)
+    context.pulumi("up", "--yes", "--refresh")
+    now = azure.resources.get(account["id"]) or {"properties": {}}
+    repaired = now["properties"].get("publicNetworkAccess") == "Disabled"
+    require(repaired, "the next deployment did not repair it")
+    return [f"found {difference}", "the next deployment repaired it"]
+
+
+def _require_one_update(
+    context: CycleContext, subject: str, text: str, difference: str, log: Path
+) -> None:
+    """Require that Pulumi shows one difference, and nothing else."""
+    counted, differences = output_parsing.changes(text), output_parsing.differences(text)
+    expected = {"to update": 1, "unchanged": context.facts.declared - 1}
+    require(counted == expected, f"{subject} {counted}, expected was {expected}", log)
+    require(difference in differences, f"{subject} {differences}, expected was {difference}", log)
+
+
+def teardown(context: CycleContext) -> Findings:
+    """Delete everything."""
+    context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
+    resources, deleted = context.azure.resources, context.azure.store.below(DELETED)
+    left = [
+        *(group["id"] for group in resources.of_kind("Microsoft.Resources/resourceGroups")),
+        *(workspace["id"] for workspace in resources.of_kind(WORKSPACE)),
+        *(f"deleted {workspace['id']}" for workspace in deleted),
+        *(f"deleted {vault['id']}" for vault in resources.of_kind(DELETED_VAULT)),
+        *(f"{urn} in Pulumi's state" for urn in _urns(context)),
+    ]
+    require(not left, f"still there: {', '.join(left)}")
+    return ["nothing left: no resource, nothing in soft delete, no state"]
+
+
+def _urns(context: CycleContext) -> list[str]:
+    """Resources of Azure in the stack's state."""
+    output = context.pulumi("stack", "export", separate=True)
+    resources = json.loads(output.answer)["deployment"].get("resources") or []
+    return [
+        resource["urn"] for resource in resources if resource["type"].startswith("azure-native:")
+    ]
+
+
+def teardown_again(context: CycleContext) -> Findings:
+    """Delete what is gone."""
+    context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
+    return ["harmless"]

@@ -1,0 +1,256 @@
+"""Steps of a training: from images to a registered model, pre-empted on the way."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from rehearsal.cycle import observations, output_parsing
+from rehearsal.cycle.commands import CommandError
+from rehearsal.cycle.context import CycleContext, Findings, require, require_within
+from rehearsal.errors import RehearsalError
+from rehearsal.page.record import Attempt
+
+RUN: Final = "rehearsal"
+NODES: Final = 2
+_SAVED_STEPS: Final = 40
+"""Steps after which the job is pre-empted: a checkpoint is saved, and more than half is still to be
+done."""
+_SMALL: Final = (
+    *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8", "--epochs", "6"),
+    *("--evaluation.every-epochs", "3", "--checkpoint.every-steps", "20"),
+    *("--log.every-steps", "10", "--restarts", "0"),
+)
+"""The digits preset made smaller: what is rehearsed is not the accuracy."""
+_CHECKPOINT: Final = re.compile(r"/step-(\d+)[^/]*/DONE")
+_TIMEOUT_SECONDS: Final = 180.0
+
+
+def preflight(context: CycleContext) -> Findings:
+    """Look whether a training could start."""
+    output = context.jobs("preflight", "--preset", "digits", "--nodes", str(NODES))
+    checks = [line for line in output.text.splitlines() if line.startswith("ok ")]
+    require(len(checks) > 1, "it has checked nothing")
+    return [f"{len(checks)} points, all ok"]
+
+
+def prepare(context: CycleContext) -> Findings:
+    """Write a data set as shards."""
+    folder = context.folder / "digits"
+    context.trainer("prepare", "digits", "--output", str(folder))
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    images = {name: sum(split["class_counts"]) for name, split in manifest["splits"].items()}
+    return [", ".join(f"{count:,} images to {name}" for name, count in images.items())]
+
+
+def upload(context: CycleContext) -> Findings:
+    """Send it to the container of prepared data."""
+    answer = context.jobs_json("upload", str(context.folder / "digits"), "--to", "prepared/digits")
+    context.facts.data_set = answer["asset"]
+    return [f"registered as {context.facts.data_set}"]
+
+
+def train(context: CycleContext) -> Findings:
+    """Train on two nodes, which are pre-empted in the middle."""
+    preemption = _Preemption(context)
+    preemption.start()
+    try:
+        output = context.jobs(
+            "submit",
+            *("--preset", "digits", "--nodes", str(NODES), "--name", RUN),
+            *("--data.asset", context.facts.data_set),
+            *("--poll-seconds", "0.5", "--resubmit.backoff-seconds", "1"),
+            *("--", *_SMALL),
+            live=True,
+        )
+    finally:
+        preemption.stop()
+    attempts, saved = observations.attempts(context.azure), preemption.saved_step
+    require(saved > 0, "the nodes were never pre-empted: the training ended before")
+    require(
+        [attempt.status for attempt in attempts] == ["Failed", "Completed"],
+        f"the attempts ended as {', '.join(f'{one.job} {one.status}' for one in attempts)}",
+    )
+    require("PreemptionError" in attempts[0].reason, f"it failed otherwise: {attempts[0].reason}")
+    at = output_parsing.continued_at(output.text)
+    require(
+        at is not None and at >= saved,
+        f"saved until step {saved}, but it continued at step {at}",
+    )
+    last_step = output_parsing.last_step(output.text)
+    context.facts.attempts = _with_steps(attempts, at or 0, last_step)
+    return [
+        f"pre-empted when step {saved} was saved",
+        f"submitted again as {attempts[1].job}, continued at step {at}, completed",
+        *_metrics(context, attempts[1].job, last_step),
+    ]
+
+
+def _metrics(context: CycleContext, job: str, last_step: int | None) -> Findings:
+    """Look whether all of a job's metrics have come to the workspace."""
+    if context.azure.options.image is None:
+        # MLflow is in the images only.
+        return []
+    metrics = context.azure.mlflow.metrics(f"{context.workspace}/jobs/{job}")
+    for name in ("train/loss", "evaluation/top1"):
+        steps = [value["step"] for value in metrics.get(name, [])]
+        require(
+            steps != [] and steps[-1] == last_step,
+            f"of {name} the workspace has the steps {steps}, and the last was {last_step}",
+        )
+    return [f"{len(metrics)} metrics in the workspace, to step {last_step}"]
+
+
+class _Preemption(threading.Thread):
+    """Pre-empts the first attempt as soon as enough is saved."""
+
+    def __init__(self, context: CycleContext) -> None:
+        super().__init__(name="pre-emption", daemon=True)
+        self._context, self._stopped = context, threading.Event()
+        self.saved_step = 0
+        """Newest step of which a whole checkpoint was in storage; 0 before the pre-emption."""
+        self._failure: Exception | None = None
+
+    def stop(self) -> None:
+        """Pre-empt nothing more.
+
+        Raises:
+            RehearsalError: it could not see what is saved.
+        """
+        self._stopped.set()
+        self.join()
+        if self._failure is not None:
+            raise RehearsalError(f"the job could not be pre-empted: {self._failure!r}")
+
+    def run(self) -> None:
+        """Wait until enough is saved, and pre-empt the job."""
+        try:
+            self._preempt()
+        except Exception as error:  # noqa: BLE001
+            # A thread's own end would be told as a training that was too fast.
+            self._failure = error
+
+    def _preempt(self) -> None:
+        azure, job = self._context.azure, f"{self._context.workspace}/jobs/{RUN}-r1"
+        while not self._stopped.wait(0.1):
+            if azure.runs.get(job)["status"] != "Running":
+                continue
+            saved = _saved_step(self._context)
+            if saved >= _SAVED_STEPS:
+                self.saved_step = saved
+                azure.admin.preempt(job=job)
+                return
+
+
+def _saved_step(context: CycleContext) -> int:
+    """Newest step of which a whole checkpoint is in storage."""
+    store = context.facts.outputs["datastores"]["results"]
+    blobs = context.azure.blobs.container(store["account"], store["container"])
+    names = blobs.list_blob_names(name_starts_with=f"runs/{RUN}/{RUN}/checkpoints/")
+    return max((int(step) for name in names for step in _CHECKPOINT.findall(name)), default=0)
+
+
+def _with_steps(
+    attempts: Sequence[Attempt], continued: int, last_step: int | None
+) -> tuple[Attempt, ...]:
+    """The attempts with the steps of their training that were kept."""
+    first, last = attempts
+    return (
+        replace(first, first_step=1, last_step=continued),
+        replace(last, first_step=continued + 1, last_step=last_step),
+    )
+
+
+def scale_down(context: CycleContext) -> Findings:
+    """Wait until nobody pays for a node."""
+    cluster = context.cluster("gpu")
+    require_within(
+        lambda: observations.allocated_nodes(context.azure, cluster) == 0,
+        _TIMEOUT_SECONDS,
+        "the cluster to have no node",
+    )
+    clusters = context.jobs_json("status")["clusters"]
+    paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
+    require(not paid, f"status still shows nodes: {', '.join(paid)}")
+    return ["no node on any cluster"]
+
+
+def look_at_curves(context: CycleContext) -> Findings:
+    """Let TensorBoard read the run from blob storage."""
+    command = [sys.executable, "-m", "jobs", "tensorboard", RUN, "--port", "0", "--json"]
+    command += ["--reload-seconds", "1", "--stack", context.stack.stack]
+    answer, process = context.commands.serve(command)
+    attempts = len(context.facts.attempts)
+    try:
+        address = _address(process, answer)
+        require_within(
+            lambda: len(_runs(address)) >= attempts,
+            _TIMEOUT_SECONDS,
+            f"TensorBoard at {address} to show all attempts",
+        )
+        shown = _runs(address)
+        tags = json.loads(_get(f"{address}data/plugin/scalars/tags"))
+    finally:
+        process.terminate()
+        process.wait(_TIMEOUT_SECONDS)
+    curves = sorted({tag for run in tags.values() for tag in run})
+    return [f"{len(curves)} curves of {len(shown)} attempts"]
+
+
+def _address(process: subprocess.Popen[str], answer: Path) -> str:
+    def answered() -> bool:
+        if process.poll() is not None:
+            raise CommandError(["TensorBoard has ended before it answered"], answer)
+        return answer.read_text(encoding="utf-8").rstrip().endswith("}")
+
+    require_within(answered, _TIMEOUT_SECONDS, "TensorBoard to start")
+    return str(json.loads(answer.read_text(encoding="utf-8"))["address"])
+
+
+def _runs(address: str) -> list[Any]:
+    try:
+        runs: list[Any] = json.loads(_get(f"{address}data/runs"))
+    except OSError:
+        # TensorBoard does not answer yet, or not to the end.
+        return []
+    return runs
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as response:  # noqa: S310 (our own address)
+        content: bytes = response.read()
+        return content
+
+
+def download(context: CycleContext) -> Findings:
+    """Fetch model, report and checkpoints."""
+    folder = context.folder / "downloaded"
+    context.jobs("download", RUN, "--to", str(folder), "--checkpoints", "True")
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    context.facts.accuracy, context.facts.examples = result["top1"], result["examples"]
+    require((folder / "report.html").is_file(), "there is no report.html in what was downloaded")
+    return [f"the job reported top-1 {result['top1']:.2%} on {result['examples']:,} images"]
+
+
+def evaluate(context: CycleContext) -> Findings:
+    """Evaluate the downloaded model here."""
+    output = context.trainer(
+        *("evaluate", "--run", str(context.folder / "downloaded")),
+        *("--data-dir", str(context.folder / "digits")),
+    )
+    here = output_parsing.accuracy(output.text)
+    reported = (f"{context.facts.accuracy * 100:.2f}", context.facts.examples)
+    require(here == reported, f"here it is {here}, and the job reported {reported}")
+    return [f"top-1 {reported[0]}% on {reported[1]:,} images: what the job reported"]
+
+
+def register(context: CycleContext) -> Findings:
+    """Register it as a version of a model."""
+    model = context.jobs_json("register", RUN)
+    return [f"model {model['model']}"]

@@ -1,0 +1,167 @@
+"""One start of a job on its nodes, from the code's snapshot to the last file written back."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from azure.core.exceptions import AzureError as StorageError
+
+from rehearsal.blob_storage.folder_sync import MirrorThread
+from rehearsal.errors import AzureError
+from rehearsal.machine_learning import job_spec
+from rehearsal.machine_learning.job_access import AccessDeniedError
+from rehearsal.machine_learning.job_spec import JobSpec
+from rehearsal.machine_learning.node_disks import NodeDisks
+from rehearsal.machine_learning.processes import ExitStatus, JobProcesses
+from rehearsal.machine_learning.run_history import Runs, run_error
+
+StartProcesses: TypeAlias = Callable[[], JobProcesses]
+Loss: TypeAlias = Literal["preempted", "closed"]
+"""Why the nodes were lost: pre-emption, or the end of this Azure."""
+
+
+class JobExecution:
+    """A job that has its nodes."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        disks: NodeDisks,
+        start_processes: StartProcesses,
+        runs: Runs,
+        *,
+        sync_seconds: float,
+        grace_seconds: float,
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            spec: the job.
+            disks: of its nodes, still empty.
+            start_processes: starts the job's processes once the disks are filled.
+            runs: where its state is written.
+            sync_seconds: between two looks at what the job has written.
+            grace_seconds: from SIGTERM to SIGKILL when it is ended.
+        """
+        self.spec = spec
+        self._disks = disks
+        self._start_processes = start_processes
+        self._runs = runs
+        self._sync_seconds = sync_seconds
+        self._grace_seconds = grace_seconds
+        self._processes: JobProcesses | None = None
+        self._mirrors: MirrorThread | None = None
+        self._ended_by: Literal["canceled", "timeout"] | None = None
+        self._loss: Loss | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def ending(self) -> bool:
+        """Whether something asked for the end."""
+        return self._ended_by is not None or self._loss is not None
+
+    def run(self) -> Loss | None:
+        """Run to the end, writing the run; why the nodes were lost, if they were."""
+        try:
+            exit_status = self._run()
+        except (AzureError, StorageError, OSError) as error:
+            self._kill()
+            if self._loss is None:
+                self._change(status="Failed", error=_error_of(error))
+            return self._loss
+        finally:
+            self._disks.remove()
+        if self._loss is not None:
+            return self._loss
+        if self._ended_by is not None:
+            warnings = [] if self._ended_by == "canceled" else [self._timeout_warning()]
+            self._change(warnings=warnings)
+            self._change(status="Canceled", error=None)
+        elif exit_status.status:
+            error_of_user = run_error("UserError", self._failure(exit_status))
+            self._change(status="Failed", error=error_of_user)
+        else:
+            self._change(status="Completed", error=None)
+        return None
+
+    def end(self, reason: Literal["canceled", "timeout"]) -> None:
+        """Ask the processes to end."""
+        with self._lock:
+            if self.ending:
+                return
+            self._ended_by = reason
+            processes = self._processes
+        if processes is not None:
+            processes.end(self._grace_seconds)
+
+    def abandon(self, reason: Loss) -> None:
+        """Kill the processes at once; nothing more is written back."""
+        with self._lock:
+            self._loss = reason
+        self._kill()
+
+    def _run(self) -> ExitStatus:
+        disks = self._disks
+        disks.fill()
+        logs = disks.logs()
+        # Logs go last, so that whoever has read of a file finds it.
+        mirrors = [*disks.outputs, *disks.artifacts(), logs]
+
+        def list_logs() -> None:
+            self._change(logFiles=[f"user_logs/{name}" for name in logs.sent])
+
+        with self._lock:
+            if self.ending:
+                return ExitStatus(0)
+            self._processes = processes = self._start_processes()
+            self._change(status="Running")
+            self._mirrors = mirror_thread = MirrorThread(mirrors, self._sync_seconds, list_logs)
+        timer = self._start_timer()
+        exit_status = processes.wait()
+        timer.cancel()
+        if self._loss is not None:
+            return exit_status
+        if not self.ending:
+            self._change(status="Finalizing")
+        mirror_thread.finish()
+        return exit_status
+
+    def _start_timer(self) -> threading.Timer:
+        seconds = self.spec.timeout_seconds or threading.TIMEOUT_MAX
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self.end, ["timeout"])
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _kill(self) -> None:
+        with self._lock:
+            processes, mirrors = self._processes, self._mirrors
+        if mirrors is not None:
+            # Before anything ends: a folder that goes away is not one that the job has emptied.
+            mirrors.abandon()
+        if processes is not None:
+            processes.kill()
+        if mirrors is not None:
+            mirrors.join()
+
+    def _change(self, **values: Any) -> None:
+        self._runs.change(self.spec.id, **values)
+
+    def _failure(self, exit_status: ExitStatus) -> str:
+        name = job_spec.log_name(self.spec, exit_status.rank)
+        program = job_spec.program_name(self.spec.command)
+        return (
+            f"Execution failed. User process '{program}' exited with status code"
+            f" {exit_status.status}. Please check log file 'user_logs/{name}' for error details."
+        )
+
+    def _timeout_warning(self) -> dict[str, str]:
+        seconds = self.spec.timeout_seconds
+        return {"source": "Execution", "message": f"The job exceeded its time-out of {seconds} s."}
+
+
+def _error_of(error: Exception) -> dict[str, Any]:
+    """The error of a run that did not come to its end."""
+    if isinstance(error, AccessDeniedError):
+        return run_error("UserError", error.message)
+    return run_error("SystemError", f"{type(error).__name__}: {error}")

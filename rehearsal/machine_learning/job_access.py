@@ -1,0 +1,73 @@
+"""The identity that a job acts as, and whether it may open the job's folders."""
+
+from dataclasses import dataclass
+
+from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH, Access, BlobPath
+from rehearsal.control_plane.resource_manager import ResourceManager
+from rehearsal.errors import AzureError
+from rehearsal.machine_learning.job_spec import JobSpec
+from rehearsal.resources.roles import Roles
+
+
+class AccessDeniedError(AzureError):
+    """The identity of a job lacks a role."""
+
+
+@dataclass(frozen=True)
+class _Principal:
+    name: str
+    object_id: str
+
+
+def require_access(
+    resources: ResourceManager,
+    roles: Roles,
+    spec: JobSpec,
+    folder: str,
+    path: BlobPath,
+    access: Access,
+) -> None:
+    """Refuse a folder that a job's identity may not open.
+
+    Args:
+        resources: where the cluster and its identities are.
+        roles: judge the access.
+        spec: the job.
+        folder: as the job calls it, such as `input data`.
+        path: where the folder's blobs are.
+        access: what is to be done.
+
+    Raises:
+        AccessDeniedError: a role is missing, or the job has no identity that could have one.
+    """
+    if not roles.required:
+        return
+    principal = _principal(resources, spec)
+    if principal is not None:
+        if roles.allow(principal.object_id, path.account, path.container, access):
+            return
+        who = f"The job acts as {principal.name} (object id {principal.object_id})."
+    else:
+        cluster = spec.cluster.rpartition("/")[2]
+        client_id = f" of client id {spec.identity}" if spec.identity else ""
+        who = f"The cluster {cluster} has no identity{client_id}."
+    raise AccessDeniedError(
+        403,
+        PERMISSION_MISMATCH,
+        "ScriptExecution.StreamAccess.Authentication: permission denied to"
+        f" {access} the job's {folder}, container {path.container} of {path.account}:"
+        f" {PERMISSION_MISMATCH}: {NOT_AUTHORIZED} {who}",
+    )
+
+
+def _principal(resources: ResourceManager, spec: JobSpec) -> _Principal | None:
+    """The submitter if the job says so, and otherwise an identity of its cluster."""
+    if spec.as_submitter:
+        return _Principal(spec.submitter, spec.submitter)
+    cluster = resources.get(spec.cluster) or {}
+    client_id = (spec.identity or "").lower()
+    for identifier in (cluster.get("identity") or {}).get("userAssignedIdentities") or {}:
+        identity = resources.get(identifier)
+        if identity is not None and client_id in {"", identity["properties"]["clientId"].lower()}:
+            return _Principal(identity["name"], identity["properties"]["principalId"])
+    return None

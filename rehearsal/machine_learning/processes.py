@@ -1,0 +1,118 @@
+"""The processes of a job: started together, ended together."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from common.waiting import wait_until
+from rehearsal.lifetime import Reaper, pids_marked, signal_marked
+
+_POLL_SECONDS = 0.05
+_MPIRUN_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class RankProgram:
+    """What the process of one rank is."""
+
+    command: str
+    folder: Path
+    environment: Mapping[str, str]
+    log: Path
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """How the processes of a job ended."""
+
+    status: int
+    """0, or the status of the first process that failed."""
+    rank: int = 0
+    """Rank of the first process that failed."""
+
+
+class JobProcesses(Protocol):
+    """The started processes of one job."""
+
+    def wait(self) -> ExitStatus:
+        """Wait until all have ended."""
+
+    def end(self, grace_seconds: float) -> None:
+        """Ask all to end, and kill those that have not ended after a time."""
+
+    def kill(self) -> None:
+        """Kill all at once, and all that they have started."""
+
+
+class LocalProcesses:
+    """Processes of this machine, one a rank."""
+
+    def __init__(self, programs: Sequence[RankProgram], reaper: Reaper, part: str) -> None:
+        """Start them.
+
+        Args:
+            programs: one a rank.
+            reaper: ends them if the owner dies.
+            part: of the reaper's mark, for these alone.
+        """
+        self._reaper = reaper
+        self._part = part
+        self._mark = f"{reaper.mark}/{part}"
+        self._ending = threading.Event()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        for program in programs:
+            program.log.parent.mkdir(parents=True, exist_ok=True)
+            with program.log.open("wb") as log:
+                process = subprocess.Popen(
+                    ["/bin/bash", "-c", program.command],
+                    cwd=program.folder,
+                    env=reaper.marked(program.environment, part),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self._processes.append(process)
+
+    def wait(self) -> ExitStatus:
+        """Wait until all have ended; when one fails, the others are ended as mpirun does."""
+        first: ExitStatus | None = None
+        while True:
+            codes = [process.poll() for process in self._processes]
+            failed = [rank for rank, code in enumerate(codes) if code not in {None, 0}]
+            if failed and first is None:
+                code = codes[failed[0]] or 1
+                first = ExitStatus(code if code > 0 else 128 - code, failed[0])
+                if not self._ending.is_set():
+                    self.end(_MPIRUN_SECONDS)
+            elif None not in codes:
+                # What a rank has left behind ends with it, as its container does.
+                self.kill()
+                return first or ExitStatus(0)
+            else:
+                time.sleep(_POLL_SECONDS)
+
+    def end(self, grace_seconds: float) -> None:
+        """Ask all to end by SIGTERM, and kill those that do not."""
+        self._ending.set()
+        signal_marked(self._mark, signal.SIGTERM)
+        wait_until(lambda: not pids_marked(self._mark), grace_seconds, _POLL_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill all, and all that they have started."""
+        for process in self._processes:
+            if process.poll() is None:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+        self._reaper.kill(self._part)
+        for process in self._processes:
+            process.wait()

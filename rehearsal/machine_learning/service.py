@@ -1,0 +1,121 @@
+"""Azure Machine Learning: composed of the scheduler of jobs, run history and MLflow."""
+
+import time
+from pathlib import Path
+
+from rehearsal.blob_storage.azurite import free_port
+from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.blob_storage.folder_sync import InputCache
+from rehearsal.control_plane.azure_formats import new_id
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.resource_manager import ResourceManager
+from rehearsal.lifetime import Reaper
+from rehearsal.machine_learning.container import ContainerProcesses, JobImage
+from rehearsal.machine_learning.execution import JobExecution
+from rehearsal.machine_learning.job_spec import JOB, JobSpec, RunContext
+from rehearsal.machine_learning.jobs import CommandJob
+from rehearsal.machine_learning.mlflow import Mlflow
+from rehearsal.machine_learning.node_disks import NodeDisks
+from rehearsal.machine_learning.nodes import Nodes
+from rehearsal.machine_learning.processes import JobProcesses, LocalProcesses
+from rehearsal.machine_learning.run_history import RunHistory, Runs
+from rehearsal.machine_learning.scheduler import Scheduler
+from rehearsal.options import Options
+from rehearsal.resources.roles import Roles
+
+_TOKEN_SECONDS = 8 * 24 * 3600
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class MachineLearning:
+    """Executes the jobs that Resource Manager holds, and tells what became of them."""
+
+    def __init__(
+        self,
+        options: Options,
+        image: JobImage | None,
+        folder: Path,
+        url: str,
+        trusted: Path,
+        *,
+        resources: ResourceManager,
+        blobs: Blobs,
+        identity: Identity,
+        roles: Roles,
+        reaper: Reaper,
+    ) -> None:
+        """Execute nothing before `scheduler.start`.
+
+        Args:
+            options: how this Azure behaves.
+            image: in which jobs run; None for jobs as processes of this machine.
+            folder: for the disks of nodes and what jobs read.
+            url: address of this Azure.
+            trusted: file of certificates to trust.
+            resources: Resource Manager.
+            blobs: blob storage.
+            identity: issues the tokens of jobs.
+            roles: judge what jobs may open.
+            reaper: ends the processes of jobs if the owner dies.
+        """
+        self._options = options
+        self._image = image
+        self._folder = folder
+        self._url = url
+        self._trusted = trusted
+        self._resources = resources
+        self._blobs = blobs
+        self._identity = identity
+        self._roles = roles
+        self._reaper = reaper
+        self._cache = InputCache(blobs, folder / "cache")
+        self.nodes = Nodes()
+        self.runs = Runs(resources.store)
+        self.scheduler = Scheduler(resources, self.runs, self.nodes, options, self._execution)
+        self.run_history = RunHistory(resources, self.runs, blobs)
+        self.mlflow = Mlflow(resources, self.runs, resources.store)
+        resources.register({JOB: CommandJob(resources, self.runs, self.scheduler)})
+
+    def discover(self, request: Request) -> Response:  # noqa: ARG002
+        """Respond to a request for the addresses of services."""
+        services = ("api", "history", "experimentation")
+        return Response(body=dict.fromkeys(services, self._url))
+
+    def _execution(self, spec: JobSpec) -> JobExecution:
+        execution_id = new_id()
+        folder = self._folder / "nodes" / f"{spec.name}-{execution_id[:8]}"
+        disks = NodeDisks(spec, folder, self._resources, self._roles, self._blobs, self._cache)
+        return JobExecution(
+            spec,
+            disks,
+            lambda: self._start_processes(spec, disks, execution_id),
+            self.runs,
+            sync_seconds=self._options.sync_seconds,
+            grace_seconds=self._options.grace_seconds,
+        )
+
+    def _start_processes(self, spec: JobSpec, disks: NodeDisks, execution_id: str) -> JobProcesses:
+        context, part = self._context(spec, execution_id), f"{execution_id}/"
+        if self._image is None:
+            programs = disks.programs(context, _search_path(self._options.program_folder))
+            return LocalProcesses(programs, self._reaper, part)
+        programs = disks.programs(context, None)
+        mounts = disks.mounts(self._trusted)
+        return ContainerProcesses(self._image, spec, programs, mounts, self._reaper, part)
+
+    def _context(self, spec: JobSpec, execution_id: str) -> RunContext:
+        workspace = self._resources.get(spec.workspace) or {"properties": {}}
+        return RunContext(
+            url=self._url,
+            trusted=self._trusted,
+            token=self._identity.token(spec.identity or "run", self._url, _TOKEN_SECONDS),
+            expires=int(time.time()) + _TOKEN_SECONDS,
+            workspace_id=workspace["properties"].get("workspaceId", ""),
+            port=free_port(),
+            execution_id=execution_id,
+        )
+
+
+def _search_path(program_folder: Path | None) -> str:
+    return _SYSTEM_PATH if program_folder is None else f"{program_folder}:{_SYSTEM_PATH}"

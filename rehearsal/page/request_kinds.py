@@ -1,0 +1,153 @@
+"""Logged requests by what they asked for, without the names of anything. Pure."""
+
+import re
+import statistics
+import urllib.parse
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from rehearsal.control_plane.arm_path import parse
+from rehearsal.control_plane.request_log import LoggedRequest
+from rehearsal.errors import AzureError
+
+Service: TypeAlias = Literal[
+    "resource manager", "blob storage", "run history", "sign-in", "metrics"
+]
+
+OTHER = "other"
+"""What is not known here; its path may have names in it."""
+
+_SIGN_IN = {
+    "cloud endpoints": re.compile(r"/metadata/endpoints"),
+    "token": re.compile(r"/[^/]+/oauth2(/v2\.0)?/token"),
+    "configuration": re.compile(
+        r"/[^/]+/(v2\.0/)?\.well-known/openid-configuration|/[^/]+/discovery/instance"
+    ),
+}
+_NAMESAKES = {"Microsoft.OperationalInsights"}
+"""Providers whose types are called like those of others, so that they are named as well."""
+
+_RUN = re.compile(r"/runs/[^/]+(?:/(\w+))?")
+_METRICS = re.compile(r"/api/2\.0/mlflow/([a-z-]+(?:/[a-z-]+)?)$")
+_CONTAINER = {"acl", "lease", "list", "metadata"}
+_BLOB = {
+    "appendblock": "append block",
+    "block": "block",
+    "blocklist": "block list",
+    "copy": "copy",
+    "lease": "lease",
+    "metadata": "metadata",
+    "page": "page",
+    "properties": "properties",
+    "snapshot": "snapshot",
+    "tags": "tags",
+    "tier": "tier",
+}
+
+
+_ABSENT = {404, 416}
+"""The second comes of asking for more of a blob than has been written yet."""
+
+
+@dataclass(frozen=True)
+class RequestKind:
+    """Requests that asked for the same."""
+
+    service: Service
+    method: str
+    """Of HTTP."""
+    resource: str
+    """What was asked for, without names and ids, such as `workspaces/jobs`."""
+    count: int
+    errors: int
+    """Answered with a status from 400 on, or not at all, and not among those that follow."""
+    median_ms: float | None = None
+    """None if it was not measured."""
+    absent: int = 0
+    """Answered that what was asked for is not there: not yet, no longer, or no more of it."""
+
+
+def count_kinds(requests: Sequence[LoggedRequest]) -> tuple[RequestKind, ...]:
+    """Logged requests by what they asked for; by service, the most frequent first."""
+    alike: dict[tuple[Service, str, str], list[LoggedRequest]] = defaultdict(list)
+    for request in requests:
+        service, resource = classify(request.method, request.path, request.query)
+        alike[service, request.method, resource].append(request)
+    order = get_args(Service)
+    counted = [_kind(*key, each) for key, each in alike.items()]
+    return tuple(
+        sorted(counted, key=lambda k: (order.index(k.service), -k.count, k.resource, k.method))
+    )
+
+
+def _kind(
+    service: Service, method: str, resource: str, requests: Sequence[LoggedRequest]
+) -> RequestKind:
+    absent = sum(request.status in _ABSENT for request in requests)
+    errors = sum(request.status == 0 or request.status >= 400 for request in requests) - absent
+    times = [request.seconds for request in requests if request.seconds is not None]
+    median = round(statistics.median(times) * 1000, 1) if times else None
+    return RequestKind(service, method, resource, len(requests), errors, median, absent)
+
+
+def classify(method: str, path: str, query: str) -> tuple[Service, str]:
+    """The service that a request went to, and the kind of resource that it asked for.
+
+    Args:
+        method: of HTTP.
+        path: with the names and ids that are left out here.
+        query: without its question mark; may be empty.
+    """
+    for name, pattern in _SIGN_IN.items():
+        if pattern.fullmatch(path):
+            return "sign-in", name
+    if path.lower().startswith("/subscriptions"):
+        return "resource manager", _managed(method, path)
+    if path.startswith("/discovery"):
+        return "run history", "discovery"
+    if path.startswith("/history/"):
+        return "run history", _history(path)
+    if path.startswith("/mlflow/"):
+        match = _METRICS.search(path)
+        return "metrics", match[1] if match else OTHER
+    return "blob storage", _blob(path, query)
+
+
+def _managed(method: str, path: str) -> str:
+    try:
+        arm = parse(path)
+    except AzureError:
+        return OTHER
+    if not arm.tail:
+        return _type(arm.kind)
+    if method == "POST":
+        return f"{_type(arm.kind)}: {arm.tail}"
+    within = "/providers/" in path
+    return f"{_type(f'{arm.kind}/{arm.tail}') if within else arm.tail}: list"
+
+
+def _type(kind: str) -> str:
+    provider, _, own = kind.partition("/")
+    return kind.removeprefix("Microsoft.") if provider in _NAMESAKES else own
+
+
+def _history(path: str) -> str:
+    if path.endswith("/rundata"):
+        return "rundata"
+    match = _RUN.search(path)
+    if match is None:
+        return OTHER
+    return f"runs: {match[1]}" if match[1] else "runs"
+
+
+def _blob(path: str, query: str) -> str:
+    parameters = dict(urllib.parse.parse_qsl(query))
+    operation = parameters.get("comp", "")
+    within = path.strip("/").partition("/")[2]
+    if not within:
+        return "containers: list" if operation == "list" else "account"
+    if parameters.get("restype") == "container":
+        return f"container: {operation}" if operation in _CONTAINER else "container"
+    return f"blob: {_BLOB[operation]}" if operation in _BLOB else "blob"

@@ -1,0 +1,131 @@
+"""Requests to Resource Manager, in the name of the program that deploys."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from azure.core import PipelineClient
+from azure.core.exceptions import AzureError as ClientError
+from azure.core.pipeline.policies import BearerTokenCredentialPolicy, HeadersPolicy, RetryPolicy
+from azure.core.rest import HttpRequest, HttpResponse
+from azure.identity import ClientSecretCredential
+
+_DELETION_SECONDS: Final = 600
+_ERROR: Final = 400
+_ACCEPTED: Final = 202
+_MISSING: Final = 404
+
+
+class RefusedError(Exception):
+    """Resource Manager refuses a request, or does not answer it."""
+
+
+class ArmClient:
+    """A client of Resource Manager.
+
+    Args:
+        environment: of a program that can authenticate, as `Loopback.environment` gives it.
+        url: of Resource Manager.
+    """
+
+    def __init__(self, environment: Mapping[str, str], url: str) -> None:
+        trusted = str(Path(environment["SSL_CERT_FILE"]))
+        self.client_id, self.tenant_id = (
+            environment["AZURE_CLIENT_ID"],
+            environment["AZURE_TENANT_ID"],
+        )
+        self._url = url
+        credential = ClientSecretCredential(
+            self.tenant_id,
+            self.client_id,
+            environment["AZURE_CLIENT_SECRET"],
+            authority=environment["AZURE_AUTHORITY_HOST"],
+            disable_instance_discovery=True,
+            connection_verify=trusted,
+        )
+        self._client: PipelineClient[HttpRequest, HttpResponse] = PipelineClient(
+            url,
+            policies=[
+                HeadersPolicy(),
+                RetryPolicy(),
+                BearerTokenCredentialPolicy(credential, f"{url}/.default"),
+            ],
+            connection_verify=trusted,
+        )
+
+    def get(self, identifier: str, version: str) -> dict[str, Any] | None:
+        """A resource; None if it is not there.
+
+        Raises:
+            RefusedError: the request failed.
+        """
+        response = self._send("GET", identifier, version)
+        if response.status_code == _MISSING:
+            return None
+        resource: dict[str, Any] = _checked(response).json()
+        return resource
+
+    def put(self, identifier: str, version: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create or change a resource; the resource as it is afterwards.
+
+        Raises:
+            RefusedError: the request failed.
+        """
+        resource: dict[str, Any] = _checked(self._send("PUT", identifier, version, body)).json()
+        return resource
+
+    def delete(self, identifier: str, version: str) -> None:
+        """Delete a resource, without any other query than the version, as azure-native does.
+
+        One that is not there is deleted already.
+
+        Raises:
+            RefusedError: the request failed, or the deletion does not end.
+        """
+        response = self._send("DELETE", identifier, version)
+        if response.status_code == _MISSING:
+            return
+        deadline = time.monotonic() + _DELETION_SECONDS
+        address = _checked(response).headers.get("Location", "")
+        while response.status_code == _ACCEPTED:
+            if not address or time.monotonic() > deadline:
+                raise RefusedError(f"DELETE {identifier} was accepted, and does not end")
+            time.sleep(float(response.headers.get("Retry-After", "1")))
+            response = _checked(self._request(HttpRequest("GET", address)))
+
+    def _send(
+        self, method: str, identifier: str, version: str, body: Mapping[str, Any] | None = None
+    ) -> HttpResponse:
+        return self._request(
+            HttpRequest(
+                method,
+                f"{self._url}{identifier}",
+                params={"api-version": version},
+                json=None if body is None else dict(body),
+            )
+        )
+
+    def _request(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self._client.send_request(request)
+        except ClientError as error:
+            raise RefusedError(f"{request.method} {request.url}: {error}") from error
+
+
+def _checked(response: HttpResponse) -> HttpResponse:
+    """The response, unless it is an error.
+
+    Raises:
+        RefusedError: it is one; told as azure-native tells it.
+    """
+    if response.status_code < _ERROR:
+        return response
+    try:
+        error = json.loads(response.text())["error"]
+        details = f'Code="{error["code"]}" Message="{error["message"]}"'
+    except (ValueError, KeyError, TypeError):
+        details = response.text()
+    method, url = response.request.method, response.request.url
+    raise RefusedError(f"{method} {url}: Status={response.status_code} {details}")

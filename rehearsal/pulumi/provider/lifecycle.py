@@ -1,0 +1,112 @@
+"""The life of a resource: foreseen, created, read, changed and deleted. No protocol."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rehearsal.pulumi.provider import bodies
+from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
+from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown
+
+
+@dataclass(frozen=True)
+class ResourceState:
+    """A resource as it is in Azure."""
+
+    id: str
+    outputs: dict[str, Any]
+    inputs: dict[str, Any]
+
+
+class DeclaredResources:
+    """Resources of one subscription.
+
+    Args:
+        client: of Resource Manager.
+        subscription: its id.
+    """
+
+    def __init__(self, client: ArmClient, subscription: str) -> None:
+        self.client, self.subscription = client, subscription
+
+    def create(self, type_: ResourceType, inputs: Mapping[str, Any]) -> ResourceState:
+        """Create what is not there yet.
+
+        Raises:
+            RefusedError: Azure refuses it, or it is there already.
+        """
+        id_ = identifier(type_, inputs, self.subscription)
+        existing = None if type_.comes_with_parent else self.client.get(id_, type_.api_version)
+        if existing is not None:
+            raise RefusedError(f"cannot create already existing resource '{id_}'")
+        return self._put(type_, id_, inputs)
+
+    def update(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> ResourceState:
+        """Change what is there.
+
+        Raises:
+            RefusedError: Azure refuses it.
+        """
+        return self._put(type_, id_, inputs)
+
+    def read(
+        self,
+        type_: ResourceType,
+        id_: str,
+        inputs: Mapping[str, Any],
+        recorded: Mapping[str, Any],
+    ) -> ResourceState | None:
+        """What is there, with the inputs that would make it so; None if nothing is there.
+
+        Args:
+            type_: of the resource.
+            id_: of the resource.
+            inputs: that it was created or last changed with.
+            recorded: outputs of then.
+
+        Raises:
+            RefusedError: Azure refuses to show it.
+        """
+        document = self.client.get(id_, type_.api_version)
+        if document is None:
+            return None
+        outputs = bodies.outputs(type_, document)
+        return ResourceState(id_, outputs, bodies.drifted(type_, inputs, recorded, outputs))
+
+    def delete(self, type_: ResourceType, id_: str) -> None:
+        """Delete it; what comes with another resource only loses its settings.
+
+        Raises:
+            RefusedError: Azure refuses it.
+        """
+        if not type_.comes_with_parent:
+            self.client.delete(id_, type_.api_version)
+        elif self.client.get(id_, type_.api_version) is not None:
+            self.client.put(id_, type_.api_version, {"properties": {}})
+
+    def foresee(
+        self, type_: ResourceType, inputs: Mapping[str, Any], recorded: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Outputs as far as a preview can know them: what Azure computes is left out, or unknown
+        inside of what was given.
+
+        Args:
+            type_: of the resource.
+            inputs: that are to be.
+            recorded: outputs of what is there; empty if nothing is.
+        """
+        identity = inputs.get("identity")
+        known = {name: value for name, value in inputs.items() if name != "identity"}
+        if identity is not None and not holds_unknown(identity) and "identity" in recorded:
+            known["identity"] = recorded["identity"]
+        for path in type_.computed:
+            outer, _, inner = path.partition(".")
+            if isinstance(known.get(outer), dict):
+                before = recorded.get(outer, {}).get(inner, UNKNOWN)
+                known[outer] = {inner: before, **known[outer]}
+        return {**recorded, **known}
+
+    def _put(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> ResourceState:
+        document = self.client.put(id_, type_.api_version, bodies.body(type_, inputs))
+        return ResourceState(id_, bodies.outputs(type_, document), dict(inputs))

@@ -1,0 +1,1 @@
+"""The types of azure-native that the platform declares, as tables."""

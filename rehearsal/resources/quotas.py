@@ -1,0 +1,126 @@
+"""Cores of VM sizes, and how many of them a subscription uses and may use."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Request
+from rehearsal.control_plane.resource_manager import ListResources, ResourceManager
+from rehearsal.control_plane.store import Document
+from rehearsal.resources.computes import COMPUTE, is_low_priority
+from rehearsal.resources.workspaces import WORKSPACE
+
+LOCATIONS = "Microsoft.MachineLearningServices/locations"
+LOW_PRIORITY = "totalLowPriorityCores"
+_SPACE = "quotas"
+_DEFAULT = 1_000
+_SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_([vV]\d+))?")
+_SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
+          "Standard_D16ads_v5", "Standard_D4ads_v5", "Standard_DS3_v2")  # fmt: skip
+
+
+def cores(size: str) -> int:
+    """Cores of a VM size, which are part of its name."""
+    match = _SIZE.match(size)
+    return int(match[2]) if match else 1
+
+
+def family(size: str) -> str:
+    """Family of a VM size, such as standardNDSv2Family."""
+    match = _SIZE.match(size)
+    if match is None:
+        return "standardOtherFamily"
+    letters = match[1] + ("S" if "s" in match[3] else "")
+    return f"standard{letters}{(match[4] or '').lower()}Family"
+
+
+class Quotas:
+    """Limits and usage of cores in each region."""
+
+    def __init__(
+        self, resources: ResourceManager, nodes: Callable[[str], list[dict[str, Any]]]
+    ) -> None:
+        """Count the nodes of all clusters.
+
+        Args:
+            resources: all of them.
+            nodes: gives the nodes of a cluster by its id.
+        """
+        self._resources = resources
+        self._nodes = nodes
+
+    @property
+    def lists(self) -> dict[str, ListResources]:
+        """The lists of a region."""
+        return {
+            f"{LOCATIONS}/usages": self.usages,
+            f"{LOCATIONS}/quotas": self.quotas,
+            f"{LOCATIONS}/vmsizes": self.sizes,
+            f"{WORKSPACE}/quotas": self.quotas,
+        }
+
+    def limit(self, location: str, name: str, cores: int) -> None:
+        """Set a limit, such as of totalLowPriorityCores."""
+        self._resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
+
+    def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
+        """Each limit with the cores that are used of it."""
+        used = {LOW_PRIORITY: 0}
+        for cluster in self._resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
+            own = cluster["properties"]["properties"]
+            name = LOW_PRIORITY if is_low_priority(cluster) else family(own["vmSize"])
+            nodes = sum(node["nodeState"] != "preempted" for node in self._nodes(cluster["id"]))
+            used[name] = used.get(name, 0) + nodes * cores(own["vmSize"])
+        for size in _SIZES:
+            used.setdefault(family(size), 0)
+        return [
+            {
+                "id": f"{path.id}/usages/{name}",
+                "type": f"{LOCATIONS}/usages",
+                "amlWorkspaceLocation": path.name,
+                "unit": "Count",
+                "currentValue": value,
+                "limit": self._limit(path.name, name),
+                "name": {"value": name, "localizedValue": _shown(name)},
+            }
+            for name, value in used.items()
+        ]
+
+    def quotas(self, path: ArmPath, request: Request) -> list[Document]:
+        """The limits alone."""
+        return [
+            {name: usage[name] for name in ("id", "unit", "limit", "name")}
+            | {"type": f"{LOCATIONS}/quotas"}
+            for usage in self.usages(path, request)
+        ]
+
+    def sizes(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
+        """VM sizes of a region: some well-known ones and those of the clusters."""
+        known = {
+            cluster["properties"]["properties"]["vmSize"]
+            for cluster in self._resources.of_kind(COMPUTE)
+        }
+        return [
+            {
+                "name": size,
+                "family": family(size),
+                "vCPUs": cores(size),
+                "gpus": 8 if size.startswith("Standard_ND") else 0,
+                "lowPriorityCapable": True,
+                "premiumIO": True,
+                "supportedComputeTypes": ["AmlCompute"],
+            }
+            for size in sorted({*_SIZES, *known})
+        ]
+
+    def _limit(self, location: str, name: str) -> int:
+        document = self._resources.store.get(_SPACE, f"{location}/{name}")
+        return _DEFAULT if document is None else int(document["limit"])
+
+
+def _shown(name: str) -> str:
+    if name == LOW_PRIORITY:
+        return "Total Cluster Low Priority Regional vCPUs"
+    inner = name.removeprefix("standard").removesuffix("Family")
+    return f"Standard {inner} Family Cluster Dedicated vCPUs"

@@ -1,0 +1,50 @@
+"""Whether roles let a principal read or write blobs. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rehearsal.blob_storage.blobs import Access
+
+BLOB_DATA_READER: Final = "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1"
+BLOB_DATA_CONTRIBUTOR: Final = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+BLOB_DATA_OWNER: Final = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
+_GIVEN: Final[Mapping[str, frozenset[Access]]] = {
+    BLOB_DATA_READER: frozenset({"read"}),
+    BLOB_DATA_CONTRIBUTOR: frozenset({"read", "write"}),
+    BLOB_DATA_OWNER: frozenset({"read", "write"}),
+}
+"""What a role allows on blobs, by the GUIDs of Azure's built-in roles. Owner and Contributor of
+resources allow nothing: they are roles of the control plane."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A role of a principal on a scope. All in lower case."""
+
+    principal: str
+    """Object id of an identity, a program or a group."""
+    role: str
+    """GUID of its definition."""
+    scope: str
+    """Id of a subscription, group or resource; the role holds for all below it."""
+
+
+def allows(
+    assignments: Iterable[Assignment], members: frozenset[str], resource: str, access: Access
+) -> bool:
+    """Whether an assignment allows an access to blobs.
+
+    Args:
+        assignments: all that there are.
+        members: the principal and the groups that it is in, in lower case.
+        resource: id of an account or a container.
+        access: what is to be done.
+    """
+    below = f"{resource.lower()}/"
+    return any(
+        assignment.principal in members
+        and access in _GIVEN.get(assignment.role, frozenset())
+        and below.startswith(f"{assignment.scope}/")
+        for assignment in assignments
+    )

@@ -1,0 +1,51 @@
+"""Kinds with a single rule: most are given an address or an id when they are made."""
+
+from typing import Any, Final
+
+from typing_extensions import override
+
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import new_id
+from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.store import Document
+
+
+class ResourceGroup(ResourceKind):
+    """A group, whose deletion deletes all that is in it."""
+
+    deleted_later = True
+
+
+class UserAssignedIdentity(ResourceKind):
+    """An identity, by whose ids roles are assigned and programs authenticate."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        known: dict[str, Any] = (before or {}).get("properties", {})
+        for name in ("clientId", "principalId", "tenantId"):
+            document["properties"][name] = known.get(name) or new_id()
+
+
+class ContainerRegistry(ResourceKind):
+    """A registry of container images, which has an address."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        document["properties"]["loginServer"] = f"{path.name.lower()}.azurecr.io"
+
+
+class LogWorkspace(ResourceKind):
+    """A workspace of Log Analytics, which has an id."""
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        known = {} if before is None else before["properties"]
+        document["properties"]["customerId"] = known.get("customerId") or new_id()
+
+
+KINDS: Final[dict[str, ResourceKind]] = {
+    "Microsoft.Resources/resourceGroups": ResourceGroup(),
+    "Microsoft.ManagedIdentity/userAssignedIdentities": UserAssignedIdentity(),
+    "Microsoft.ContainerRegistry/registries": ContainerRegistry(),
+    "Microsoft.OperationalInsights/workspaces": LogWorkspace(),
+}

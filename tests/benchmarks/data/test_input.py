@@ -1,0 +1,35 @@
+"""The input beside its floor and a textbook."""
+
+import json
+
+import pytest
+
+from tests.trainer.support.command import run_trainer
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
+    made = run_trainer("prepare", "synthetic", "--images", "40", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    options = [
+        "--data",
+        "data/synthetic",
+        "--reencoded",
+        "data/synthetic",
+        "--rounds",
+        "2",
+        "--batches",
+        "1",
+        "--batch-size",
+        "16",
+    ]
+    done = run_trainer("input", *options, "--json", "input.json", cwd=tmp_path, module="benchmarks")
+    assert done.returncode == 0, done.stderr
+    data = json.loads((tmp_path / "input.json").read_text())
+    # Pixels, label, weight and flip.
+    assert data["bytes_per_image"] == 224 * 224 * 3 + 4 + 4 + 1
+    assert data["peak_mib"] > 0
+    assert [*data["samples"]] == [
+        *("our pipeline", "decode and resize alone", "textbook pipeline", "ours, re-encoded")
+    ]

@@ -1,0 +1,81 @@
+"""A training that is disturbed again and again ends like one that was left alone."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.faults.chaos import (
+    PHASES,
+    SIGNALS,
+    TARGETS,
+    Fault,
+    Recovery,
+    chaos,
+    finish,
+    plan,
+    table,
+)
+from tests.trainer.support.command import TINY, metrics
+
+
+def test_each_signal_comes_in_each_phase_before_any_comes_again():
+    every = {(signal.name, phase) for signal in SIGNALS for phase in PHASES}
+    for seed in range(20):
+        faults = plan(seed, 20)
+        assert {(fault.signal, fault.phase) for fault in faults[: len(every)]} == every
+        assert len(faults) == 20
+        assert {fault.target for fault in faults} <= set(TARGETS)
+
+
+def test_a_seed_makes_one_plan_and_another_seed_another():
+    assert plan(3, 20) == plan(3, 20)
+    assert plan(3, 20) != plan(4, 20)
+    targets = Counter(fault.target for seed in range(20) for fault in plan(seed, 20))
+    assert min(targets.values()) > 100
+
+
+def test_the_table_says_what_was_done_and_how_long_it_took():
+    recoveries = [
+        Recovery(Fault("SIGKILL", "rank 1", "save"), 30, None, 21, 11.25),
+        Recovery(Fault("SIGTERM", "launcher", "step"), 44, 143, 45, 9.0),
+    ]
+    lines = table(recoveries).splitlines()
+    assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == [
+        *("1", "SIGKILL", "rank 1", "save", "30", "went on", "21", "11.2"),
+    ]
+    assert "ended with 143" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "again", "last"), [((0,), 0, 0), ((143, 143, 0), 2, 0), ((143, 1, 0), 1, 1)]
+)
+def test_a_stopped_run_is_given_again_and_a_failed_one_is_not(statuses, again, last):
+    class Run:
+        left, started = list(statuses), 0
+
+        def wait(self, _):
+            return self.left.pop(0)
+
+        def again(self):
+            self.started += 1
+
+    run = Run()
+    assert finish(run) == last
+    assert run.started == again
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
+    said = []
+    options = [*TINY, "--restarts", "3", "--epochs", "20", "--evaluation.every-epochs", "5"]
+    compared = chaos(tmp_path, 17, 2, options, said.append)
+    assert compared.undisturbed_state == compared.disturbed_state
+    assert len(compared.recoveries) == 2
+    assert all(recovery.seconds > 0 for recovery in compared.recoveries)
+    steps = [line["step"] for line in metrics(tmp_path / "runs" / "disturbed", "train")]
+    whole = [line["step"] for line in metrics(tmp_path / "runs" / "whole", "train")]
+    # A stop reports its step as well; none is missing or there twice.
+    assert steps == sorted(set(steps))
+    assert set(whole) <= set(steps)
+    assert len(said) == 4

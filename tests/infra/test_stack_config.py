@@ -1,0 +1,82 @@
+"""Stacks' files, and the configuration that Pulumi hands to the program."""
+
+import dataclasses
+import json
+from contextvars import ContextVar
+from types import MappingProxyType
+
+import pulumi
+import pytest
+import yaml
+
+from infra import stack_config
+from infra.settings import Settings
+from infra.validation import load
+from tests import ROOT
+from tests.infra.support.configurations import STACKS, configured, stack_file
+
+
+def project():
+    return yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+
+
+def test_the_project_declares_every_key_with_its_type_and_default():
+    declared = project()["config"]
+    defaults = load(configured())
+    given = [field.name for field in dataclasses.fields(Settings) if field.name != "stack"]
+    assert sorted(declared) == sorted(given)
+    required = {name for name, schema in declared.items() if "default" not in schema}
+    assert required == {"prefix", "location", "budget", "tags"}
+    types = {str: "string", bool: "boolean", tuple: "array"}
+    for name, schema in declared.items():
+        value = getattr(defaults, name)
+        assert schema["type"] == types.get(type(value), "object"), name
+        assert schema["description"]
+        if "default" in schema and schema["type"] != "object":
+            assert schema["default"] == (list(value) if type(value) is tuple else value), name
+        elif "default" in schema:
+            assert schema["default"] == {}, name
+
+
+def test_the_programs_folder_hides_no_standard_module():
+    main = project()["main"]
+    assert main == "infra/__main__.py"
+    assert (ROOT / main).parent.joinpath("settings.py").exists()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_stack_files_have_no_secret_and_no_key_of_another_project(stack):
+    text = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())
+    assert set(text) == {"config"}
+    assert all(key.startswith(f"{project()['name']}:") for key in text["config"])
+    assert "secure:" not in json.dumps(text)
+
+
+def test_the_engines_texts_become_data_and_other_namespaces_are_left_out():
+    config = {
+        "p:prefix": "42",
+        "p:protect": "true",
+        "p:tags": '{"owner": "team"}',
+        "p:clusters": "no json {",
+        "azure-native:location": "northeurope",
+    }
+    assert stack_config.decode(config, "p") == {
+        "prefix": "42",
+        "protect": True,
+        "tags": {"owner": "team"},
+        "clusters": "no json {",
+    }
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_settings_come_from_the_stack_that_pulumi_runs(stack, monkeypatch):
+    name = project()["name"]
+    values = {f"{name}:{key}": value for key, value in stack_file(stack).items() if key != "stack"}
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(texts))
+    monkeypatch.setattr(pulumi, "get_project", lambda: name)
+    monkeypatch.setattr(pulumi, "get_stack", lambda: stack)
+    # What a stack that was rendered in this process has left.
+    nothing = ContextVar("config", default=MappingProxyType({}))
+    monkeypatch.setattr(stack_config, "CONFIG", nothing)
+    assert stack_config.from_stack() == load(stack_file(stack))

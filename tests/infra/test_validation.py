@@ -1,0 +1,171 @@
+"""What settings must not say together, and what Azure would refuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.catalog import vm_sizes
+from infra.validation import load
+from tests.infra.support.configurations import GROUP, NETWORK, STORAGE, VAULT, configured, problem
+
+RETIRED = [size for size in vm_sizes.GPU if size.status == "retired"]
+
+
+@pytest.mark.parametrize("size", RETIRED, ids=lambda size: size.name)
+def test_a_retired_size_is_refused_with_the_one_to_take(size):
+    found = problem(("clusters.gpu.size", size.name))
+    assert f"{size.name} is retired since {size.since}; take {size.replacement}" in found
+    assert load(configured(("clusters.gpu.size", size.replacement)))
+
+
+@pytest.mark.parametrize("size", vm_sizes.deployable(gpu=True), ids=lambda s: s.name)
+def test_every_deployable_gpu_size_makes_a_stack_also_with_a_twin(size):
+    twin = {"size": size.name, "max_nodes": 2}
+    settings = load(configured(("clusters.gpu.size", size.name), ("clusters.gpu_dedicated", twin)))
+    names = [settings.cluster_name(role) for role in settings.clusters.by_role]
+    assert len(set(names)) == 4
+
+
+def test_a_quota_that_just_suffices_is_enough():
+    settings = load(configured(("subscription.low_priority_cores", 80)))
+    assert settings.clusters.gpu.max_nodes == 2
+    assert "enough for 2; take fewer nodes or ask for more quota" in problem(
+        ("clusters.gpu.max_nodes", 3), ("subscription.low_priority_cores", 119)
+    )
+
+
+def test_dedicated_nodes_do_not_count_against_the_low_priority_quota():
+    twin = {"size": "Standard_ND40rs_v2", "max_nodes": 50}
+    given = (("clusters.gpu_dedicated", twin), ("subscription.low_priority_cores", 80))
+    assert load(configured(*given)).clusters.gpu_dedicated.max_nodes == 50
+    assert problem(*given, ("subscription.dedicated_cores", {"NDv2": 1999})).startswith(
+        "subscription.dedicated_cores.NDv2: 1999 cores, but at their largest the clusters take 2000"
+    )
+
+
+def test_two_clusters_of_one_name_are_refused():
+    found = problem(("clusters.gpu.name", "nodes"), ("clusters.build.name", "Nodes"))
+    assert found.startswith("clusters.build.name: 'Nodes' is the name of clusters.gpu too")
+
+
+def test_a_cluster_keeps_the_name_that_it_is_given():
+    settings = load(configured(("clusters.gpu.name", "v100")))
+    assert settings.cluster_name("gpu") == "v100"
+    assert settings.cluster_name("build") == settings.names.build_cluster
+
+
+ALLOWED = [
+    ([], "is empty, so the allowlisted profile would let nobody in"),
+    (["10.0.0.1"], "10.0.0.1 is not a public address"),
+    (["203.0.113.7"], "203.0.113.7 is not a public address"),
+    (["20.103.0.0/32"], "takes no /31 and /32"),
+    (["20.103.0.0/31"], "takes no /31 and /32"),
+    (["20.0.0.0/7"], "large part of the internet"),
+    (["0.0.0.0/0"], "allowed_addresses[0]: 0.0.0.0/0 is"),
+    (["office"], "'office' is not an IPv4 address or range"),
+    ([f"20.103.{i}.1" for i in range(256)] * 2, "a storage account takes at most 400"),
+]
+
+
+@pytest.mark.parametrize(("addresses", "says"), ALLOWED, ids=lambda part: str(part)[:40])
+def test_an_allowlist_that_lets_in_nobody_or_everybody_is_refused(addresses, says):
+    assert says in problem(("profile", "allowlisted"), ("allowed_addresses", addresses))
+
+
+def test_an_allowlist_of_public_addresses_is_taken():
+    given = (("profile", "allowlisted"), ("allowed_addresses", ["20.103.0.7", "20.104.0.0/24"]))
+    assert load(configured(*given)).allowed_addresses == ("20.103.0.7", "20.104.0.0/24")
+
+
+def existing(**changes):
+    roles = ("training", "build", "endpoints")
+    subnets = {f"{role}_subnet": f"{NETWORK}/subnets/{role}" for role in roles}
+    return {"virtual_network": NETWORK} | subnets | changes
+
+
+def test_what_exists_already_is_taken_by_its_id():
+    settings = load(
+        configured(
+            ("network.existing", existing()),
+            ("network.existing_dns_zones", GROUP),
+            ("registry.existing", f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/hub"),
+            ("vault.existing", VAULT),
+            ("storage.existing_default", f"{STORAGE}/one"),
+            ("storage.existing_data", f"{STORAGE}/two"),
+            (
+                "monitoring.existing_log_workspace",
+                f"{GROUP}/providers/Microsoft.OperationalInsights/workspaces/hub",
+            ),
+        )
+    )
+    assert settings.network.existing.endpoints_subnet == f"{NETWORK}/subnets/endpoints"
+
+
+def test_ids_are_taken_in_the_case_that_azure_hands_them_out_in():
+    vault = VAULT.replace("resourceGroups", "resourcegroups").replace("KeyVault", "Keyvault")
+    assert load(configured(("vault.existing", vault))).vault.existing == vault
+
+
+TAKEN = [
+    ({"build_subnet": f"{NETWORK}2/subnets/build"}, (), "is not in network.existing.virt"),
+    ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is the training subnet too"),
+    ({}, (("network.jump_subnet", True),), "network.jump_subnet: network.existing is not changed"),
+    ({}, (("network.peer_with", [NETWORK]),), "network.peer_with: network.existing is not changed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "also", "says"), TAKEN, ids=lambda part: str(part)[-40:])
+def test_a_network_of_someone_else_is_left_as_it_is(changes, also, says):
+    assert says in problem(("network.existing", existing(**changes)), *also)
+
+
+def test_training_data_need_an_account_of_their_own():
+    found = problem(
+        ("storage.existing_default", f"{STORAGE}/one"), ("storage.existing_data", f"{STORAGE}/ONE")
+    )
+    assert found.startswith("storage.existing_data: is storage.existing_default too")
+
+
+KEY = ("encryption.key_uri", "https://hub.vault.azure.net/keys/platform/0123")
+MANAGED = ("encryption.customer_managed_keys", True)
+KEYS = [
+    ((MANAGED, ("vault.existing", VAULT)), "encryption.key_uri: is missing"),
+    ((KEY, ("vault.existing", VAULT)), "encryption.key_uri: is not used"),
+    ((MANAGED, KEY, ("vault.purge_protection", True)), "vault.existing: is missing"),
+    ((MANAGED, KEY, ("vault.existing", VAULT + "2")), "vault 'hub', but vault.existing is 'hub2'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), KEYS, ids=lambda part: str(part)[:40])
+def test_a_key_and_its_vault_go_together(changes, says):
+    assert says in problem(*changes)
+
+
+def test_keys_of_ones_own_or_of_an_existing_vault_are_taken():
+    assert load(configured(MANAGED, ("vault.purge_protection", True)))
+    assert load(configured(MANAGED, KEY, ("vault.existing", VAULT)))
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 100), st.integers(1, 60))
+def test_the_subnets_hold_all_clusters_at_their_largest_at_once(gpu, twin, preparation, build):
+    settings = load(
+        configured(
+            ("network.address_space", "10.64.0.0/21"),
+            ("clusters.gpu.max_nodes", gpu),
+            ("clusters.gpu_dedicated", {"size": "Standard_ND40rs_v2", "max_nodes": twin}),
+            ("clusters.preparation.max_nodes", preparation),
+            ("clusters.build.max_nodes", build),
+        )
+    )
+    plan = settings.address_plan
+    assert plan.training.num_addresses - 5 >= gpu + twin + preparation
+    assert plan.build.num_addresses - 5 >= build
+
+
+def test_more_nodes_within_the_room_kept_for_them_move_no_subnet():
+    few = load(configured(("clusters.gpu.max_nodes", 1)))
+    many = load(configured(("clusters.gpu.max_nodes", 100)))
+    assert few.address_plan == many.address_plan
+
+
+# What Pulumi hands over, and what it shows.

@@ -1,0 +1,155 @@
+"""Resource Manager stores, shows, lists and deletes resources of any kind."""
+
+from dataclasses import replace
+
+import pytest
+
+from rehearsal.control_plane.resource_manager import Operations, merged
+from rehearsal.errors import AzureError
+from rehearsal.loopback import Loopback
+from tests.rehearsal.support.small_platform import (
+    ACCOUNT,
+    CLUSTER,
+    GROUP,
+    OPTIONS,
+    PROVIDERS,
+    SUBSCRIPTION,
+    WORKSPACE,
+    Client,
+    compute,
+    declare,
+    error,
+)
+from tests.rehearsal.support.waiting import until
+
+
+def test_a_change_merges_and_null_removes():
+    before = {"a": {"b": 1, "c": 2}, "d": 3}
+    assert merged(before, {"a": {"b": None, "e": 4}, "d": 5}) == {"a": {"c": 2, "e": 4}, "d": 5}
+    assert before == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+def test_a_resource_is_what_azure_would_show(client):
+    workspace = client.get(WORKSPACE).json()
+    assert workspace["id"] == WORKSPACE
+    assert workspace["type"] == "Microsoft.MachineLearningServices/workspaces"
+    assert workspace["properties"]["provisioningState"] == "Succeeded"
+    assert workspace["systemData"]["createdBy"] == "platform"
+    account = client.get(ACCOUNT).json()
+    assert account["properties"]["primaryEndpoints"]["blob"] == client.azure.blob_endpoint(
+        "teststore"
+    )
+    assert "key" not in account
+
+
+def test_ids_have_no_case(client):
+    shouted = WORKSPACE.upper().replace("SUBSCRIPTIONS", "subscriptions")
+    assert client.get(shouted).status_code == 200
+
+
+def test_what_is_missing_is_named(client):
+    missing = client.get(f"{WORKSPACE}/computes/nobody")
+    assert error(missing) == (404, "ResourceNotFound")
+    assert "nobody" in missing.json()["error"]["message"]
+    assert error(client.get(f"{SUBSCRIPTION}/resourceGroups/none/providers/a/b/c")) == (
+        404,
+        "ResourceGroupNotFound",
+    )
+    orphan = f"{PROVIDERS}/Microsoft.MachineLearningServices/workspaces/none/computes/gpu"
+    assert error(client.put(orphan, compute())) == (404, "ParentResourceNotFound")
+    assert client.ask("DELETE", f"{PROVIDERS}/a/b/none").status_code == 204
+
+
+def test_any_kind_of_resource_is_kept_changed_listed_and_deleted(client):
+    network = f"{PROVIDERS}/Microsoft.Network/virtualNetworks/net"
+    assert client.put(network, {"location": "x", "properties": {"a": 1}}).status_code == 201
+    assert client.put(network, {"location": "x", "properties": {"b": 2}}).status_code == 200
+    patched = client.ask("PATCH", network, {"tags": {"c": "d"}, "properties": {"b": None}}).json()
+    assert patched["tags"] == {"c": "d"}
+    assert patched["properties"] == {"provisioningState": "Succeeded"}
+    client.put(f"{network}/subnets/one", {})
+    subnets = client.get(f"{network}/subnets").json()["value"]
+    assert [subnet["name"] for subnet in subnets] == ["one"]
+    networks = client.get(f"{PROVIDERS}/Microsoft.Network/virtualNetworks").json()["value"]
+    assert [listed["name"] for listed in networks] == ["net"]
+    below_group = [listed["id"] for listed in client.get(f"{GROUP}/resources").json()["value"]]
+    assert network in below_group
+    assert f"{network}/subnets/one" not in below_group
+    role = f"{network}/providers/Microsoft.Authorization/roleAssignments/1"
+    assert client.put(role, {"properties": {"principalId": "p"}}).status_code == 201
+    assert client.get(role).json()["type"] == "Microsoft.Authorization/roleAssignments"
+    assert client.ask("DELETE", network).status_code == 200
+    assert client.get(role).status_code == 404
+    assert client.get(f"{network}/subnets/one").status_code == 404
+
+
+def test_a_group_takes_all_that_is_in_it_with_it(client):
+    group = GROUP.replace("/rg", "/short")
+    account = ACCOUNT.replace("/rg/", "/short/").replace("teststore", "shortstore")
+    workspace = WORKSPACE.replace("/rg/", "/short/")
+    body = {"location": "westeurope", "properties": {"storageAccount": account}}
+    assert client.put(group, {"location": "westeurope"}).status_code == 201
+    assert client.put(account, {"location": "westeurope"}).status_code == 201
+    assert client.put(workspace, body).status_code == 201
+    assert client.ask("HEAD", group).status_code == 204
+    assert client.ask("DELETE", group).status_code == 200
+    assert client.ask("HEAD", group).status_code == 404
+    assert error(client.get(workspace)) == (404, "ResourceGroupNotFound")
+    client.put(group, {"location": "westeurope"})
+    client.put(account, {"location": "westeurope"})
+    assert error(client.put(workspace, body)) == (409, "Conflict")
+    assert client.ask("DELETE", workspace, forceToPurge="true").status_code in {200, 204}
+    assert client.put(workspace, body).status_code == 201
+    client.ask("DELETE", group, forceToPurge="true")
+
+
+def test_an_operation_goes_on_until_its_time_is_over():
+    time, done = [0.0], []
+    operations = Operations("https://here", 5.0, clock=lambda: time[0])
+    accepted = operations.accept("sub", lambda: done.append("finished"))
+    assert accepted.status == 202
+    path = accepted.headers["Location"].removeprefix("https://here")
+    time[0] = 4.9
+    operations.finish_due()
+    assert operations.response(path).status == 202
+    assert done == []
+    time[0] = 5.0
+    operations.finish_due()
+    operations.finish_due()
+    assert operations.response(path).status == 200
+    assert done == ["finished"]
+
+
+def test_other_paths_are_those_of_no_operation():
+    operations = Operations("https://here", 5.0)
+    assert operations.response("/subscriptions/sub/resourceGroups/g") is None
+    with pytest.raises(AzureError, match="no operation"):
+        operations.response(f"{operations_path(operations)}-other")
+
+
+def operations_path(operations):
+    location = operations.accept("sub", lambda: None).headers["Location"]
+    return location.removeprefix("https://here")
+
+
+def test_a_deletion_goes_on_after_it_was_accepted(tmp_path):
+    slow = replace(OPTIONS, operation_seconds=3600.0)
+    with Loopback(tmp_path, slow) as azure:
+        declare(azure)
+        client = Client(azure)
+        accepted = client.ask("DELETE", CLUSTER, underlyingResourceAction="Delete")
+        assert accepted.status_code == 202
+        operation = accepted.headers["Location"].removeprefix(azure.url)
+        assert client.get(operation).status_code == 202
+        assert client.get(CLUSTER).json()["properties"]["provisioningState"] == "Deleting"
+
+
+def test_a_deletion_that_was_accepted_comes_to_its_end(tmp_path):
+    with Loopback(tmp_path, replace(OPTIONS, operation_seconds=0.2)) as azure:
+        declare(azure)
+        client = Client(azure)
+        accepted = client.ask("DELETE", CLUSTER, underlyingResourceAction="Delete")
+        operation = accepted.headers["Location"].removeprefix(azure.url)
+        until(lambda: client.get(operation).status_code == 200)
+        assert client.get(operation).json() == {"status": "Succeeded"}
+        assert client.get(CLUSTER).status_code == 404

@@ -1,0 +1,39 @@
+"""Compute clusters: how they are deleted and changed, and the cores that they use."""
+
+from rehearsal.resources import quotas
+from tests.rehearsal.support.small_platform import CLUSTER, SUBSCRIPTION, WORKSPACE, compute, error
+
+LOCATION = f"{SUBSCRIPTION}/providers/Microsoft.MachineLearningServices/locations/westeurope"
+
+
+def test_a_cluster_is_deleted_only_with_what_is_below_it(client):
+    cluster = f"{WORKSPACE}/computes/other"
+    assert client.put(cluster, compute()).status_code == 201
+    assert error(client.ask("DELETE", cluster)) == (400, "ValidationError")
+    assert client.ask("DELETE", cluster, underlyingResourceAction="Delete").status_code == 200
+    assert client.get(cluster).status_code == 404
+
+
+def test_a_cluster_cannot_become_another_size(client):
+    other = compute()
+    other["properties"]["properties"]["vmSize"] = "Standard_D2"
+    refused = client.put(CLUSTER, other)
+    assert refused.status_code == 400
+    assert "vmSize cannot be changed" in refused.json()["error"]["message"]
+
+
+def test_sizes_tell_their_cores_and_family():
+    assert quotas.cores("Standard_ND40rs_v2") == 40
+    assert quotas.family("Standard_D16ads_v5") == "standardDSv5Family"
+
+
+def test_cores_are_counted(client, azure):
+    azure.admin.quota("westeurope", "totalLowPriorityCores", 80)
+    usages = {
+        usage["name"]["value"]: usage for usage in client.get(f"{LOCATION}/usages").json()["value"]
+    }
+    low = usages["totalLowPriorityCores"]
+    assert (low["limit"], low["unit"]) == (80, "Count")
+    assert low["currentValue"] % 40 == 0
+    sizes = {size["name"]: size for size in client.get(f"{LOCATION}/vmSizes").json()["value"]}
+    assert sizes["Standard_ND40rs_v2"]["vCPUs"] == 40

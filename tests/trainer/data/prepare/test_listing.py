@@ -1,0 +1,104 @@
+"""The order in which files become records."""
+
+import os
+from collections import Counter
+from math import floor
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.data.prepare import job
+from trainer.data.prepare.encode import Rules
+from trainer.data.prepare.input_files import ImageFile, Inputs
+from trainer.data.prepare.listing import Listing, SplitSize
+from trainer.data.prepare.shards import Preparation
+
+COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
+
+
+def placed(folder, counts, seed, part, splits=("",), names=None):
+    """What a listing makes of so many files of each class: names by split, in their places."""
+    names = names or [f"class {label}" for label in range(len(counts))]
+
+    def entries():
+        for label, count in enumerate(counts):
+            for number in range(count):
+                split = splits[number % len(splits)]
+                name = f"{names[label]}/{number}"
+                yield ImageFile(split, name, label, f"/in/{name}", 0, 100 + number, 5)
+
+    path = folder / "listing.sqlite"
+    path.unlink(missing_ok=True)
+    listing = Listing(path)
+    listing.fill(Inputs(tuple(names), entries), seed, part)
+    found = {
+        split: list(listing.files(split, 0, there.files))
+        for split, there in listing.split_sizes().items()
+    }
+    listing.close()
+    return found
+
+
+@settings(max_examples=60)
+@given(COUNTS, st.integers(0, 2**31 - 1), st.floats(0.01, 0.99))
+def test_each_class_gives_its_share_but_at_least_one_and_not_all(tmp_path_factory, counts, seed,
+                                                                 part):  # fmt: skip
+    found = placed(tmp_path_factory.getbasetemp(), counts, seed, part)
+    held = Counter(entry.label for entry in found.get("validation", []))
+    for label, count in enumerate(counts):
+        assert held[label] == min(max(floor(count * part + 0.5), 1), count - 1)
+
+
+@settings(max_examples=40)
+@given(COUNTS, st.integers(0, 2**31 - 1))
+def test_each_file_has_one_place_and_every_place_a_file(tmp_path_factory, counts, seed):
+    found = placed(
+        tmp_path_factory.getbasetemp(), counts, seed, 0.3, splits=("train", "validation")
+    )
+    wanted = Counter(("train", "validation")[n % 2] for count in counts for n in range(count))
+    assert {split: len(entries) for split, entries in found.items()} == wanted
+    every = [(entry.split, entry.name) for entries in found.values() for entry in entries]
+    assert len(set(every)) == len(every)
+
+
+def test_the_order_depends_on_the_seed_and_not_on_the_order_of_listing(tmp_path):
+    one, other = placed(tmp_path, [20, 20], 0, 0.2), placed(tmp_path, [20, 20], 1, 0.2)
+    assert one != other
+    assert one == placed(tmp_path, [20, 20], 0, 0.2)
+    # The class that is listed first changes, so labels do, but not where images stand.
+    swapped = placed(tmp_path, [20, 20], 0, 0.2, names=["class 1", "class 0"])
+    for split, entries in one.items():
+        assert [e.name for e in swapped[split]] == [e.name for e in entries]
+
+
+def test_another_seed_holds_out_other_images(tmp_path):
+    held = [
+        {entry.name for entry in placed(tmp_path, [50], seed, 0.2)["validation"]}
+        for seed in range(3)
+    ]
+    assert held[0] != held[1] != held[2]
+
+
+def test_a_further_class_does_not_move_images_between_splits(tmp_path):
+    before = placed(tmp_path, [30, 30], 0, 0.2)
+    after = placed(tmp_path, [30, 30, 30], 0, 0.2)
+    for split, entries in before.items():
+        assert {e.name for e in entries} <= {e.name for e in after[split]}
+
+
+@given(
+    st.integers(1, 500), st.integers(1, 10**9), st.integers(1, 5000), st.floats(0.01, 4),
+    st.integers(1, 100),
+)  # fmt: skip
+def test_shards_hold_each_file_once_and_are_equally_long(train, size, held, growth, shard_mb):
+    preparation = Preparation(os, os, (), (), Rules(1))
+    sizes = {"train": SplitSize(train, size), "validation": SplitSize(held, size)}
+    shards = job.plan_shards(preparation, sizes, growth, shard_mb)
+    for split, files in (("train", train), ("validation", held)):
+        ranges = [shard for shard in shards.values() if shard.split == split]
+        begins, ends = [shard.begin for shard in ranges], [shard.end for shard in ranges]
+        assert [ranges[0].begin, *ends] == [*begins, files]
+        lengths = {shard.end - shard.begin for shard in ranges}
+        assert 0 not in lengths
+        assert max(lengths) - min(lengths) <= 1
+    assert list(shards) == [shard.shard for shard in shards.values()]

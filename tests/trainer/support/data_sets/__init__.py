@@ -1,0 +1,1 @@
+"""Images, records and data sets of them, for tests."""

@@ -1,0 +1,159 @@
+"""One shard, from its files to its description: the unit of work, and of what a restart keeps."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from common.errors import UserError
+from common.files import write_atomically
+from trainer.data.example import Record, example_parts
+from trainer.data.manifest import Shard, SplitCounts
+from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.input_files import FileReader, ImageFile
+from trainer.data.prepare.listing import Listing
+from trainer.data.prepare.pool import Advance
+from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.statistics import Survey, look_at
+from trainer.data.tfrecord import ShardWriter
+
+PARTS = ".parts"
+"""Folder of the descriptions of finished shards; gone when the data set is complete."""
+
+_TOLD_EVERY = 16
+"""Images between two updates of the counter that all processes share."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What every process that writes shards needs to know."""
+
+    listing: Path
+    """The file of the `Listing`."""
+    output: Path
+    """The folder that is written."""
+    classes: tuple[str, ...]
+    synsets: tuple[str, ...]
+    rules: Rules
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Consecutive files of a listing: those of one shard, or some to look at."""
+
+    preparation: Preparation
+    split: str
+    begin: int
+    end: int
+    shard: str = ""
+    """Name of the shard; empty if none is written."""
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    """A shard that is on disk."""
+
+    split: str
+    shard: Shard
+    counts: SplitCounts
+    treatment: dict[str, int]
+    """Images by what was done to them."""
+    rejected: tuple[RejectedFile, ...]
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        data = {
+            "split": self.split,
+            "shard": asdict(self.shard),
+            "tally": self.counts.to_dict(),
+            "treatment": self.treatment,
+            "rejected": [asdict(file) for file in self.rejected],
+        }
+        write_atomically(path, json.dumps(data))
+
+    @staticmethod
+    def load(path: Path) -> "WrittenShard":
+        """Read what `save` wrote."""
+        data = json.loads(path.read_text())
+        shard = data["shard"]
+        return WrittenShard(
+            data["split"],
+            Shard(**{**shard, "index": tuple(shard["index"])}),
+            SplitCounts.from_dict(data["tally"]),
+            data["treatment"],
+            tuple(RejectedFile(**file) for file in data["rejected"]),
+        )
+
+
+def part_file(output: Path, shard: str) -> Path:
+    """Where the description of a shard is, once the shard is complete."""
+    return output / PARTS / f"{shard}.json"
+
+
+def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
+    """Write one shard, make sure that it is on disk, and only then its description.
+
+    The shard has its final name from the start, as mounted object stores copy what is renamed.
+
+    Raises:
+        DataError: a file has changed, or cannot be read now.
+        UserError: the shard cannot be written.
+    """
+    preparation, reader = files.preparation, FileReader()
+    counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
+    rejected = []
+    listing, path = Listing(preparation.listing), preparation.output / files.shard
+    try:
+        with ShardWriter(path) as writer:
+            for file in _counted(listing.files(files.split, files.begin, files.end), advance):
+                try:
+                    encoded = encode(reader.read(file), file.name, preparation.rules)
+                except RejectedError as error:
+                    rejected.append(RejectedFile(files.split, file.name, str(error)))
+                    continue
+                record = Record(
+                    encoded.data,
+                    encoded.format,
+                    encoded.height,
+                    encoded.width,
+                    file.label,
+                    preparation.classes[file.label],
+                    file.name,
+                    preparation.synsets[file.label] if preparation.synsets else "",
+                )
+                writer.write(*example_parts(record))
+                counts.add(file.label, encoded.format, encoded.height, encoded.width)
+                treatment[encoded.treatment] += 1
+            writer.sync()
+        written = WrittenShard(
+            files.split, writer.shard(), counts, dict(treatment), tuple(rejected)
+        )
+        written.save(part_file(preparation.output, files.shard))
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); the same command continues once it can"
+        ) from error
+    finally:
+        reader.close()
+        listing.close()
+    return written
+
+
+def survey_files(files: FileRange, advance: Advance) -> Survey:
+    """Look at some files before any shard is written."""
+    listing = Listing(files.preparation.listing)
+    try:
+        selected = listing.files(files.split, files.begin, files.end)
+        return look_at(_counted(selected, advance), files.preparation.rules)
+    finally:
+        listing.close()
+
+
+def _counted(files: Iterable[ImageFile], advance: Advance) -> Iterator[ImageFile]:
+    number = 0
+    for number, file in enumerate(files, 1):
+        yield file
+        if number % _TOLD_EVERY == 0:
+            advance(_TOLD_EVERY)
+    advance(number % _TOLD_EVERY)
