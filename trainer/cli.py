@@ -156,10 +156,10 @@ def _look(what: str, args: list[str]) -> None:
         print(write_inspection(_one_folder(what, named), shown))
 
 
-def _one_folder(command: str, given: list[str]) -> Path:
-    if len(given) != 1:
-        raise ConfigError([f"{command}: name one folder of a data set, not {len(given)}"])
-    return Path(given[0])
+def _one_folder(command: str, named: list[str]) -> Path:
+    if len(named) != 1:
+        raise ConfigError([f"{command}: name one folder of a data set, not {len(named)}"])
+    return Path(named[0])
 
 
 def _train(args: list[str]) -> int:

@@ -28,7 +28,7 @@ def run_here(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_dry_run_shows_the_configuration_and_what_follows_and_writes_nothing(run_here, tmp_path):
+def test_dry_run_shows_the_configuration_and_writes_nothing(run_here, tmp_path):
     status, out, _ = run_here("train", "--dry-run", "--epochs", "10")
     assert status == 0
     lines = dict(line.split(None, 1) for line in out.splitlines() if "  " in line)

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.trainer.support.command import metrics, result, run_trainer
+from tests.trainer.support.command import metrics, result
+from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.run_folder import RunFolder
 
@@ -45,17 +46,17 @@ def newest(run):
 
 @pytest.mark.slow
 def test_a_data_set_of_before_passes_its_check(folder):
-    done = run_trainer("verify", "data", "--deep", cwd=folder)
+    done = fork_trainer("verify", "data", "--deep", cwd=folder, ranks=1)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_a_run_of_before_is_evaluated_and_reported(folder):
     before = result(BEFORE / "run")
-    done = run_trainer("evaluate", "--run", "runs/run", cwd=folder)
+    done = fork_trainer("evaluate", "--run", "runs/run", cwd=folder, ranks=1, small=False)
     assert done.returncode == 0, done.stderr
     assert f"{before['top1']:.2%}" in done.stdout
-    done = run_trainer("report", "runs/run", cwd=folder)
+    done = fork_trainer("report", "runs/run", cwd=folder, ranks=1)
     assert done.returncode == 0, done.stderr
     page = (folder / "runs" / "run" / "report.html").read_text()
     assert f"{before['top1']:.2%}" in page
@@ -67,7 +68,7 @@ def test_a_run_of_before_goes_on_to_the_weights_that_it_would_have_had(folder):
     ended = newest(run).load()
     shutil.rmtree(run / "checkpoints" / "step-0000000018.a1")
     (run / "result.json").unlink()
-    done = run_trainer("train", *OPTIONS, cwd=folder)
+    done = fork_trainer("train", *OPTIONS, cwd=folder, ranks=1, small=False)
     assert done.returncode == 0, done.stderr
     assert newest(run).step == 18
     state = newest(run).load()

@@ -134,10 +134,10 @@ class Fingerprint:
 
 def fingerprint(chunks: Iterable[Chunk]) -> dict[str, int | str]:
     """Size and checksum of some content."""
-    found = Fingerprint()
-    for _ in found.over(chunks):
+    seen = Fingerprint()
+    for _ in seen.over(chunks):
         pass
-    return found.facts()
+    return seen.facts()
 
 
 def warn(text: str) -> None:

@@ -121,17 +121,17 @@ class CheckpointFolder:
             SupersededError: there is none, as a later attempt has begun and deletes them.
         """
         self._verified.clear()
-        found = next(self._valid(self._names()), None)
-        if found is None and self._claimed:
+        checkpoint = next(self._valid(self._names()), None)
+        if checkpoint is None and self._claimed:
             self._names_of(self._claimed[0])
-        return found
+        return checkpoint
 
     def best(self) -> Checkpoint | None:
         """The valid checkpoint with the best top-1 among those that stayed."""
         self._verified.clear()
         valid = {checkpoint.entry: checkpoint for checkpoint in self._valid(self._names())}
-        found = best(valid)
-        return valid[found] if found else None
+        entry = best(valid)
+        return valid[entry] if entry else None
 
     def retain(
         self,
@@ -208,30 +208,30 @@ class CheckpointFolder:
     def _valid(self, names: Iterable[str]) -> Iterator[Checkpoint]:
         """Valid checkpoints, newest first; those verified before are not read again."""
         for path in self._sorted(names):
-            found = self._look(path)
-            if isinstance(found, Checkpoint):
-                yield found
+            checkpoint = self._look(path)
+            if isinstance(checkpoint, Checkpoint):
+                yield checkpoint
 
     def _look(self, path: Path) -> Checkpoint | Entry:
         """A checkpoint if it is valid, or what is wrong with it."""
         # Asked and told in one, as a save in the background may forget it in between.
         with suppress(KeyError):
             return self._verified[path]
-        found: Checkpoint | Entry
+        result: Checkpoint | Entry
         try:
-            found = content.read_checkpoint(self._files, path)
+            result = content.read_checkpoint(self._files, path)
         except CheckpointError as error:
             warn(f"{error}; passed over")
             key = key_of(path.name)
             assert key is not None
             incomplete = isinstance(error, content.IncompleteError)
-            found = Entry(key, "incomplete" if incomplete else "damaged")
-        self._verified[path] = found
-        return found
+            result = Entry(key, "incomplete" if incomplete else "damaged")
+        self._verified[path] = result
+        return result
 
     def _entry(self, path: Path) -> Entry:
-        found = self._look(path)
-        return found.entry if isinstance(found, Checkpoint) else found
+        checkpoint = self._look(path)
+        return checkpoint.entry if isinstance(checkpoint, Checkpoint) else checkpoint
 
 
 def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:
@@ -245,11 +245,11 @@ def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:
         folder: of the checkpoints.
         valid: all that are complete, newest first.
     """
-    found = best(valid)
+    best_entry = best(valid)
     data = {
         "schema": _INDEX_SCHEMA,
         "newest": checkpoint_name(valid[0].key) if valid else None,
-        "best": checkpoint_name(found.key) if found else None,
+        "best": checkpoint_name(best_entry.key) if best_entry else None,
         "checkpoints": [
             {
                 "name": checkpoint_name(entry.key),

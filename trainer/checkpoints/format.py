@@ -155,17 +155,22 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
                 f"{path}: has schema {schema}, not {SCHEMA}; only another version of the trainer"
                 " can read it"
             )
-        found = {name: fingerprint(files.read(path / name)) for name in (STATE, META)}
-        for name, facts in found.items():
+        fingerprints = {name: fingerprint(files.read(path / name)) for name in (STATE, META)}
+        for name, facts in fingerprints.items():
             if done["files"][name] != facts:
                 raise CheckpointError(f"{path / name}: damaged (size or checksum differs)")
-        expected = {"schema": SCHEMA, "step": key.step, "attempt": key.attempt, "files": found}
+        expected = {
+            "schema": SCHEMA,
+            "step": key.step,
+            "attempt": key.attempt,
+            "files": fingerprints,
+        }
         if done != expected:
             raise CheckpointError(f"{path / DONE}: is not that of this checkpoint")
         meta = json.loads(b"".join(files.read(path / META)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
-    return Checkpoint(path, key, meta, sum(int(facts["bytes"]) for facts in found.values()))
+    return Checkpoint(path, key, meta, sum(int(facts["bytes"]) for facts in fingerprints.values()))
 
 
 def _schema(done: Any) -> Any:

@@ -34,8 +34,8 @@ def marker_name(attempt: int) -> str:
 
 def key_of(name: str) -> Key | None:
     """Which checkpoint a folder is, by its name; none if it is something else."""
-    found = _CHECKPOINT.fullmatch(name)
-    return Key(int(found[2] or 0), int(found[1])) if found else None
+    match = _CHECKPOINT.fullmatch(name)
+    return Key(int(match[2] or 0), int(match[1])) if match else None
 
 
 def highest_attempt(names: Iterable[str]) -> int:

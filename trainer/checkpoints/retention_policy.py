@@ -39,9 +39,9 @@ def to_delete(
     if not valid:
         return []
     staying = set(valid[-max(keep, 1) :])
-    found = best(valid) if keep_best else None
-    if found:
-        staying.add(found)
+    best_entry = best(valid) if keep_best else None
+    if best_entry:
+        staying.add(best_entry)
     if keep_every_steps:
         staying.update(first_of_stretches(valid, keep_every_steps))
     unfinished = [

@@ -81,16 +81,16 @@ def run(options: ClusterCheck) -> None:
         sums = [_sum(communicator, size * MIB, options.rounds) for size in options.sizes_mib]
         read = _read_everywhere(communicator, options)
         if communicator.rank == 0:
-            found = {
+            result = {
                 "ranks": communicator.size,
                 "ranks_per_node": communicator.local_size,
-                "infiniband": not any(one["infiniband_fault"] for one in everywhere),
+                "infiniband": not any(node["infiniband_fault"] for node in everywhere),
                 "nodes": everywhere[:: communicator.local_size],
                 "sums": sums,
                 "read_bytes_per_second": read,
                 "environment": environment(gpus),
             }
-            _tell(found, options.output)
+            _tell(result, options.output)
         communicator.barrier()
     finally:
         communicator.shutdown()
@@ -172,15 +172,15 @@ def _read_everywhere(communicator: Communicator, options: ClusterCheck) -> list[
         except (DataError, OSError) as error:
             # All ranks learn of it, so that none waits for this one.
             problem = str(error)
-    told = communicator.gather([rate, problem])
-    wrong = [text for _, text in told if text]
+    rates = communicator.gather([rate, problem])
+    wrong = [text for _, text in rates if text]
     if wrong:
         raise DataError(wrong[0])
-    return [rate for rate, _ in told[:: communicator.local_size]]
+    return [rate for rate, _ in rates[:: communicator.local_size]]
 
 
-def _tell(found: dict[str, Any], output: str | None) -> None:
-    text = json.dumps(found, indent=1)
+def _tell(result: dict[str, Any], output: str | None) -> None:
+    text = json.dumps(result, indent=1)
     print(text, flush=True)
     if output is not None:
         Path(output).parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "trainer": __version__,
         "python": platform.python_version(),
-        **{name: found for name in PACKAGES if (found := _version(name))},
+        **{name: number for name in PACKAGES if (number := _version(name))},
         "system": _system(),
         "processor": _cpu(),
         "cores": cores(),

@@ -19,8 +19,8 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
     What the kernel would give back for the asking, such as its copies of files, counts as free;
     what it does not tell is 0.
     """
-    told = _read(root / "proc/meminfo")
-    kilobytes = {name: int(number) for name, number in _MEMORY.findall(told)}
+    meminfo = _read(root / "proc/meminfo")
+    kilobytes = {name: int(number) for name, number in _MEMORY.findall(meminfo)}
     total = kilobytes.get("MemTotal", 0) * 1024
     free = kilobytes.get("MemAvailable", kilobytes.get("MemFree", 0)) * 1024
     for limit, used in _limits(root):
@@ -87,8 +87,8 @@ def locked_memory() -> int | None:
 
 def driver(root: Path = Path("/")) -> str:
     """Version of NVIDIA's driver; empty if the kernel or the container does not show it."""
-    found = _DRIVER.search(_read(root / "proc/driver/nvidia/version"))
-    return found[1] if found else ""
+    match = _DRIVER.search(_read(root / "proc/driver/nvidia/version"))
+    return match[1] if match else ""
 
 
 def _read(path: Path) -> str:

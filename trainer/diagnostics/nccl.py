@@ -100,13 +100,13 @@ class Transport:
 def read_log(text: str) -> Transport:
     """What a log tells, of any version; lines that are not known are passed over."""
     version = _VERSION.search(text)
-    found: dict[str, str] = dict(_FOUND.findall(text))
+    networks: dict[str, str] = dict(_FOUND.findall(text))
     chosen = [name.strip() for name in _NETWORK.findall(text)]
     # NCCL up to 2.6 has no line for its choice, but takes InfiniBand where it finds any.
-    network = chosen[-1] if chosen else next((n for n in ("IB", "Socket") if n in found), "")
-    verbs = found.get(network, found.get("IB", "")) if network.startswith("IB") else ""
+    network = chosen[-1] if chosen else next((n for n in ("IB", "Socket") if n in networks), "")
+    verbs = networks.get(network, networks.get("IB", "")) if network.startswith("IB") else ""
     adapters = _ADAPTER.findall(verbs)
-    interfaces = _INTERFACE.findall(found.get("Socket", "")) if network == "Socket" else []
+    interfaces = _INTERFACE.findall(networks.get("Socket", "")) if network == "Socket" else []
     ways = _CHANNEL.findall(text)
     between = [way for way in ways if way.startswith("NET/")]
     channels = _CHANNELS.findall(text)
@@ -114,7 +114,7 @@ def read_log(text: str) -> Transport:
         version=version[1] if version else "",
         network=network,
         ports=tuple(dict.fromkeys([*adapters, *interfaces])),
-        over_ethernet=bool(adapters) and all(one.endswith("/RoCE") for one in adapters),
+        over_ethernet=bool(adapters) and all(adapter.endswith("/RoCE") for adapter in adapters),
         gpudirect=any("/GDRDMA" in way for way in between) if between else None,
         inside=tuple(dict.fromkeys(_kind(way) for way in ways if not way.startswith("NET/"))),
         channels=int(channels[-1]) if channels else None,

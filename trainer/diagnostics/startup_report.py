@@ -202,10 +202,10 @@ class StartupReport:
             self._several and any(self.gpus)
         ):
             return []
-        told = _by_node([node["infiniband"] for node in self.nodes])
+        fabrics = _by_node([node["infiniband"] for node in self.nodes])
         if not self._several:
-            return [f"InfiniBand: {told[0][0]}"]
-        return ["InfiniBand: " + "; ".join(f"{nodes}: {text}" for text, nodes in told)]
+            return [f"InfiniBand: {fabrics[0][0]}"]
+        return ["InfiniBand: " + "; ".join(f"{nodes}: {text}" for text, nodes in fabrics)]
 
     @property
     def _several(self) -> bool:

@@ -119,9 +119,9 @@ def _errors(result: AttemptResult) -> set[tuple[str, int]]:
     if result.statuses[0] < 0:
         # What follows when a rank is killed is not what is broken.
         return set()
-    told = {(failure.what, failure.step) for failure in result.failures}
-    if told or UserError.exit_code not in result.statuses:
-        return told
+    errors = {(failure.what, failure.step) for failure in result.failures}
+    if errors or UserError.exit_code not in result.statuses:
+        return errors
     return {(f"an end with status {UserError.exit_code}", result.saved or 0)}
 
 

@@ -12,6 +12,6 @@ STRANGE = "neither JPEG nor PNG"
 def find_saved_model(folder: Path) -> Path | None:
     """The SavedModel of an export, or the folder itself if it is one."""
     return next(
-        (place for place in (folder / SAVED_MODEL, folder) if (place / "saved_model.pb").is_file()),
+        (path for path in (folder / SAVED_MODEL, folder) if (path / "saved_model.pb").is_file()),
         None,
     )

@@ -56,9 +56,9 @@ def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
     noise, largest = np.random.default_rng(0), 0.0
     for size in _BATCHES:
         pixels = noise.integers(0, 256, (size, *shape), np.uint8)
-        wanted = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
-        (found,) = session.run(["probabilities"], {"pixels": pixels})
-        difference = float(np.abs(found - wanted).max())
+        expected = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
+        (probabilities,) = session.run(["probabilities"], {"pixels": pixels})
+        difference = float(np.abs(probabilities - expected).max())
         # Written so that what is not a number fails as well.
         if not difference <= TOLERANCE:
             raise UserError(

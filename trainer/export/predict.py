@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from common.errors import ConfigError
+from common.text import plural
 from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import FOLDER, STRANGE, find_saved_model
 
@@ -49,11 +50,11 @@ def predict(
     # Its signature alone would not keep the weights alive.
     exported = _load(run, model)
     signature = exported.signatures["serving_default"]
-    given = signature.structured_outputs["probabilities"].shape[1]
-    if top is not None and top > given:
+    classes = signature.structured_outputs["probabilities"].shape[1]
+    if top is not None and top > classes:
         raise ConfigError(
             [
-                f"--top: {top}, but this model gives {given} classes an image; if it knows more,"
+                f"--top: {top}, but this model gives {classes} classes an image; if it knows more,"
                 f" export it again with --top {top}"
             ]
         )
@@ -73,8 +74,9 @@ def predict(
             else:
                 print(as_text(path, shown), flush=True)
     if unreadable:
-        count = "1 image" if unreadable == 1 else f"{unreadable} images"
-        raise DataError(f"{count} of {len(paths)} could not be read, see above")
+        raise DataError(
+            f"{plural(unreadable, 'image')} of {len(paths)} could not be read, see above"
+        )
 
 
 def find_images(names: Iterable[str]) -> list[Path]:
@@ -83,18 +85,20 @@ def find_images(names: Iterable[str]) -> list[Path]:
     Raises:
         DataError: a folder has no images.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, names):
         if not path.is_dir():
-            found.append(path)
+            files.append(path)
             continue
-        inside = sorted(
-            file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()
+        images = sorted(
+            image
+            for image in path.rglob("*")
+            if image.suffix.lower() in SUFFIXES and image.is_file()
         )
-        if not inside:
+        if not images:
             raise DataError(f"{path}: has no {', '.join(SUFFIXES)} in it or below")
-        found += inside
-    return found
+        files += images
+    return files
 
 
 def as_text(path: Path, classes: Prediction) -> str:
@@ -105,8 +109,8 @@ def as_text(path: Path, classes: Prediction) -> str:
 
 def _load(run: str, model: str | None) -> Any:
     folder = Path(model) if model else Path(run) / FOLDER
-    place = find_saved_model(folder)
-    if place is None:
+    saved_model = find_saved_model(folder)
+    if saved_model is None:
         remedy = (
             "name the folder of an export, which has a saved_model in it"
             if model
@@ -114,12 +118,14 @@ def _load(run: str, model: str | None) -> Any:
         )
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
     try:
-        exported = tf.saved_model.load(str(place))
+        exported = tf.saved_model.load(str(saved_model))
     except (OSError, tf.errors.OpError) as error:
-        raise CheckpointError(f"{place}: cannot be loaded: {error}") from error
+        raise CheckpointError(f"{saved_model}: cannot be loaded: {error}") from error
     signature = exported.signatures.get("serving_default")
     if signature is None or not signature.structured_outputs.keys() >= OUTPUTS:
-        raise CheckpointError(f"{place}: is not a model that `python -m trainer export` wrote")
+        raise CheckpointError(
+            f"{saved_model}: is not a model that `python -m trainer export` wrote"
+        )
     return exported
 
 
@@ -147,7 +153,7 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
     except tf.errors.InvalidArgumentError as error:
         if len(encoded) == 1:
             return [f"cannot be read as an image ({_reason(error)})"]
-        return [outcome for one in encoded for outcome in _classify(signature, [one])]
+        return [outcome for image in encoded for outcome in _classify(signature, [image])]
     columns = (output[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
     return [
         [

@@ -173,9 +173,9 @@ class MlflowClient:
         from mlflow import entities, tracking
 
         self._entities, self._client = entities, tracking.MlflowClient()
-        given = os.environ.get("MLFLOW_RUN_ID")
-        self._own = given is None
-        self._run = given or self._client.create_run(self._experiment(), run_name=name).info.run_id
+        run_id = os.environ.get("MLFLOW_RUN_ID")
+        self._own = run_id is None
+        self._run = run_id or self._client.create_run(self._experiment(), run_name=name).info.run_id
 
     def describe(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
         named = [self._entities.RunTag(name, str(value)) for name, value in tags.items()]

@@ -107,9 +107,7 @@ def count_operations(tmp_path):
 
 @pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_after_a_fault_in_any_operation_there_is_a_checkpoint_and_the_run_goes_on(
-    tmp_path, fault, torn
-):
+def test_after_any_fault_there_is_a_checkpoint_and_the_run_goes_on(tmp_path, fault, torn):
     """On real files."""
     template, operations = tmp_path / "template", count_operations(tmp_path)
     earlier_attempt(template, LocalFiles())
@@ -127,7 +125,7 @@ def test_after_a_fault_in_any_operation_there_is_a_checkpoint_and_the_run_goes_o
 
 
 @pytest.mark.parametrize("fault", ["full", "broken"])
-def test_the_same_attempt_saves_again_after_a_fault_in_any_operation_of_a_save(tmp_path, fault):
+def test_the_same_attempt_saves_again_after_any_fault(tmp_path, fault):
     start, _ = journal_of(tmp_path)
     failed = 0
     for number in range(100):
@@ -190,7 +188,7 @@ def test_what_a_crash_may_lose_of_what_was_not_synced_is_never_missed(tmp_path):
     assert states > 500
 
 
-def test_where_syncs_mean_nothing_the_one_before_is_there_as_long_as_two_are_kept(tmp_path):
+def test_where_syncs_mean_nothing_the_one_before_is_there_if_two_are_kept(tmp_path):
     start, journal = journal_of(tmp_path)
     for end in range(len(journal) + 1):
         for files in crashes(start, journal[:end], syncs_hold=False, lost=2):
@@ -232,9 +230,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("saves", [False, True], ids=["claims", "claims-and-saves"])
-def test_an_attempt_that_is_overtaken_at_any_operation_changes_nothing_of_the_later_one(
-    tmp_path, saves, keep
-):
+def test_an_overtaken_attempt_changes_nothing_of_the_later_one(tmp_path, saves, keep):
     start, journal = journal_of(tmp_path)
     superseded = 0
     # The claim of the earlier attempt itself is not disturbed.

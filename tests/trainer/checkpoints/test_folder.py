@@ -257,7 +257,7 @@ def test_an_attempt_saves_under_its_number(folder):
     assert (saved.key.attempt, saved.meta["attempt"]) == (2, 2)
 
 
-def test_what_a_later_attempt_saved_is_newer_than_more_steps_of_an_earlier_one(folder):
+def test_what_a_later_attempt_saved_is_newer_than_more_steps(folder):
     save(folder, 500, attempt=2)
     save(folder, 470, attempt=3)
     assert folder.newest().step == 470

@@ -30,7 +30,7 @@ def test_the_newest_stays_whatever_is_asked():
     assert gone(entries(1, 2), 0) == [1]
 
 
-def test_the_first_of_each_stretch_stays_for_history_wherever_the_clock_has_put_it():
+def test_the_first_of_each_stretch_of_steps_stays_as_history():
     assert gone(entries(50, 100, 150, 201, 250, 399, 410, 420), 1, keep_every=100) == [50, 150, 250]
 
 

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from tests import ROOT
-
-pytest.importorskip("tensorflow")
-
+from tests.trainer.support import scenarios
+from tests.trainer.support.command import TIMEOUT
+from tests.trainer.support.world import run_world
 from trainer.diagnostics.cluster_check import bus_bandwidth, read_rate
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.launcher import rank_environment
@@ -19,44 +19,41 @@ from trainer.errors import DataError
 SHORT = ["--sizes-mib", "1", "2", "--rounds", "1", "--read-seconds", "0.1"]
 
 
-def check(ranks, *args):
-    """Exit statuses of all ranks and what they have printed."""
-    with rendezvous() as port:
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "trainer.diagnostics.cluster_check", *SHORT, *args],
-                env=rank_environment(os.environ, rank, ranks, port), cwd=ROOT,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )
-            for rank in range(ranks)
-        ]  # fmt: skip
-        ended = [process.communicate(timeout=120) for process in processes]
-    return [process.returncode for process in processes], ended
-
-
 @pytest.mark.slow
 def test_two_ranks_sum_read_and_tell_once(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "shard").write_bytes(bytes(3_000_000))
     output = tmp_path / "outputs" / "check.json"
-    statuses, printed = check(2, "--data", str(tmp_path / "data"), "--output", str(output))
-    assert statuses == [0, 0], printed
+    command = [sys.executable, "-m", "trainer.diagnostics.cluster_check", *SHORT]
+    command += ["--data", str(tmp_path / "data"), "--output", str(output)]
+    with rendezvous() as port:
+        processes = [
+            subprocess.Popen(
+                command, env=rank_environment(os.environ, rank, 2, port), cwd=ROOT,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            for rank in range(2)
+        ]  # fmt: skip
+        printed = [process.communicate(timeout=TIMEOUT) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], printed
     found = json.loads(output.read_text())
     assert json.loads(printed[0][0]) == found
     assert printed[1][0] == ""
     assert (found["ranks"], found["ranks_per_node"]) == (2, 2)
     (node,) = found["nodes"]
     assert found["infiniband"] == (not node["infiniband_fault"])
-    assert [one["bytes"] for one in found["sums"]] == [1 << 20, 2 << 20]
-    assert all(one["seconds"] > 0 and one["bus_bytes_per_second"] > 0 for one in found["sums"])
+    assert [entry["bytes"] for entry in found["sums"]] == [1 << 20, 2 << 20]
+    assert all(
+        entry["seconds"] > 0 and entry["bus_bytes_per_second"] > 0 for entry in found["sums"]
+    )
     assert len(found["read_bytes_per_second"]) == 1
 
 
 @pytest.mark.slow
 def test_data_that_are_not_there_end_every_rank(tmp_path):
-    statuses, printed = check(2, "--data", str(tmp_path / "missing"))
-    assert statuses == [DataError.exit_code] * 2
-    assert all("missing: holds nothing to read" in errors for _, errors in printed)
+    data = ["--data", str(tmp_path / "missing")]
+    errors = run_world(scenarios.check_cluster, 2, [*SHORT, *data])
+    assert all(f"{tmp_path}/missing: holds nothing to read" in error for error in errors)
 
 
 def test_the_bandwidth_of_the_bus_is_that_of_nvidias_tests():

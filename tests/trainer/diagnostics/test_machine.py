@@ -155,7 +155,7 @@ def test_an_adapter_that_tells_little_is_no_error(tmp_path):
     assert str(look({}, tmp_path)) == "mlx5_0 (InfiniBand)"
 
 
-def test_a_machine_on_which_nothing_temporary_can_be_written_has_no_such_disk(monkeypatch):
+def test_a_machine_without_a_place_for_temporary_files_has_no_such_disk(monkeypatch):
     monkeypatch.setattr(machine.tempfile, "gettempdir", Mock(side_effect=FileNotFoundError))
     assert machine.free_scratch() is None
     monkeypatch.undo()

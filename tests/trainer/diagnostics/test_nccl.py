@@ -124,7 +124,7 @@ def test_infiniband_is_claimed_or_denied_only_where_the_log_shows_it(text, infin
     assert read_log(text).infiniband is infiniband
 
 
-def test_on_one_node_the_network_that_would_be_taken_between_nodes_is_not_told():
+def test_on_one_node_the_network_between_nodes_is_not_told():
     alone = "".join(line + "\n" for line in SOCKET.splitlines() if "via NET" not in line)
     assert read_log(alone).words(nodes=1) == "NCCL 2.18.3: inside a node P2P"
     assert "does not tell" in read_log("").words(nodes=1)

@@ -100,14 +100,14 @@ def test_a_file_system_that_tells_nothing_is_said_so(tmp_path):
     assert "free_disk_gb" not in made.record()
 
 
-def test_a_limit_of_locked_memory_is_told_where_there_is_an_adapter_to_need_it(tmp_path):
+def test_a_limit_of_locked_memory_is_told_where_an_adapter_needs_it(tmp_path):
     add_port(make_node(tmp_path), "mlx5_ib0")
     lines = startup(seen(tmp_path, V100, locked_memory=65536)).lines()
     assert any("locked memory at most 65.5 kB (ulimit -l; RDMA needs it" in line for line in lines)
     assert any(line.startswith("InfiniBand: mlx5_ib0 (InfiniBand") for line in lines)
 
 
-def test_a_rank_without_a_gpu_beside_others_and_a_driver_that_is_not_shown_are_told(bare):
+def test_a_rank_without_a_gpu_and_an_unknown_driver_are_told(bare):
     bare[3]["gpu"] = ""
     assert startup(bare).lines()[0] == f"GPUs: 7 x {V100}, and 1 rank without; driver unknown"
 
@@ -167,12 +167,12 @@ def test_nccl_that_chose_another_network_is_warned_of_after_the_first_step(good,
     assert ("1.8 to 2.4 times" in text) == loud
 
 
-def test_nothing_is_warned_of_after_the_first_step_on_one_node_or_without_a_log(good):
+def test_no_warning_after_the_first_step_on_one_node_or_without_a_log(good):
     assert startup(good).warning_after(read_log(SOCKET)) == ""
     assert startup(good, good).warning_after(None) == ""
 
 
-def test_the_preset_for_several_nodes_expects_infiniband_and_may_be_continued_without():
+def test_the_preset_for_several_nodes_expects_infiniband():
     expects = PRESETS["imagenet-ndv2"]
     assert expects.exchange.infiniband
     assert not PRESETS["imagenet-1gpu"].exchange.infiniband

@@ -21,6 +21,7 @@ from tests.trainer.support.command import TINY
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
 from trainer import cli
 from trainer.data.images import central_image, flip_and_normalize
 from trainer.data.manifest import load_manifest
@@ -184,7 +185,7 @@ def test_a_batch_of_any_size_has_the_promised_shapes_and_types(answers, batch, s
 
 
 @pytest.mark.slow
-def test_an_image_has_the_same_answer_among_others_of_other_kinds_and_sizes(answers):
+def test_an_image_has_the_same_answer_among_others(answers):
     among, alone = answers["seven"], answers["alone"]
     assert among["class_ids"]["values"][1] == alone["class_ids"]["values"][0]
     np.testing.assert_allclose(
@@ -291,7 +292,7 @@ def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digit
     assert facts(path)["evaluation"] == evaluation
 
 
-def test_a_synthetic_run_has_numbered_classes_and_is_exported_only_if_asked_for(tmp_path):
+def test_a_synthetic_run_has_numbered_classes(tmp_path):
     preset = PRESETS["synthetic"]
     small = replace(preset.model, depth=18, width=4, image_size=32, classes=3)
     folder, _, _ = make_run(tmp_path / "run", replace(preset, model=small, name="run"))
@@ -311,12 +312,18 @@ def test_a_synthetic_run_has_numbered_classes_and_is_exported_only_if_asked_for(
 
 
 @pytest.fixture
-def run(digits_folder, tmp_path):
+def small(monkeypatch):
+    """Runs of small models, which are written in no time."""
+    monkeypatch.setattr("trainer.model.weights.build_resnet", small_model)
+
+
+@pytest.fixture
+def run(digits_folder, tmp_path, small):
     """The folder of a run without an export."""
     return make_run(tmp_path / "run", tiny_config(str(digits_folder), name="run"))[0]
 
 
-def test_the_data_set_need_not_be_there(digits_folder, tmp_path):
+def test_the_data_set_need_not_be_there(digits_folder, tmp_path, small):
     shutil.copytree(digits_folder, tmp_path / "data")
     folder, _, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
     shutil.rmtree(tmp_path / "data")
@@ -325,7 +332,9 @@ def test_the_data_set_need_not_be_there(digits_folder, tmp_path):
     assert facts(path)["top"] == 2
 
 
-def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(digits_folder, tmp_path):
+def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(
+    digits_folder, tmp_path, small
+):
     shutil.copytree(digits_folder, tmp_path / "data")
     folder, record, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
     stored = json.loads((folder.path / "config.json").read_text())
@@ -359,9 +368,7 @@ def test_a_folder_with_something_else_is_refused_and_stays(run, tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is full")])
-def test_an_export_that_is_interrupted_leaves_the_one_before_and_nothing_else(
-    run, monkeypatch, error
-):
+def test_an_interrupted_export_leaves_the_one_before_and_nothing_else(run, monkeypatch, error):
     export_run(str(run.path), "last", None, 2, onnx=False)
     names = {path.name for path in run.path.iterdir()}
 
@@ -431,8 +438,8 @@ def test_an_onnx_model_that_differs_is_an_error_and_nothing_is_exported(run, mon
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints"}
 
 
-def test_a_complete_run_that_cannot_be_exported_says_so_and_how_to_try_again(
-    digits_folder, tmp_path
+def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(
+    digits_folder, tmp_path, small
 ):
     config = tiny_config(str(digits_folder), name="run")
     folder, record, model = make_run(tmp_path / "run", config)

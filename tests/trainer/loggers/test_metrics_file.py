@@ -78,7 +78,7 @@ def test_a_rewind_keeps_every_start(metrics):
     ]
 
 
-def test_a_rewind_keeps_the_checkpoint_that_the_run_continues_from_and_drops_later_ones(metrics):
+def test_a_rewind_keeps_the_checkpoint_that_the_run_continues_from(metrics):
     for step in (10, 20, 30):
         metrics.append("train", step, {})
         metrics.append("checkpoint", step, {"seconds": {"train": 1.0}})

@@ -57,7 +57,7 @@ def test_what_is_trained_again_is_in_the_curves_once(tmp_path):
     assert len(list((tmp_path / "attempt-2").iterdir())) == 2
 
 
-def test_a_file_that_was_cut_while_it_was_written_is_rewound_as_far_as_it_goes(tmp_path):
+def test_a_file_that_was_cut_is_rewound_as_far_as_it_goes(tmp_path):
     curves = Curves(tmp_path / "attempt-1")
     for step in (5, 10, 15):
         curves.add("train", step, {"loss": float(step)})

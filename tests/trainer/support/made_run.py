@@ -7,7 +7,7 @@ import tf_keras as keras
 
 from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
-from trainer.model.resnet import build_resnet
+from trainer.model import weights
 from trainer.model.weights import variables_by_name
 from trainer.run_folder import RunFolder, RunRecord
 from trainer.training.setup import set_up
@@ -17,7 +17,8 @@ STEP = 7
 
 def lively_model(config: TrainConfig, classes: int) -> keras.Model:
     """A network of a run whose answers depend on its input, which a new one's hardly do."""
-    model = build_resnet(config.model, classes, config.compute.precision, config.seed)
+    build = vars(weights)["build_resnet"]
+    model: keras.Model = build(config.model, classes, config.compute.precision, config.seed)
     for variable in model.variables:
         if "gamma" in variable.name:
             variable.assign(variable * 0 + 1)

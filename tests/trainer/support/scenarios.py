@@ -388,6 +388,19 @@ def pretend_mpi(folder: str) -> str:
     return f"not refused in {Path(folder)}"
 
 
+def check_cluster(args: list[str]) -> str:
+    """Check the cluster; the DataError that it ends with."""
+    from common.arguments import parse
+    from trainer.diagnostics.cluster_check import ClusterCheck, run
+    from trainer.errors import DataError
+
+    try:
+        run(parse(ClusterCheck(), "cluster_check", args))
+    except DataError as error:
+        return str(error)
+    return ""
+
+
 def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
     """Bytes that rank 0 reads from files for its part of one epoch, a buffer's length at once."""
     from trainer.data import reader

@@ -95,9 +95,7 @@ def test_by_the_clock_so_many_minutes_after_the_save_before(begin, clock, variab
     assert saver.late
 
 
-def test_the_minutes_count_from_the_first_step_and_not_from_the_start_of_the_program(
-    folder, clock, variables
-):
+def test_the_minutes_count_from_the_first_step(folder, clock, variables):
     saver = Saver(CheckpointConfig(every_minutes=1.0), folder, Alone(), variables, clock=clock)
     clock.now = 1000.0
     saver.begin()
@@ -158,7 +156,7 @@ def test_without_a_checkpoint_the_variables_stay(begin, variables):
     assert variables["kernel"].numpy().tolist() == [1.0, 2.0, 3.0]
 
 
-def test_the_variables_are_those_of_the_newest_also_if_it_is_still_being_written(begin, variables):
+def test_the_newest_is_restored_even_if_it_is_still_being_written(begin, variables):
     saver = begin()
     for step in (1, 2):
         variables["kernel"].assign(np.full(3, step, np.float32))

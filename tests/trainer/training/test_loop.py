@@ -105,7 +105,7 @@ def test_non_finite_loss_of_one_rank_stops_all_and_is_named():
         assert states[-1]["bad_ranks"] == [1]
 
 
-def test_a_gradient_that_only_breaks_its_own_weight_is_found_before_anything_is_saved():
+def test_a_gradient_that_breaks_one_weight_is_found_before_a_save():
     # In the step itself where a call ends with it, else by the loss of the next.
     (alone,) = run_world(scenarios.break_a_gradient, 1, 1)
     assert alone == {"steps": 1, "bad_step": 0, "bad_ranks": []}
@@ -136,7 +136,7 @@ def test_xla_computes_the_same_steps(digits_folder):
         np.testing.assert_allclose(left, right, rtol=1e-2, atol=1e-3)
 
 
-def test_loss_scale_doubles_after_enough_finite_steps_and_starts_to_count_anew():
+def test_the_loss_scale_doubles_after_enough_finite_steps():
     ranks = run_world(scenarios.weighted_steps, 2, "mixed_float16", [[1.0, 1.0]] * 5, (-1, -1), 2)
     for states in ranks:
         scales = [state["loss_scale"] / states[0]["loss_scale"] for state in states]

@@ -25,7 +25,7 @@ def steps(folder):
     return [point.step for point in seen.Scalars("train/loss")]
 
 
-def test_a_run_that_goes_back_leaves_the_curves_of_others_in_a_shared_folder(tmp_path):
+def test_a_run_that_goes_back_leaves_the_curves_of_others(tmp_path):
     for name in ("first", "second"):
         reporter = open_run(tmp_path, name, 0)
         for step in (5, 10, 15):
