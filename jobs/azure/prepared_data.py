@@ -1,8 +1,5 @@
 """Data sets that a job has written into the container of prepared data, registered as they are."""
 
-import tempfile
-from pathlib import Path
-
 from azure.core.exceptions import AzureError
 
 from common.errors import UserError
@@ -14,7 +11,7 @@ from jobs.azure.workspace import Workspace
 from jobs.errors import MissingError
 from jobs.transfer.data_set import tags
 from jobs.transfer.local_files import listing
-from trainer.data.manifest import FILE_NAME, Manifest, read_manifest
+from trainer.data.manifest import FILE_NAME, Manifest, parse_manifest
 from trainer.errors import DataError
 
 
@@ -33,7 +30,10 @@ def register_prepared(workspace: Workspace, folder: str, name: str | None = None
     """
     store = workspace.outputs.datastores.prepared
     there, content = _look(workspace, store, folder)
-    manifest = _parsed(store, folder, content)
+    try:
+        manifest = parse_manifest(content, f"{store.container}/{folder}/{FILE_NAME}")
+    except DataError as error:
+        raise UserError(str(error)) from error
     _compare(store, folder, manifest, there)
     asset = DataAsset(
         name=name or folder.rpartition("/")[2],
@@ -60,16 +60,6 @@ def _look(workspace: Workspace, store: Datastore, folder: str) -> tuple[dict[str
             " its end"
         )
     return there, content
-
-
-def _parsed(store: Datastore, folder: str, content: bytes) -> Manifest:
-    with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / FILE_NAME).write_bytes(content)
-        try:
-            return read_manifest(Path(scratch))
-        except DataError as error:
-            text = str(error).replace(scratch, f"{store.container}/{folder}")
-            raise UserError(text) from error
 
 
 def _compare(store: Datastore, folder: str, manifest: Manifest, there: dict[str, Blob]) -> None:

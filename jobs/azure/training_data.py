@@ -1,8 +1,6 @@
 """The data set that a run is to read, as its manifest in blob storage tells it."""
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from common.errors import UserError
@@ -12,7 +10,7 @@ from jobs.azure.results import read
 from jobs.azure.workspace import Workspace, segment
 from jobs.options import DataOptions
 from trainer.config import TrainConfig
-from trainer.data.manifest import FILE_NAME, Manifest, read_manifest
+from trainer.data.manifest import FILE_NAME, Manifest, parse_manifest
 from trainer.errors import DataError
 from trainer.training.plan import Plan, make_plan
 
@@ -65,14 +63,10 @@ def manifest(workspace: Workspace, data: DataOptions) -> Manifest:
             f"{data.asset or data.path}: there is no {FILE_NAME} in {where.folder} of the datastore"
             f" {where.datastore.name}, so no complete data set; prepare or upload it"
         )
-    with tempfile.TemporaryDirectory(prefix="jobs-") as folder:
-        path = Path(folder) / where.folder.rsplit("/", 1)[-1]
-        path.mkdir()
-        (path / FILE_NAME).write_bytes(content)
-        try:
-            return read_manifest(path)
-        except DataError as error:
-            raise UserError(str(error).replace(folder, where.datastore.name)) from error
+    try:
+        return parse_manifest(content, f"{where.datastore.name}/{name}")
+    except DataError as error:
+        raise UserError(str(error)) from error
 
 
 def plan(config: TrainConfig, ranks: int, found: Manifest | None) -> Plan:

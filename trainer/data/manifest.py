@@ -135,18 +135,31 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: there is no {FILE_NAME}; write the data set with"
             " `python -m trainer prepare`"
         )
+    return parse_manifest(path.read_bytes(), str(path))
+
+
+def parse_manifest(content: bytes, source: str) -> Manifest:
+    """Parse the content of a manifest.json, wherever it comes from.
+
+    Args:
+        content: of the file.
+        source: the file, or what holds it, as errors name it.
+
+    Raises:
+        DataError: it is not a manifest, is of another schema, or was edited.
+    """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(content)
         if data["schema"] != SCHEMA:
             raise DataError(
-                f"{path}: schema {data['schema']} is not {SCHEMA}, that of this version; remove the"
-                " folder and prepare the data again"
+                f"{source}: schema {data['schema']} is not {SCHEMA}, that of this version; remove"
+                " the folder and prepare the data again"
             )
         manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: not a manifest ({type(error).__name__}: {error})") from error
+        raise DataError(f"{source}: not a manifest ({type(error).__name__}: {error})") from error
     if manifest.version != version:
-        raise DataError(f"{path}: was edited; its content has version {manifest.version}, not"
+        raise DataError(f"{source}: was edited; its content has version {manifest.version}, not"
                         f" {version}; prepare the data again")  # fmt: skip
     return manifest
 

@@ -14,6 +14,7 @@ from trainer.data.manifest import (
     Split,
     empty_classes,
     load_manifest,
+    parse_manifest,
 )
 from trainer.errors import DataError
 
@@ -113,6 +114,16 @@ def test_json_that_is_no_manifest_is_named(folder, text):
     (folder / FILE_NAME).write_text(text)
     with pytest.raises(DataError, match=f"{folder / FILE_NAME}: not a manifest"):
         load_manifest(folder)
+
+
+def test_a_manifest_is_parsed_from_bytes_that_are_in_no_folder(folder):
+    assert parse_manifest((folder / FILE_NAME).read_bytes(), "store/set") == MANIFEST
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"{}", b'{"schema": 1}'])
+def test_bytes_that_are_no_manifest_are_named_by_their_source(content):
+    with pytest.raises(DataError, match=r"^store/set: "):
+        parse_manifest(content, "store/set")
 
 
 def test_bytes_that_are_no_text_are_named(folder):
