@@ -7,8 +7,8 @@ from typing import Any, Final
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
 from infra.outputs import Datastore
-from jobs.azure.containers import container, read_small, refused
 from jobs.azure.job_records import Details, Job
+from jobs.azure.storage import container, read_small, refused
 from jobs.azure.workspace import Workspace
 from jobs.errors import MissingError, RequestError
 from jobs.spec.run_key import Attempt

@@ -22,7 +22,7 @@ from azure.identity import DefaultAzureCredential
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.error_messages import explained, signed_in_as
-from jobs.azure.transport import pipeline, read_json, segment, thing_at
+from jobs.azure.requests import pipeline, read_json, segment, thing_at
 from jobs.errors import RequestError
 
 __all__ = ["API_VERSION", "Workspace", "async_credential", "connect", "credential", "segment"]

@@ -13,17 +13,17 @@ from common.errors import ConfigError
 from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
-from jobs.azure.containers import Blob, container, listed, refused
 from jobs.azure.job_attempts import attempts
+from jobs.azure.storage import Blob, container, listed, refused
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError
+from jobs.retry import Patience
 from jobs.spec.run_key import attempt_of, key_problems
 from jobs.transfer.blob_download import Fetcher, Record, alone, targets
 from jobs.transfer.local_files import LocalError, listing
 from jobs.transfer.parallel import each
 from jobs.transfer.progress import Progress, volume
-from jobs.transfer.retry import Patience
 
 INTERRUPTED: Final = 130
 CHECKPOINTS: Final = "checkpoints"

@@ -7,11 +7,12 @@ from typing import Any
 
 from common.errors import UserError
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.azure import job_states, submission, training_data
+from jobs.azure import submission, training_data
 from jobs.azure.results import read
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
+from jobs.following import job_states
 from jobs.following.follower import quota_problems
 from jobs.spec import from_options
 from jobs.spec.build_context import build_context

@@ -9,8 +9,8 @@ from typing import Literal
 from common.arguments import parse
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
+from jobs.assets.images import ensure
 from jobs.azure import submission
-from jobs.azure.images import ensure
 from jobs.azure.workspace import connect
 from jobs.commands.follow import DETACHED, WatchOptions
 from jobs.commands.submit import carry_out

@@ -17,18 +17,18 @@ from azure.core.exceptions import AzureError
 from common import fields
 from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
+from jobs.assets import models
 from jobs.azure import results
 from jobs.azure.asset_paths import place
-from jobs.azure.containers import container, read_small, refused
 from jobs.azure.job_attempts import attempts
 from jobs.azure.job_records import Job
+from jobs.azure.storage import container, read_small, refused
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console
 from jobs.errors import ConflictError, MissingError
 from jobs.options import NAME
 from jobs.spec.job_spec import datastore_uri
 from jobs.spec.run_key import attempt_of, key_problems
-from jobs.transfer import model_copy
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 
 VERSION_LENGTH: Final = 16
@@ -150,7 +150,7 @@ def describe(
         **({} if code is None else {"code": code}),
     }
     version = hashlib.sha256(run.encode()).hexdigest()[:VERSION_LENGTH]
-    folder = model_copy.folder_of(name, version)
+    folder = models.folder_of(name, version)
     return Model(
         name=name,
         version=version,
@@ -225,7 +225,7 @@ def _copy(workspace: Workspace, run: str, model: Model) -> None:
     store = workspace.outputs.datastores.results
     client = container(store, workspace.credential)
     try:
-        model_copy.copy(client, f"{results.run_folder(run)}/{FOLDER}", model.folder)
+        models.copy(client, f"{results.run_folder(run)}/{FOLDER}", model.folder)
         facts = read_small(client, f"{model.folder}/{FACTS}")
     except AzureError as error:
         raise refused(error, store, workspace.outputs, workspace.who, writing=True) from error

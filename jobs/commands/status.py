@@ -8,13 +8,14 @@ from typing import Annotated, Any, Final
 
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts, job_states
+from jobs.azure import job_attempts
 from jobs.azure.job_records import Job
-from jobs.azure.job_states import Nodes
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.commands.list import ago, document
 from jobs.console import Console, table
 from jobs.errors import MissingError
+from jobs.following import job_states
+from jobs.following.job_states import Nodes
 
 LOOKED_AT: Final = 500
 """Jobs, the newest first, among which runs are looked for; the list comes page by page."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
+from jobs.assets.images import ensure
 from jobs.azure import job_attempts, submission, training_data
-from jobs.azure.images import ensure
 from jobs.azure.job_records import Job
 from jobs.azure.results import artifact
 from jobs.azure.workspace import Workspace, connect

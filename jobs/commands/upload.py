@@ -15,7 +15,7 @@ from common import fields
 from common.errors import ConfigError
 from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
-from jobs.azure.containers import refused
+from jobs.azure.storage import refused
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.options import FOLDER, NAME

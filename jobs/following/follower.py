@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from common.errors import UserError
-from jobs.azure import job_attempts, job_states, quota
+from jobs.azure import clusters, job_attempts
 from jobs.azure.job_records import ENDED, Details, Job
 from jobs.azure.workspace import Workspace, segment
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
+from jobs.following import job_states
 from jobs.following.log_stream import Line, Logs, fetcher
 from jobs.following.outage import Outage
 
@@ -167,7 +168,7 @@ def quota_problems(workspace: Workspace, nodes: job_states.Nodes, wanted: int) -
         f"/locations/{outputs.region}"
     )
     try:
-        sizes = quota.read_sizes(workspace.arm("GET", f"{place}/vmSizes"))
+        sizes = clusters.read_sizes(workspace.arm("GET", f"{place}/vmSizes"))
         usages = list(workspace.arm_list(f"{place}/usages"))
     except RequestError:
         # A region whose list cannot be read is no reason why a job waits.
@@ -175,8 +176,8 @@ def quota_problems(workspace: Workspace, nodes: job_states.Nodes, wanted: int) -
     size = sizes.get(nodes.size.lower())
     if size is None or not size.cores:
         return None
-    found = quota.find_quota(usages, nodes.priority, size.family)
-    return quota.missing(found, size, wanted, nodes.allocated, nodes.priority)
+    found = clusters.find_quota(usages, nodes.priority, size.family)
+    return clusters.missing(found, size, wanted, nodes.allocated, nodes.priority)
 
 
 def ranks_manner(text: str, manner: Manner) -> Manner:

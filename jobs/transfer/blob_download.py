@@ -16,10 +16,10 @@ from azure.core.exceptions import AzureError, ResourceModifiedError
 from azure.storage.blob import ContainerClient
 
 from common.errors import UserError
-from jobs.azure.containers import CHECKED_CHUNK, Blob
+from jobs.azure.storage import CHECKED_CHUNK, Blob
+from jobs.retry import Patience
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
-from jobs.transfer.retry import Patience
 
 RECORD: Final = ".downloaded.json"
 """Beside what was downloaded: how each file was left, to tell it from a person's own."""

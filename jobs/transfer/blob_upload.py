@@ -14,11 +14,11 @@ from typing import Final
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
-from jobs.azure.containers import MIB, XXH128, Blob
+from jobs.azure.storage import MIB, XXH128, Blob
+from jobs.retry import Patience
 from jobs.transfer.file_reader import Hashes, Reading, Wanted
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
-from jobs.transfer.retry import Patience
 
 BLOCK: Final = 8 * MIB
 """Bytes of a block; a file of at most so many is sent by one request."""

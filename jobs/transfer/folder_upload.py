@@ -10,19 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from infra.outputs import Datastore
-from jobs.azure import data_assets
+from jobs.assets import data_sets
+from jobs.assets.data_sets import DataAsset
 from jobs.azure.asset_paths import place
-from jobs.azure.containers import Blob, container, listed
-from jobs.azure.data_assets import DataAsset
+from jobs.azure.storage import Blob, container, listed
 from jobs.azure.workspace import Workspace
 from jobs.errors import RequestError
+from jobs.retry import Patience
 from jobs.transfer.blob_upload import OccupiedError, Sender
 from jobs.transfer.data_set import DataSet
 from jobs.transfer.file_reader import Hashes, Wanted
 from jobs.transfer.local_files import LocalError, listing
 from jobs.transfer.parallel import each
 from jobs.transfer.progress import Progress, volume
-from jobs.transfer.retry import Patience
 
 if TYPE_CHECKING:
     from jobs.commands.upload import UploadOptions
@@ -72,15 +72,15 @@ class Upload:
         began = time.monotonic()
         registered = self._registered()
         if self._data.manifest is not None:
-            data_assets.check(self._asset({}), registered)
+            data_sets.check(self._asset({}), registered)
         here = place(self._asset_uri)
         owner = next((v for v, at in registered.items() if at == here), None)
         # Of a manifest's own version a lost file may be sent again; it is the same file.
         closed = owner if self._data.manifest is None else None
         self._complete(closed)
         asset = self._asset(self._known)
-        if self._options.register and not data_assets.check(asset, registered):
-            data_assets.register(self._workspace, asset)
+        if self._options.register and not data_sets.check(asset, registered):
+            data_sets.register(self._workspace, asset)
         return {
             **self._facts(),
             "asset": asset.reference if self._options.register else None,
@@ -137,7 +137,7 @@ class Upload:
                     sent = sender.send(one, there.get(name))
                 except OccupiedError as error:
                     if closed is not None:
-                        raise data_assets.sealed(options.asset, closed, options.path) from None
+                        raise data_sets.sealed(options.asset, closed, options.path) from None
                     self._problems.append(str(error))
                     return
                 except LocalError as error:
@@ -182,7 +182,7 @@ class Upload:
             return {}
         # First of all, as what is not there has no data sets either.
         self._workspace.check()
-        return data_assets.versions(self._workspace, self._options.asset)
+        return data_sets.versions(self._workspace, self._options.asset)
 
     @property
     def _asset_uri(self) -> str:

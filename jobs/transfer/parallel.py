@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from jobs.transfer.retry import Patience, StoppedError
+from jobs.retry import Patience, StoppedError
 
 T = TypeVar("T")
 

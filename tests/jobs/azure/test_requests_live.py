@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs.azure import transport
+from jobs.assets.data_sets import DataAsset, register
+from jobs.azure import requests
 from jobs.azure import workspace as azure
-from jobs.azure.containers import container
-from jobs.azure.data_assets import DataAsset, register
+from jobs.azure.storage import container
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.errors import AccessError, UnreachableError
@@ -169,7 +169,7 @@ def test_a_cut_connection_is_asked_again(live):
 
 
 def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
-    monkeypatch.setattr(transport, "RETRIES", 1)
+    monkeypatch.setattr(requests, "RETRIES", 1)
     live.azure.admin.fault("GET .*/computes/", status=503, times=None)
     with pytest.raises(UnreachableError, match="still is after several tries"):
         connect(live.outputs).arm("GET", "computes/x")
@@ -239,7 +239,7 @@ def test_storage_that_refuses_is_told_with_the_role(live, capsys):
 
 def test_a_network_that_is_away_is_no_question_of_the_sign_in(capsys, monkeypatch):
     monkeypatch.setenv("AZURE_AUTHORITY_HOST", "https://127.0.0.1:9")
-    monkeypatch.setattr(transport, "RETRIES", 0)
+    monkeypatch.setattr(requests, "RETRIES", 0)
     assert main(["status"]) == 22
     text = capsys.readouterr().err
     assert "no answer from" in text

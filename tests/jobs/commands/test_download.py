@@ -6,7 +6,7 @@ import pytest
 from azure.storage.blob import ContentSettings
 
 from common.errors import ConfigError, UserError
-from jobs.azure.containers import Blob
+from jobs.azure.storage import Blob
 from jobs.commands import download
 from jobs.commands.download import DownloadOptions
 from jobs.errors import MissingError

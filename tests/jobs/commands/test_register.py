@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from common.errors import ConfigError, UserError
-from jobs.azure.containers import Blob, listed
+from jobs.assets import models
 from jobs.azure.job_records import Job
+from jobs.azure.storage import Blob, listed
 from jobs.azure.workspace import connect
 from jobs.commands import register
 from jobs.commands.register import Finished, RegisterOptions
 from jobs.errors import ConflictError, MissingError
-from jobs.transfer import model_copy
 from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import declare_job, put
 
@@ -96,13 +96,13 @@ def test_what_an_earlier_registration_left_half_copied_is_mended(live, capsys):
 
 def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monkeypatch):
     put(live, files("moving"))
-    copy_one = model_copy._copy_one
+    copy_one = models._copy_one
 
     def changing(client, source, blob, target):
         copy_one(client, source, blob, target)
         put(live, {f"{source.rpartition('/export/')[0]}/export/export.json": b"{}"})
 
-    monkeypatch.setattr(model_copy, "_copy_one", changing)
+    monkeypatch.setattr(models, "_copy_one", changing)
     with pytest.raises(UserError, match="changed while it was copied, so nothing was registered"):
         model_of(live, "moving")
     assert not [r for r in live.azure.requests if r.method == "PUT" and "/models/m" in r.path]
@@ -121,8 +121,8 @@ def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
     wanted = {"a": Blob("a", 1, b"m", None, "e", 0.0)}
     found = {name: Blob(name, *what, None, "f", 0.0) for name, what in there.items()}
     with pytest.raises(UserError, match=words):
-        model_copy.compare("models/x/1", wanted, found)
-    model_copy.compare("models/x/1", wanted, wanted)
+        models.compare("models/x/1", wanted, found)
+    models.compare("models/x/1", wanted, wanted)
 
 
 def test_the_code_is_that_of_the_attempt_that_wrote_the_result():

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobs.azure.job_records import read_job
-from jobs.azure.job_states import Nodes
 from jobs.commands import status
 from jobs.commands.list import ago
 from jobs.commands.status import StatusOptions, cost_lines, grouped, shown
+from jobs.following.job_states import Nodes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -11,8 +11,8 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from common.errors import UserError
-from jobs.azure.containers import container
 from jobs.azure.results import artifact_folder, artifact_store
+from jobs.azure.storage import container
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.commands import tensorboard as board

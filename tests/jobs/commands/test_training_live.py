@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from jobs.azure.containers import container
+from jobs.azure.storage import container
 from jobs.azure.workspace import credential
 from jobs.cli import main
 from tests import ROOT

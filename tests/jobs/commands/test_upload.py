@@ -10,7 +10,7 @@ import pytest
 from azure.storage.blob import ContentSettings
 
 from common.errors import ConfigError
-from jobs.azure.containers import container, listed
+from jobs.azure.storage import container, listed
 from jobs.azure.workspace import connect
 from jobs.commands import upload
 from jobs.commands.upload import UploadOptions

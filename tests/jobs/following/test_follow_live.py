@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from jobs.azure import job_states, transport
+from jobs.azure import requests
 from jobs.azure import workspace as azure
 from jobs.cli import main
 from jobs.commands import cancel
-from jobs.following import supervisor
+from jobs.following import job_states, supervisor
 from tests import ROOT
 from tests.jobs.support.tiny import TRAINED, begin, by_hand, meanwhile, running, status, wait_for
 
@@ -111,7 +111,7 @@ def test_what_we_cancel_in_the_pause_between_two_attempts_has_no_next_one(
 
 
 def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypatch):
-    monkeypatch.setattr(transport, "RETRIES", 0)
+    monkeypatch.setattr(requests, "RETRIES", 0)
     once = f"{ONCE}; then sleep 60; fi"
     job = begin(live, "gap", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
     meanwhile(
@@ -175,7 +175,7 @@ def written(live, run, job):
     """Whether the file that counts the lives has come to storage for the attempt that runs."""
     number = job[-1]
     store = live.outputs.datastores.results
-    from jobs.azure.containers import container, read_small
+    from jobs.azure.storage import container, read_small
     from jobs.azure.workspace import credential
 
     content = read_small(container(store, credential()), f"runs/{run}/n")
@@ -243,7 +243,7 @@ def test_two_who_supervise_ask_for_the_same_job(live, capsys):
 
 
 def touched(live, run):
-    from jobs.azure.containers import container
+    from jobs.azure.storage import container
     from jobs.azure.workspace import credential
 
     client = container(live.outputs.datastores.results, credential())
@@ -363,7 +363,7 @@ def failed_by_pre_emption(live, run):
 
 
 def test_a_cut_network_in_the_pause_says_that_nobody_submits_again(live, capsys, monkeypatch):
-    monkeypatch.setattr(transport, "RETRIES", 0)
+    monkeypatch.setattr(requests, "RETRIES", 0)
     failed_by_pre_emption(live, "mid")
     live.azure.admin.fault("GET .*/jobs/mid-r", cut=True, after=3, times=None)
     patience = ["--supervise", "--patience-minutes", "0.005", "--resubmit.backoff-seconds", "60"]

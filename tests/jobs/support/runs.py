@@ -1,6 +1,6 @@
 """Runs as jobs leave them, without a job that runs."""
 
-from jobs.azure.containers import container
+from jobs.azure.storage import container
 from jobs.azure.workspace import connect
 
 ARM = "2024-10-01"

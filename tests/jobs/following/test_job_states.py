@@ -1,7 +1,7 @@
 """States in words, and why a job may still be queued."""
 
-from jobs.azure import job_states
-from jobs.azure.job_states import Nodes, hint_due, queue_hints, read_nodes, restarted, words
+from jobs.following import job_states
+from jobs.following.job_states import Nodes, hint_due, queue_hints, read_nodes, restarted, words
 
 
 def nodes(**changes):

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.azure import images
-from jobs.azure.containers import container, listed
+from jobs.assets import images
+from jobs.azure.storage import container, listed
 from jobs.azure.workspace import connect
 from jobs.errors import AccessError, SnapshotError
 from jobs.spec.build_context import build_context

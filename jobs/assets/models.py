@@ -8,7 +8,7 @@ from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, ContainerClient
 
 from common.errors import UserError
-from jobs.azure.containers import Blob, listed
+from jobs.azure.storage import Blob, listed
 from jobs.transfer.local_files import listing
 
 MODELS: Final = "models"

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.azure.transport import LONGEST_PAUSE, ToldRetries, read_json, segment, thing_at
+from jobs.azure.requests import LONGEST_PAUSE, ToldRetries, read_json, segment, thing_at
 from jobs.errors import RequestError
 
 WORKSPACE = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers/x/workspaces/w"

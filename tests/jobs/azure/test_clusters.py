@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.azure.quota import Quota, Size, find_quota, missing, read_sizes
+from jobs.azure.clusters import Quota, Size, find_quota, missing, read_sizes
 
 ND = Size("Standard_ND40rs_v2", "standardNDSv2Family", 40)
 POOL = {"name": {"value": "TotalLowPriorityCores", "localizedValue": "Total Low-priority Cores"},

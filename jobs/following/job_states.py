@@ -123,7 +123,7 @@ def queue_hints(wanted: int, nodes: Nodes, quota: Sequence[str]) -> list[str]:
     Args:
         wanted: nodes that the job asks for.
         nodes: of its cluster.
-        quota: what `jobs.azure.quota` says of cores that are missing; empty if enough are left.
+        quota: what `jobs.azure.clusters` says of cores that are missing; empty if enough are left.
     """
     busy = nodes.running + nodes.leaving
     state = f"{nodes.cluster} has {nodes.allocated} of {nodes.most} nodes, {busy} of them busy"

@@ -4,9 +4,9 @@ from azure.core.exceptions import AzureError
 
 from common.errors import UserError
 from infra.outputs import Datastore
-from jobs.azure import data_assets
-from jobs.azure.containers import Blob, container, listed, read_small, refused
-from jobs.azure.data_assets import DataAsset
+from jobs.assets import data_sets
+from jobs.assets.data_sets import DataAsset
+from jobs.azure.storage import Blob, container, listed, read_small, refused
 from jobs.azure.workspace import Workspace
 from jobs.errors import MissingError
 from jobs.transfer.data_set import tags
@@ -42,8 +42,8 @@ def register_prepared(workspace: Workspace, folder: str, name: str | None = None
         folder=folder,
         tags=tags(len(there), sum(blob.size for blob in there.values()), manifest, content),
     )
-    if not data_assets.check(asset, data_assets.versions(workspace, asset.name)):
-        data_assets.register(workspace, asset)
+    if not data_sets.check(asset, data_sets.versions(workspace, asset.name)):
+        data_sets.register(workspace, asset)
     return asset
 
 

@@ -1,9 +1,9 @@
 import pytest
 
 from common.errors import UserError
-from jobs.azure import data_assets
-from jobs.azure.containers import container
-from jobs.azure.prepared_data import register_prepared
+from jobs.assets import data_sets
+from jobs.assets.prepared_data import register_prepared
+from jobs.azure.storage import container
 from jobs.azure.workspace import connect
 from jobs.errors import ConflictError, MissingError
 from tests.jobs.support.folders import write_shards
@@ -27,7 +27,7 @@ def test_what_a_job_has_prepared_is_registered_by_its_manifest(live, tmp_path):
     assert asset.reference == f"cats:{read_manifest(folder).version}"
     assert asset.tags["images"] == "40"
     assert register_prepared(workspace, "by-job/cats") == asset
-    found = data_assets.versions(workspace, "cats")
+    found = data_sets.versions(workspace, "cats")
     assert found == {
         asset.version: "/datastores/training_data_prepared/paths/by-job/cats",
     }

@@ -16,7 +16,7 @@ from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient, ContentSettings
 
 from infra.outputs import Datastore
-from jobs.azure.containers import container, listed, refused
+from jobs.azure.storage import container, listed, refused
 from jobs.azure.workspace import Workspace, segment
 from jobs.errors import MissingError
 from jobs.spec.build_context import BuildContext, Image, build_context

@@ -8,9 +8,9 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
-from jobs.transfer import retry
+from jobs import retry
+from jobs.retry import Patience, StoppedError
 from jobs.transfer.parallel import each
-from jobs.transfer.retry import Patience, StoppedError
 
 
 def answering(status, headers=None):
