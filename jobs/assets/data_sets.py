@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.azure.asset_paths import place
 from jobs.azure.workspace import Workspace, segment
 from jobs.errors import ConflictError, MissingError
-from jobs.spec.job_spec import datastore_uri
+from jobs.spec.job_spec import datastore_uri, place
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
 from jobs.azure.workspace import Workspace, segment
 from jobs.console import command
@@ -115,7 +115,7 @@ def submit(workspace: Workspace, spec: JobSpec, repository: Path) -> Job:
         ConflictError: there is a job of this name already.
         RequestError: Azure refuses it.
     """
-    existing = job_attempts.job(workspace, spec.name)
+    existing = job_records.job(workspace, spec.name)
     if existing is not None:
         raise ConflictError(
             f"job {spec.name}: is there already ({existing.status});"
@@ -150,7 +150,7 @@ def submit_again(workspace: Workspace, job: Job) -> tuple[Job, bool]:
         RequestError: Azure refuses it.
     """
     following = next_attempt(job)
-    existing = job_attempts.job(workspace, following.name)
+    existing = job_records.job(workspace, following.name)
     if existing is not None:
         return existing, False
     body = {"properties": following_body(job, following)}
@@ -158,7 +158,7 @@ def submit_again(workspace: Workspace, job: Job) -> tuple[Job, bool]:
         workspace.arm("PUT", f"jobs/{segment(following.name)}", body=body)
     except RequestError:
         # Another who supervises may have been faster, with a word or two that differ.
-        existing = job_attempts.job(workspace, following.name)
+        existing = job_records.job(workspace, following.name)
         if existing is None:
             raise
         return existing, False
@@ -171,7 +171,7 @@ def free_attempt(workspace: Workspace, attempt: Attempt) -> Attempt:
     Raises:
         ConflictError: the last one has not ended.
     """
-    tried = job_attempts.attempts(workspace, attempt.run)
+    tried = job_records.attempts(workspace, attempt.run)
     if not tried:
         return attempt
     last = tried[-1]
@@ -241,7 +241,7 @@ def staged(repository: Path) -> Iterator[Path]:
 
 
 def _present(workspace: Workspace, name: str) -> Job:
-    found = job_attempts.job(workspace, name)
+    found = job_records.job(workspace, name)
     if found is None:
         raise RequestError(f"job {name}: was taken by Azure, and is not there; look at the studio")
     return found

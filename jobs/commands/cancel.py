@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from common.errors import UserError
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.job_records import CANCELED_BY, ENDED, Job
 from jobs.azure.submission import writable
 from jobs.azure.workspace import Workspace, connect, segment
@@ -37,7 +37,7 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     if not options.name:
         raise UserError(f"cancel: name a run or a job; `{command('list')}` shows them")
     console, workspace = Console(as_json=as_json), connect(outputs)
-    job = _newest(workspace, job_attempts.find(workspace, options.name))
+    job = _newest(workspace, job_records.find(workspace, options.name))
     while True:
         was = job.status
         # First of all, so that nobody submits it again between its end and the mark.
@@ -69,7 +69,7 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
 
 def _newest(workspace: Workspace, job: Job) -> Job:
     """The newest attempt of a job's run: cancelling an earlier one would end nothing."""
-    tried = job_attempts.attempts(workspace, job.run) if job.attempt else ()
+    tried = job_records.attempts(workspace, job.run) if job.attempt else ()
     return tried[-1] if tried else job
 
 
@@ -126,7 +126,7 @@ def _mark_by_body(
 
 
 def _is_marked(workspace: Workspace, job: Job) -> bool:
-    now = job_attempts.job(workspace, job.name)
+    now = job_records.job(workspace, job.name)
     return now is not None and now.canceled_by_us
 
 
@@ -147,7 +147,7 @@ def _cancel(workspace: Workspace, job: Job, seconds: float) -> Job:
     try:
         workspace.arm("POST", f"jobs/{segment(job.name)}/cancel")
     except RequestError:
-        now = job_attempts.job(workspace, job.name)
+        now = job_records.job(workspace, job.name)
         if now is None or not now.ended:
             raise
         # It was faster.
@@ -159,7 +159,7 @@ def _wait(workspace: Workspace, job: Job, seconds: float) -> Job:
     until = time.monotonic() + seconds
     pause = 0.5
     while True:
-        job = job_attempts.job(workspace, job.name) or job
+        job = job_records.job(workspace, job.name) or job
         if job.ended or time.monotonic() >= until:
             return job
         time.sleep(pause)

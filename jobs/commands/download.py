@@ -13,7 +13,7 @@ from common.errors import ConfigError
 from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
-from jobs.azure.job_attempts import attempts
+from jobs.azure.job_records import attempts
 from jobs.azure.storage import Blob, container, listed, refused
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console

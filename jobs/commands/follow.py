@@ -8,8 +8,7 @@ from common.errors import UserError
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.assets.prepared_data import register_prepared
-from jobs.azure.job_attempts import find
-from jobs.azure.job_records import Job
+from jobs.azure.job_records import Job, find
 from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, command

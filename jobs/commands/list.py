@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
 from jobs.console import Console, table
@@ -32,7 +32,7 @@ def run(options: ListOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
     """List jobs."""
     wanted = (
         job
-        for job in job_attempts.listed(connect(outputs))
+        for job in job_records.listed(connect(outputs))
         if (options.all or job.attempt is not None) and options.kind in (None, job.kind)
     )
     jobs = list(islice(wanted, options.limit))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.job_records import ENDED
 from jobs.azure.workspace import connect
 from jobs.commands.follow import WatchOptions, detached
@@ -34,8 +34,8 @@ def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
         raise UserError(f"logs: name a run or a job; `{command('list')}` shows them")
     workspace, manner = connect(outputs), options.manner()
     try:
-        job = job_attempts.find(workspace, options.name)
-        details = job_attempts.details(workspace, job.name)
+        job = job_records.find(workspace, options.name)
+        details = job_records.details(workspace, job.name)
         if options.follow and details.status not in ENDED:
             show = _print_json if as_json else None
             Follower(workspace, job, Console(as_json=as_json), manner, show=show).follow()

@@ -7,7 +7,8 @@ from typing import Any
 
 from common.errors import UserError
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.azure import submission, training_data
+from jobs.assets import prepared_data
+from jobs.azure import submission
 from jobs.azure.results import read
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console
@@ -184,8 +185,8 @@ def _image(workspace: Workspace, spec: JobSpec) -> str:
 
 
 def _data(workspace: Workspace, options: PreflightOptions, config: TrainConfig, ranks: int) -> str:
-    found = training_data.manifest(workspace, options.data)
-    plan = training_data.plan(config, ranks, found)
+    found = prepared_data.manifest(workspace, options.data)
+    plan = prepared_data.plan(config, ranks, found)
     return (
         f"version {found.version}: {plan.examples:,} images, {len(found.classes)} classes;"
         f" {plan.last_step:,} steps of {plan.global_batch:,} images"

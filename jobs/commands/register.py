@@ -19,15 +19,13 @@ from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
 from jobs.assets import models
 from jobs.azure import results
-from jobs.azure.asset_paths import place
-from jobs.azure.job_attempts import attempts
-from jobs.azure.job_records import Job
+from jobs.azure.job_records import Job, attempts
 from jobs.azure.storage import container, read_small, refused
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.console import Console
 from jobs.errors import ConflictError, MissingError
 from jobs.options import NAME
-from jobs.spec.job_spec import datastore_uri
+from jobs.spec.job_spec import datastore_uri, place
 from jobs.spec.run_key import attempt_of, key_problems
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 

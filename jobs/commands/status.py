@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect, segment
 from jobs.commands.list import ago, document
@@ -48,7 +48,7 @@ def run(options: StatusOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     workspace = connect(outputs)
     workspace.check()
     nodes = [_nodes(workspace, name) for name in _clusters(outputs)]
-    jobs = list(islice(job_attempts.listed(workspace), LOOKED_AT + 1))
+    jobs = list(islice(job_records.listed(workspace), LOOKED_AT + 1))
     more = len(jobs) > LOOKED_AT
     runs = shown(grouped(jobs[:LOOKED_AT]), options.runs)
     there = [one for one in nodes if one is not None]

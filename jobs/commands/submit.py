@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
+from jobs.assets import prepared_data
 from jobs.assets.images import ensure
-from jobs.azure import job_attempts, submission, training_data
+from jobs.azure import job_records, submission
 from jobs.azure.job_records import Job
 from jobs.azure.results import artifact
 from jobs.azure.workspace import Workspace, connect
@@ -128,12 +129,12 @@ def show(
     if config is not None:
         if config.data.source == "tfrecords":
             try:
-                manifest = training_data.manifest(workspace, options.data)
+                manifest = prepared_data.manifest(workspace, options.data)
             except (AccessError, UnreachableError) as error:
                 # Who submits need not be allowed to read the data, or near enough to do so.
                 unknown = str(error).splitlines()[0]
         if manifest is not None or config.data.source != "tfrecords":
-            plan = training_data.plan(config, spec.ranks, manifest)
+            plan = prepared_data.plan(config, spec.ranks, manifest)
     console.say(summary.lines(spec, plan, manifest, unknown))
     return plan
 
@@ -164,7 +165,7 @@ def _arrived(workspace: Workspace, name: str) -> bool:
     until = time.monotonic() + ARRIVAL_SECONDS
     while True:
         try:
-            if job_attempts.job(workspace, name) is not None:
+            if job_records.job(workspace, name) is not None:
                 return True
         except RequestError as error:
             print(f"cannot be seen: {error}", file=sys.stderr)
@@ -235,7 +236,7 @@ def _check(
 
 def _judge(console: Console, workspace: Workspace, spec: JobSpec) -> int:
     """Say what a check that a person asked for has found."""
-    last = job_attempts.attempts(workspace, spec.run)[-1]
+    last = job_records.attempts(workspace, spec.run)[-1]
     found = verdict(artifact(workspace, last.name, VERDICT), spec.cluster)
     for line in found.lines:
         console.say(f"  {line}")

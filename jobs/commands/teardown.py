@@ -12,8 +12,7 @@ from common.errors import ConfigError, UserError
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import Workspace, connect
-from jobs.confirm import confirm
-from jobs.console import Console
+from jobs.console import Console, confirm
 from jobs.errors import NotDeployedError
 from jobs.pulumi import cluster_teardown
 from jobs.pulumi.cli import Pulumi

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from common.errors import UserError
 from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.workspace import async_credential, connect
 from jobs.console import Console
@@ -46,10 +46,10 @@ def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool)
     if not options.name:
         raise UserError("tensorboard: name a run or a job; `python -m jobs list` shows them")
     workspace = connect(outputs)
-    job = job_attempts.find(workspace, options.name)
+    job = job_records.find(workspace, options.name)
     jobs = [job]
     if job.attempt is not None and options.name == job.run:
-        jobs = list(job_attempts.attempts(workspace, job.run))
+        jobs = list(job_records.attempts(workspace, job.run))
     store = artifact_store(workspace)
     _configure(store)
     folders = {one.name: f"{artifact_folder(one.name)}/{TENSORBOARD_DIR}" for one in jobs}

@@ -19,8 +19,7 @@ from jobs.azure.storage import refused
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.options import FOLDER, NAME
-from jobs.transfer.data_set import DataSet, read_data_set
-from jobs.transfer.folder_upload import Upload
+from jobs.transfer.folder_upload import DataSet, Upload, read_data_set
 from jobs.transfer.progress import Progress, span, volume
 
 INTERRUPTED: Final = 130

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from common.errors import UserError
-from jobs.azure import clusters, job_attempts
+from jobs.azure import clusters, job_records
 from jobs.azure.job_records import ENDED, Details, Job
 from jobs.azure.workspace import Workspace, segment
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
 from jobs.following import job_states
 from jobs.following.log_stream import Line, Logs, fetcher
-from jobs.following.outage import Outage
+from jobs.retry import Outage
 
 POLL_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 3600.0
@@ -99,10 +99,10 @@ class Follower:
     def _ask(self) -> Details:
         name = self.job.name
         try:
-            return job_attempts.details(self.workspace, name)
+            return job_records.details(self.workspace, name)
         except MissingError:
             # The run history learns of a job a moment after Resource Manager does.
-            found = job_attempts.job(self.workspace, name)
+            found = job_records.job(self.workspace, name)
             if found is None:
                 raise
             return Details(found.status)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.azure import job_attempts
+from jobs.azure import job_records
 from jobs.azure.job_records import Details, Job, ending
 from jobs.azure.results import TRAINING, trained
 from jobs.azure.submission import submit_again
@@ -20,9 +20,9 @@ from jobs.console import Console, command
 from jobs.errors import RequestError
 from jobs.following.follower import Follower, Manner
 from jobs.following.log_stream import LONGEST, fetcher, wanted
-from jobs.following.outage import Outage
 from jobs.following.resubmit_policy import INTERRUPTED, Ending, Resubmit, Stop, decide
 from jobs.options import ResubmitOptions
+from jobs.retry import Outage
 
 LAST_LINES: Final = 30
 LOOK_SECONDS: Final = 5.0
@@ -109,11 +109,9 @@ class Supervisor:
         found = []
         attempt = job.attempt
         if attempt is not None:
-            tried = self._outage.ask(lambda: job_attempts.attempts(self.workspace, job.run))
+            tried = self._outage.ask(lambda: job_records.attempts(self.workspace, job.run))
             for earlier in tried[: attempt.number - 1]:
-                known = self._outage.ask(
-                    partial(job_attempts.details, self.workspace, earlier.name)
-                )
+                known = self._outage.ask(partial(job_records.details, self.workspace, earlier.name))
                 found.append(ending(earlier, known, trained=None))
         trains = job.kind in TRAINING and attempt is not None
         looked = self._trained(job, details) if trains else None
@@ -147,7 +145,7 @@ class Supervisor:
         return following
 
     def _fresh(self, job: Job) -> Job:
-        return self._outage.ask(lambda: job_attempts.job(self.workspace, job.name)) or job
+        return self._outage.ask(lambda: job_records.job(self.workspace, job.name)) or job
 
     def _trained(self, job: Job, details: Details) -> bool | None:
         try:

@@ -9,8 +9,7 @@ from typing import Any
 
 from common.errors import UserError
 from jobs.azure.workspace import Workspace
-from jobs.confirm import confirm
-from jobs.console import Console, command
+from jobs.console import Console, command, confirm
 from jobs.pulumi.state import Declared, clusters
 from jobs.pulumi.teardown_steps import Dismantling, running
 

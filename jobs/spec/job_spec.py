@@ -183,3 +183,8 @@ def _references(spec: JobSpec) -> list[str]:
     if not spec.command.strip():
         found.append("command: is empty")
     return found
+
+
+def place(uri: str) -> str:
+    """Datastore and folder of an address: Azure gives back a longer one than it was given."""
+    return uri[uri.find("/datastores/") :].rstrip("/") if "/datastores/" in uri else uri

@@ -16,8 +16,7 @@ from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSe
 
 from jobs.azure.storage import MIB, XXH128, Blob
 from jobs.retry import Patience
-from jobs.transfer.file_reader import Hashes, Reading, Wanted
-from jobs.transfer.local_files import LocalError
+from jobs.transfer.local_files import Hashes, LocalError, Reading, Wanted
 from jobs.transfer.progress import Progress
 
 BLOCK: Final = 8 * MIB

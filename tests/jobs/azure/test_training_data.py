@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.errors import ConfigError, UserError
-from jobs.azure.training_data import DIGITS_IMAGES, plan
+from jobs.assets.prepared_data import DIGITS_IMAGES, plan
 from jobs.spec.summary import document, lines
 from tests.jobs.support.platform import platform
 from tests.jobs.support.samples import check, smoke, training

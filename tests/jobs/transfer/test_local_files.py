@@ -2,8 +2,7 @@ import os
 
 import pytest
 
-from jobs.transfer.file_reader import Reading, Wanted
-from jobs.transfer.local_files import ChangedError, LocalError, look_through
+from jobs.transfer.local_files import ChangedError, LocalError, Reading, Wanted, look_through
 
 
 def test_files_are_found_in_order_with_their_places(tmp_path):
