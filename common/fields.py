@@ -6,6 +6,7 @@ number and a `Pattern` to a text, also to the items of a tuple. Standard library
 
 `read` builds a tree from nested plain data, such as JSON or YAML, and finds everything that is
 wrong with it. `problems` checks a tree that exists, such as one built from a command line.
+`renamed` tells what a key that was renamed is called now.
 """
 
 import dataclasses
@@ -193,14 +194,37 @@ def problems(instance: object) -> list[str]:
     return found
 
 
-def unknown_key(key: str, known: list[str], *, list_known: bool = False) -> str:
+def renamed(cls: type, key: str) -> str | None:
+    """The key that a former key has become, or None if it is not a former key.
+
+    A dataclass lists the former keys of its fields in the class variable `FORMER_KEYS`, each with
+    the key that it has now. The former key of a group stands for all keys inside the group.
+    """
+    former: Mapping[str, str] = getattr(cls, "FORMER_KEYS", {})
+    if key in former:
+        return former[key]
+    first, _, rest = key.partition(".")
+    name = former.get(first, first)
+    group = {field.name: hint for field, hint in _hints(cls)}.get(name)
+    if rest and dataclasses.is_dataclass(group):
+        rest = renamed(typing.cast("type", group), rest) or rest
+    now = f"{name}.{rest}" if rest else name
+    return None if now == key else now
+
+
+def unknown_key(
+    key: str, known: list[str], *, now: str | None = None, list_known: bool = False
+) -> str:
     """The problem of a key that does not exist, with the one that was probably meant.
 
     Args:
         key: as it was given.
         known: those that exist.
+        now: the key that it has become, if it is a former key.
         list_known: whether to list them where none is close.
     """
+    if now is not None:
+        return f"{key}: is now called {now}"
     # What stands before the last dot makes any two keys of a group look alike.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
     close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
@@ -257,7 +281,7 @@ class _Reader:
         hints = _hints(cls)
         known = [prefix + field.name for field, _ in hints]
         self.problems += [
-            unknown_key(f"{prefix}{name}", known, list_known=True)
+            self._unknown(cls, str(name), known, prefix)
             for name in data
             if f"{prefix}{name}" not in known
         ]
@@ -267,6 +291,11 @@ class _Reader:
                 for field, hint in hints
             }
         )
+
+    def _unknown(self, cls: type, name: str, known: list[str], prefix: str) -> str:
+        now = renamed(cls, name)
+        now = None if now is None else f"{prefix}{now}"
+        return unknown_key(f"{prefix}{name}", known, now=now, list_known=True)
 
     def _field(self, default: Any, hint: Any, data: Mapping[str, object], key: str) -> object:
         name = key.rpartition(".")[2]

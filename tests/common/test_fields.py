@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 
@@ -13,12 +13,16 @@ from common.fields import Bounds, Pattern
 
 @dataclass(frozen=True)
 class Disk:
+    FORMER_KEYS: ClassVar = {"gigabytes": "size_gb"}
+
     size_gb: Annotated[int, Bounds(at_least=1, at_most=64)] = 8
     kind: Literal["hdd", "ssd"] = "ssd"
 
 
 @dataclass(frozen=True)
 class Machine:
+    FORMER_KEYS: ClassVar = {"drive": "disk", "fast": "disk.kind"}
+
     name: Annotated[str, Pattern("[a-z]+", "lower-case letters")]
     speed: Annotated[float, Bounds(above=0)] = 1.0
     note: str | None = None
@@ -114,3 +118,29 @@ def test_a_tree_that_exists_is_checked_by_its_options():
         "--kind: 'tape' is not one of hdd, ssd",
     ]
     assert fields.problems(Disk()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "now"),
+    [
+        ("drive", "disk"),
+        ("fast", "disk.kind"),
+        ("disk.gigabytes", "disk.size_gb"),
+        ("drive.gigabytes", "disk.size_gb"),
+        ("drive.kind", "disk.kind"),
+        ("disk.kind", None),
+        ("nosuch", None),
+        ("nosuch.gigabytes", None),
+    ],
+)
+def test_a_former_key_is_known_by_the_key_that_it_has_become(key, now):
+    assert fields.renamed(Machine, key) == now
+
+
+def test_a_former_key_is_an_error_that_gives_the_new_one():
+    with pytest.raises(ConfigError) as error:
+        fields.from_dict(Machine, {"name": "box", "fast": 1, "disk": {"gigabytes": 3}})
+    assert error.value.problems == (
+        "fast: is now called disk.kind",
+        "disk.gigabytes: is now called disk.size_gb",
+    )
