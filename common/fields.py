@@ -200,7 +200,9 @@ def renamed(cls: type, key: str) -> str | None:
     A dataclass lists the former keys of its fields in the class variable `FORMER_KEYS`, each with
     the key that it has now. The former key of a group stands for all keys inside the group.
     """
-    former: Mapping[str, str] = getattr(cls, "FORMER_KEYS", {})
+    former: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        former |= vars(base).get("FORMER_KEYS", {})
     if key in former:
         return former[key]
     first, _, rest = key.partition(".")

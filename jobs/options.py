@@ -6,7 +6,7 @@ same way for both. What decides the training itself, such as `--profile-steps`, 
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from common import fields
 from common.errors import ConfigError
@@ -30,6 +30,8 @@ _SSH_KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ [A-Za-z0-9+/]+=*( .*)?")
 class DataOptions:
     """Where the training data come from, and how they get to a node."""
 
+    FORMER_KEYS: ClassVar = {"blocks_ahead": "prefetch_blocks"}
+
     asset: str | None = None
     """NAME:VERSION of a registered data set, such as imagenet:3. A version never changes, so a run
     that names one can be repeated."""
@@ -45,13 +47,13 @@ class DataOptions:
     """What a mount keeps: a whole file when it is opened, or the blocks that are read."""
 
     cache_gb: Annotated[int | None, Bounds(at_least=1)] = None
-    """Most disk that a mount's cache takes on a node, in GB; none is all that is free."""
+    """Maximum of disk that a mount's cache takes on a node, in GB; none is all that is free."""
 
     read_threads: Annotated[int | None, Bounds(at_least=1)] = None
     """Threads that a mount reads ahead with, or a download copies with; none is Azure's choice, 4
     a core for a mount."""
 
-    blocks_ahead: Annotated[int | None, Bounds(at_least=0)] = None
+    prefetch_blocks: Annotated[int | None, Bounds(at_least=0)] = None
     """Blocks of 2 MB that a mount reads ahead; none is Azure's choice, 32."""
 
 
@@ -70,7 +72,7 @@ class ResubmitOptions:
 
     canceled: bool = False
     """Submit again what was cancelled without evidence of pre-emption as well. Azure cancels a job
-    when it takes back all of its nodes, and then this cannot be told from a person's doing."""
+    when it pre-empts all of its nodes, and then this cannot be told from a person's doing."""
 
 
 @dataclass(frozen=True)
@@ -145,44 +147,46 @@ class PreparationOptions:
 
 def _contradictions(options: JobOptions) -> list[str]:
     data, resubmit, key = options.data, options.resubmit, options.services.ssh_public_key
-    found = []
+    problems = []
     if options.experiment is not None and not re.fullmatch(NAME, options.experiment):
-        found.append(
+        problems.append(
             f"--experiment: {options.experiment!r} must be letters, digits, '_' and '-', the first"
             " a letter or digit"
         )
     if not _SHM.fullmatch(options.shm_size):
-        found.append(
+        problems.append(
             f"--shm-size: {options.shm_size!r} must be a whole number and b, k, m or g, such as 64g"
         )
     if data.asset is not None and data.path is not None:
-        found.append(
+        problems.append(
             f"--data.asset and --data.path: {data.asset!r} and {data.path!r} are two places; name"
             " one"
         )
     if data.asset is not None and not re.fullmatch(ASSET, data.asset):
-        found.append(f"--data.asset: {data.asset!r} must be NAME:VERSION, such as imagenet:3")
+        problems.append(f"--data.asset: {data.asset!r} must be NAME:VERSION, such as imagenet:3")
     if data.path is not None and not re.fullmatch(FOLDER, data.path):
-        found.append(f"--data.path: {data.path!r} is not a folder in a container, such as imagenet")
+        problems.append(
+            f"--data.path: {data.path!r} is not a folder in a container, such as imagenet"
+        )
     if data.mode == "download":
-        found += [
+        problems += [
             f"--data.{name}: is for a mount; leave it out with --data.mode download"
             for name, given in (
                 ("cache", data.cache != "files"),
                 ("cache-gb", data.cache_gb is not None),
-                ("blocks-ahead", data.blocks_ahead is not None),
+                ("prefetch-blocks", data.prefetch_blocks is not None),
             )
             if given
         ]
     if resubmit.longest_backoff_seconds < resubmit.backoff_seconds:
-        found.append(
+        problems.append(
             f"--resubmit.longest-backoff-seconds: {resubmit.longest_backoff_seconds:g} is less than"
             f" --resubmit.backoff-seconds {resubmit.backoff_seconds:g}"
         )
     if key is not None and not _SSH_KEY.fullmatch(key):
         # The text itself stays out of the message: it may be a private key.
-        found.append(
+        problems.append(
             "--services.ssh-public-key: is not the one line of a public key, such as the text of"
             " ~/.ssh/id_ed25519.pub"
         )
-    return found
+    return problems

@@ -1,7 +1,12 @@
-"""Requests to a service that may be away for minutes, and that a person may stop."""
+"""Repeats requests while Azure does not answer, for minutes if need be, until someone stops it.
+
+azure-core repeats each request for some seconds by itself (`jobs.azure.requests`). This is for a
+network or a service that is away for longer: an upload waits for it, and so does who follows a job.
+"""
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -13,35 +18,89 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 
-from jobs.console import Console
-from jobs.errors import AccessError, RequestError, SignInError, UnreachableError
+from jobs.errors import AccessError, SignInError, UnreachableError
 
 T = TypeVar("T")
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 15.0
 
-_PASSING: Final = {408, 429, 500, 502, 503, 504}
+_BUSY: Final = {408, 429, 500, 502, 503, 504}
 
 
 class StoppedError(Exception):
     """Somebody else's failure, or a person, ended the work of this thread."""
 
 
-class Patience:
+class Retry(ABC):
     """Repeats requests until they are answered, for many threads at once.
 
     Args:
-        seconds: that a request may go unanswered before it counts as failed.
+        timeout_seconds: longest time that a request may go without an answer.
         say: prints a line for a person.
+        first_pause: seconds before a request is repeated; the pause doubles each time.
+        longest_pause: seconds that the pause grows to at most.
     """
 
-    def __init__(self, seconds: float, say: Callable[[str], None]) -> None:
-        self._seconds = seconds
+    answered: str
+    """What a person is told when an answer has come again."""
+
+    def __init__(
+        self,
+        timeout_seconds: float,
+        say: Callable[[str], None],
+        *,
+        first_pause: float = FIRST_PAUSE,
+        longest_pause: float = LONGEST_PAUSE,
+    ) -> None:
+        self.timeout_seconds = timeout_seconds
         self._say = say
+        self._first_pause, self._longest_pause = first_pause, longest_pause
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._away = False
+
+    @abstractmethod
+    def is_transient(self, error: Exception) -> bool:
+        """Whether the same request may succeed later."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> str:
+        """What a person is told once when no answer comes."""
+
+    def pause_asked_by(self, error: Exception) -> float:  # noqa: ARG002
+        """Seconds that the service asks to wait."""
+        return 0.0
+
+    def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
+        """The answer to a request that can be repeated without harm.
+
+        Args:
+            request: to send.
+            unless: errors that are raised at once, although they may be transient.
+
+        Raises:
+            StoppedError: the work was stopped meanwhile.
+            Exception: what the request raises and waiting does not help, or none came in time.
+        """
+        pause, ends = self._first_pause, None
+        while True:
+            self.check()
+            try:
+                answer = request()
+            except Exception as error:
+                if isinstance(error, unless) or not self.is_transient(error):
+                    raise
+                now = time.monotonic()
+                ends = now + self.timeout_seconds if ends is None else ends
+                if now >= ends:
+                    raise
+                self._tell(away=True, text=self.explain(error))
+                self._wait(min(max(pause, self.pause_asked_by(error)), ends - now))
+                pause = min(2 * pause, self._longest_pause)
+            else:
+                self._tell(away=False, text=self.answered)
+                return answer
 
     def stop(self) -> None:
         """Let all threads end as soon as they can."""
@@ -65,140 +124,83 @@ class Patience:
         if self._stop.is_set():
             raise StoppedError
 
-    def ask(self, request: Callable[[], T]) -> T:
-        """The answer to a request that can be repeated without harm.
+    def _wait(self, seconds: float) -> None:
+        self._stop.wait(seconds)
 
-        Raises:
-            StoppedError: the work was stopped meanwhile.
-            AzureError: the answer is an error that stays, or none came in time.
-        """
-        pause, ends = FIRST_PAUSE, None
-        while True:
-            self.check()
-            try:
-                answer = request()
-            except (
-                HttpResponseError,
-                IncompleteReadError,
-                ServiceRequestError,
-                ServiceResponseError,
-            ) as error:
-                if not passing(error):
-                    raise
-                now = time.monotonic()
-                ends = now + self._seconds if ends is None else ends
-                if now >= ends:
-                    raise
-                self._told(away=True, why=error)
-                self._stop.wait(min(max(pause, _asked_for(error)), ends - now))
-                pause = min(2 * pause, LONGEST_PAUSE)
-            else:
-                if self._away:
-                    self._told(away=False)
-                return answer
-
-    def _told(self, *, away: bool, why: BaseException | None = None) -> None:
+    def _tell(self, *, away: bool, text: str) -> None:
         with self._lock:
-            if self._away == away:
-                return
-            self._away = away
-            if away:
-                self._say(
-                    f"storage does not answer ({_short(why)}); trying again for"
-                    f" {self._seconds / 60:g} minutes"
-                )
-            else:
-                self._say("storage answers again")
+            if self._away != away:
+                self._away = away
+                self._say(text)
 
 
-def passing(error: Exception) -> bool:
-    """Whether the same request may succeed later."""
-    if isinstance(error, HttpResponseError) and error.status_code is not None:
-        return error.status_code in _PASSING
-    # A new token may be needed just when the network is away.
-    cause: BaseException | None = error
-    while isinstance(cause, ClientAuthenticationError):
-        cause = cause.__cause__
-    return isinstance(cause, IncompleteReadError | ServiceRequestError | ServiceResponseError)
+class StorageRetry(Retry):
+    """Repeats requests to blob storage, whose errors are azure-core's own."""
+
+    answered = "storage answers again"
+
+    def is_transient(self, error: Exception) -> bool:
+        """Whether the network or the service was away, or the service busy."""
+        if isinstance(error, HttpResponseError) and error.status_code is not None:
+            return error.status_code in _BUSY
+        # A new token may be needed just when the network is away.
+        cause: BaseException | None = error
+        while isinstance(cause, ClientAuthenticationError):
+            cause = cause.__cause__
+        return isinstance(cause, IncompleteReadError | ServiceRequestError | ServiceResponseError)
+
+    def explain(self, error: Exception) -> str:
+        """The cause in a word or two, and for how long requests are repeated."""
+        minutes = f"{self.timeout_seconds / 60:g} minutes"
+        return f"storage does not answer ({_cause(error)}); trying again for {minutes}"
+
+    def pause_asked_by(self, error: Exception) -> float:
+        """Seconds in the header Retry-After."""
+        response = getattr(error, "response", None)
+        text = str(response.headers.get("Retry-After", "")) if response is not None else ""
+        return float(text) if text.isdecimal() else 0.0
 
 
-def _asked_for(error: Exception) -> float:
-    """Seconds that the service asks to wait."""
-    response = getattr(error, "response", None)
-    text = str(response.headers.get("Retry-After", "")) if response is not None else ""
-    return float(text) if text.isdecimal() else 0.0
+class AzureRetry(Retry):
+    """Repeats questions about a run, whose errors are our own.
+
+    Args:
+        timeout_seconds: longest continuous outage of Azure to tolerate.
+        say: prints a line for a person.
+        pause: seconds between two questions.
+    """
+
+    answered = "Azure answers again"
+
+    def __init__(self, timeout_seconds: float, say: Callable[[str], None], pause: float) -> None:
+        super().__init__(timeout_seconds, say, first_pause=pause, longest_pause=pause)
+        self._was_answered = False
+
+    def is_transient(self, error: Exception) -> bool:
+        """Whether Azure was away, or refuses who was allowed to ask before: that one is on another
+        network now, or has to sign in again.
+        """
+        if isinstance(error, AccessError | SignInError):
+            return self._was_answered
+        return isinstance(error, UnreachableError)
+
+    def explain(self, error: Exception) -> str:
+        """The first line of the error."""
+        text = str(error).splitlines()[0]
+        return f"no answer from Azure; a job that runs goes on, and so does asking ({text})"
+
+    def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
+        """See `Retry.call`."""
+        answer = super().call(request, unless=unless)
+        self._was_answered = True
+        return answer
 
 
-def _short(error: BaseException | None) -> str:
+def _cause(error: Exception) -> str:
     status = getattr(error, "status_code", None)
     if status is not None:
         return f"status {status}"
     inner = getattr(error, "inner_exception", None)
-    text = str(inner or error)
-    refused = "refused" in text
-    return "connection refused" if refused else type(inner or error).__name__
-
-
-PASSING: Final = (UnreachableError, AccessError, SignInError)
-"""What may pass by itself: who could ask before is on another network now, or signs in again."""
-
-
-class Outage:
-    """Whether Azure answers at the moment, for all who ask about one run."""
-
-    def __init__(self, console: Console, patience_seconds: float, poll_seconds: float) -> None:
-        self._console = console
-        self._patience = patience_seconds
-        self._poll = poll_seconds
-        self._lost_at: float | None = None
-        self._answered = False
-
-    def answered(self) -> None:
-        """An answer has come."""
-        self._answered = True
-        if self._lost_at is not None:
-            self._lost_at = None
-            self._console.note("Azure answers again")
-
-    def lost(self, error: RequestError) -> None:
-        """No answer has come.
-
-        Raises:
-            RequestError: the one given, if no waiting helps or it has lasted too long.
-        """
-        if not isinstance(error, PASSING):
-            raise error
-        if not self._answered and not isinstance(error, UnreachableError):
-            raise error
-        now = time.monotonic()
-        if self._lost_at is None:
-            self._lost_at = now
-            text = str(error).splitlines()[0]
-            self._console.note(
-                f"no answer from Azure; a job that runs goes on, and so does asking ({text})"
-            )
-        if now - self._lost_at > self._patience:
-            raise error
-
-    def ask(self, question: Callable[[], T], *, despite_refusal: bool = True) -> T:
-        """Ask until an answer comes.
-
-        Args:
-            question: to ask.
-            despite_refusal: whether a refusal may pass; it does not for what needs a role of its
-                own, as nobody gets that by waiting.
-
-        Raises:
-            RequestError: no waiting helps, or it has lasted too long.
-        """
-        while True:
-            try:
-                found = question()
-            except RequestError as error:
-                if isinstance(error, AccessError) and not despite_refusal:
-                    raise
-                self.lost(error)
-                time.sleep(self._poll)
-            else:
-                self.answered()
-                return found
+    if "refused" in str(inner or error):
+        return "connection refused"
+    return type(inner or error).__name__

@@ -1,26 +1,97 @@
-"""The copy of an export that a version of a model is: a run's own export may be written again."""
+"""Registered models: each version is a copy of an export, as the run itself may export again."""
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
-from azure.storage.blob import BlobClient, ContainerClient
+from azure.storage.blob import ContainerClient
 
 from common.errors import UserError
+from common.text import listing
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Blob, listed
-from jobs.transfer.local_files import listing
+from jobs.errors import ConflictError, MissingError
+from jobs.spec.job_spec import datastore_path
 
 MODELS: Final = "models"
 """Folder of the container of results: a folder each model, with one each version."""
+EXPORT: Final = "export"
+"""Property of a registered model: hash of the facts of the export that it is."""
 COPY_SECONDS: Final = 600.0
 """For one file; within one account it is most often done at once."""
-_POLL: Final = 0.5
+_POLL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Model:
+    """A version to register."""
+
+    name: str
+    version: str
+    uri: str
+    """Of its folder."""
+    description: str
+    tags: Mapping[str, str]
+    """To be found by."""
+    properties: Mapping[str, str]
+    """Never changed again."""
+
+    @property
+    def reference(self) -> str:
+        """NAME:VERSION."""
+        return f"{self.name}:{self.version}"
+
+    @property
+    def folder(self) -> str:
+        """In the container of results."""
+        return folder_of(self.name, self.version)
 
 
 def folder_of(name: str, version: str) -> str:
     """Where a version's files are, in the container of results."""
     return f"{MODELS}/{name}/{version}"
+
+
+def is_registered(manager: ResourceManager, model: Model) -> bool:
+    """Whether the version is registered.
+
+    Raises:
+        ConflictError: it is of another model, or of an older export of the run.
+    """
+    try:
+        registered = manager.get(_path(model))["properties"]
+    except MissingError:
+        manager.check_workspace()
+        return False
+    export = (registered.get("properties") or {}).get(EXPORT)
+    same_folder = datastore_path(str(registered["modelUri"])) == datastore_path(model.uri)
+    if not same_folder or export != model.properties[EXPORT]:
+        raise ConflictError(
+            f"model {model.reference}: is registered, but the run has been exported again since"
+            " and a version stays what it is; register it by another --model"
+        )
+    return True
+
+
+def register(manager: ResourceManager, model: Model) -> None:
+    """Register a version whose files are in its folder.
+
+    Raises:
+        RequestError: Azure refused it.
+    """
+    properties = {
+        "modelType": "custom_model",
+        "modelUri": model.uri,
+        "description": model.description,
+        "tags": dict(model.tags),
+        "properties": dict(model.properties),
+        "isAnonymous": False,
+    }
+    manager.put(_path(model), {"properties": properties})
 
 
 def copy(client: ContainerClient, source: str, target: str) -> int:
@@ -38,42 +109,42 @@ def copy(client: ContainerClient, source: str, target: str) -> int:
         UserError: the source changed meanwhile, or the copy is not like it.
         AzureError: the container refuses.
     """
-    wanted = listed(client, source)
-    there = listed(client, target)
-    for name in there.keys() - wanted.keys():
+    blobs = listed(client, source)
+    copies = listed(client, target)
+    for name in copies.keys() - blobs.keys():
         # Of a registration that was cut off before the export was another one.
         client.delete_blob(f"{target}/{name}")
     try:
-        for name, blob in wanted.items():
-            if blob.md5 is None or differs(blob, there.get(name)):
+        for name, blob in blobs.items():
+            if blob.md5 is None or difference(blob, copies.get(name)):
                 _copy_one(client, f"{source}/{name}", blob, f"{target}/{name}")
     except (ResourceModifiedError, ResourceNotFoundError) as error:
         raise _changing(source) from error
     if {name: blob.etag for name, blob in listed(client, source).items()} != {
-        name: blob.etag for name, blob in wanted.items()
+        name: blob.etag for name, blob in blobs.items()
     }:
         raise _changing(source)
-    compare(target, wanted, listed(client, target))
-    return len(wanted)
+    check_copy(target, blobs, listed(client, target))
+    return len(blobs)
 
 
-def compare(target: str, wanted: dict[str, Blob], there: dict[str, Blob]) -> None:
+def check_copy(target: str, blobs: Mapping[str, Blob], copies: Mapping[str, Blob]) -> None:
     """Compare a copy with what was copied. Pure.
 
     Raises:
         UserError: names, sizes or hashes differ.
     """
-    wrong = [f"{name}: is not to be there" for name in sorted(there.keys() - wanted.keys())]
-    for name, blob in sorted(wanted.items()):
-        why = differs(blob, there.get(name))
+    problems = [f"{name}: is not to be there" for name in sorted(copies.keys() - blobs.keys())]
+    for name, blob in sorted(blobs.items()):
+        why = difference(blob, copies.get(name))
         if why:
-            wrong.append(f"{name}: {why}")
-    if wrong:
-        raise UserError(f"{target}: is not a copy of the export; try again:\n{listing(wrong)}")
+            problems.append(f"{name}: {why}")
+    if problems:
+        raise UserError(f"{target}: is not a copy of the export; try again:\n{listing(problems)}")
 
 
-def differs(blob: Blob, copied: Blob | None) -> str | None:
-    """How a copy differs from its blob; none if it does not. Pure."""
+def difference(blob: Blob, copied: Blob | None) -> str | None:
+    """How a copy differs from its blob; None if it does not. Pure."""
     if copied is None:
         return "missing"
     if copied.size != blob.size:
@@ -93,14 +164,10 @@ def _copy_one(client: ContainerClient, source: str, blob: Blob, target: str) -> 
     state = str(started["copy_status"])
     ends = time.monotonic() + COPY_SECONDS
     while state == "pending" and time.monotonic() < ends:
-        time.sleep(_POLL)
-        state = _state(copied)
+        time.sleep(_POLL_SECONDS)
+        state = str(copied.get_blob_properties().copy.status)
     if state != "success":
         raise UserError(f"{target}: could not be copied within storage ({state}); try again")
-
-
-def _state(copied: BlobClient) -> str:
-    return str(copied.get_blob_properties().copy.status)
 
 
 def _changing(source: str) -> UserError:
@@ -108,3 +175,7 @@ def _changing(source: str) -> UserError:
         f"{source}: changed while it was copied, so nothing was registered; wait until the run's"
         " job has ended and give the same command again"
     )
+
+
+def _path(model: Model) -> str:
+    return f"models/{segment(model.name)}/versions/{segment(model.version)}"

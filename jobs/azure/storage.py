@@ -1,23 +1,29 @@
-"""Containers of the platform, by identity only, and what is in them."""
+"""Blob storage of the platform: its containers, by identity only, and what is in them."""
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import requests
 from azure.core.credentials import TokenCredential
-from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import ContainerClient
+from azure.storage.blob import ContainerClient, ContentSettings
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from infra.outputs import Datastore, PlatformOutputs
-from jobs.azure.error_messages import explained
-from jobs.errors import AccessError, RequestError
+from infra.outputs import Datastore, Datastores, PlatformOutputs
+from jobs.azure.requests import Requests
+from jobs.errors import AccessError
 
 CONNECT_SECONDS: Final = 20
 READ_SECONDS: Final = 60
+BACKOFF: Mapping[str, Any] = {"initial_backoff": 1, "increment_base": 2}
+"""Seconds of the first pause before a request is repeated, and the base by which further ones grow;
+see `azure.storage.blob.ExponentialRetry`."""
 MIB: Final = 1 << 20
 CHECKED_CHUNK: Final = 4 * MIB
 """Largest part of a blob that the service gives a checksum of while it is read."""
@@ -43,18 +49,95 @@ class Blob:
     """Seconds since 1970."""
 
 
-def container(
-    datastore: Datastore,
-    credential: TokenCredential,
+class Storage:
+    """Containers of one stack, at the addresses that it exported.
+
+    Args:
+        outputs: of the stack.
+        credential: who asks.
+        requests: tells who is signed in, for errors.
+    """
+
+    def __init__(
+        self, outputs: PlatformOutputs, credential: TokenCredential, requests: Requests
+    ) -> None:
+        self._outputs, self._credential, self._requests = outputs, credential, requests
+
+    @property
+    def datastores(self) -> Datastores:
+        """Datastores of the stack, by what they hold."""
+        return self._outputs.datastores
+
+    def container(
+        self, datastore: Datastore, *, connections: int = 10, retries: int = 4
+    ) -> ContainerClient:
+        """A client of a container.
+
+        Args:
+            datastore: which one.
+            connections: that are kept open; as many as there are threads which use the client.
+            retries: of what fails for a moment; 0 where the caller repeats by itself.
+        """
+        url = f"{datastore.blob_endpoint.rstrip('/')}/{datastore.container}"
+        return client(url, self._credential, connections=connections, retries=retries)
+
+    def read(self, datastore: Datastore, name: str) -> bytes | None:
+        """A small blob of a datastore; None if it is not there.
+
+        Raises:
+            RequestError: storage cannot be looked at from here.
+        """
+        with self.errors(datastore):
+            return read_small(self.container(datastore), name)
+
+    @contextmanager
+    def errors(self, datastore: Datastore, *, writing: bool = False) -> Iterator[None]:
+        """Turn Azure's errors inside of it into ours.
+
+        Args:
+            datastore: that is asked.
+            writing: whether it is to be written.
+
+        Raises:
+            RequestError: one of its kinds by what went wrong.
+        """
+        with self._requests.errors(_name(datastore)):
+            try:
+                yield
+            except HttpResponseError as error:
+                if error.status_code == 403 and _NETWORK not in str(error):
+                    raise self._role_missing(error, datastore, writing=writing) from error
+                raise
+
+    def _role_missing(
+        self, error: HttpResponseError, datastore: Datastore, *, writing: bool
+    ) -> AccessError:
+        user, stack = self._requests.user(), self._outputs.stack
+        role = "Storage Blob Data Contributor" if writing else "Storage Blob Data Reader"
+        group = "people.scientists"
+        if writing and datastore != self.datastores.results:
+            group = "people.publishers"
+        return AccessError(
+            f"{_name(datastore)}: refused ({getattr(error, 'error_code', None) or 403})\n"
+            f"{f'signed in as {user}, who' if user else 'whoever is signed in'} needs the role"
+            f" {role} on it; the stack {stack} gives it to the group {group}, and a new role may"
+            " take some minutes to be known",
+            403,
+        )
+
+
+def client(
+    url: str,
+    credential: TokenCredential | None = None,
     *,
     connections: int = 10,
     retries: int = 4,
 ) -> ContainerClient:
-    """A container of the platform, at the address that the stack exported.
+    """A client of a container by its address.
 
     Args:
-        datastore: which one.
-        credential: who asks.
+        url: of the container; it may hold a signature.
+        credential: who asks; None if the address holds a signature.
         connections: that are kept open; as many as there are threads which use the client.
         retries: of what fails for a moment; 0 where the caller repeats by itself.
     """
@@ -73,14 +156,12 @@ def container(
         connection_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
     )
-    return ContainerClient(
-        datastore.blob_endpoint.rstrip("/"),
-        datastore.container,
+    return ContainerClient.from_container_url(
+        url,
         credential=credential,
         transport=transport,
         retry_total=retries,
-        initial_backoff=1,
-        increment_base=2,
+        **BACKOFF,
         max_single_get_size=CHECKED_CHUNK,
         max_chunk_get_size=CHECKED_CHUNK,
     )
@@ -127,36 +208,44 @@ def read_small(client: ContainerClient, name: str) -> bytes | None:
     return bytes(content)
 
 
-def refused(
-    error: AzureError,
-    datastore: Datastore,
-    outputs: PlatformOutputs,
-    who: Callable[[], str | None],
-    *,
-    writing: bool,
-) -> RequestError:
-    """The error to raise in place of one of a container's.
+def put_files(
+    client: ContainerClient, folder: str, contents: Mapping[str, bytes], threads: int = 8
+) -> None:
+    """Write small files into a folder of a container, each with its hash, over what is there.
 
     Args:
-        error: Azure's.
-        datastore: that was asked.
-        outputs: of the stack.
-        who: tells who is signed in, if anyone is.
-        writing: whether it was to be written.
+        client: of the container.
+        folder: in it.
+        contents: by name below the folder.
+        threads: that send them.
+
+    Raises:
+        AzureError: the container refuses them.
     """
-    what = f"container {datastore.container} of {datastore.account}"
-    status = error.status_code if isinstance(error, HttpResponseError) else None
-    if status != 403 or _NETWORK in str(error):
-        return explained(error, what, outputs, who)
-    name = who()
-    role = "Storage Blob Data Contributor" if writing else "Storage Blob Data Reader"
-    group = "people.scientists"
-    if writing and datastore != outputs.datastores.results:
-        group = "people.publishers"
-    return AccessError(
-        f"{what}: refused ({getattr(error, 'error_code', None) or status})\n"
-        f"{f'signed in as {name}, who' if name else 'whoever is signed in'} needs the role {role}"
-        f" on it; the stack {outputs.stack} gives it to the group {group}, and a new role may take"
-        " some minutes to be known",
-        status,
-    )
+    with ThreadPoolExecutor(threads) as pool:
+        sending = [
+            pool.submit(
+                client.upload_blob,
+                f"{folder}/{name}",
+                content,
+                overwrite=True,
+                validate_content=True,
+                content_settings=ContentSettings(content_md5=bytearray(md5_of(content))),
+            )
+            for name, content in contents.items()
+        ]
+        try:
+            for blob in sending:
+                blob.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def md5_of(content: bytes) -> bytes:
+    """The hash that storage keeps of a blob."""
+    return hashlib.md5(content, usedforsecurity=False).digest()
+
+
+def _name(datastore: Datastore) -> str:
+    return f"container {datastore.container} of {datastore.account}"

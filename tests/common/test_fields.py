@@ -137,6 +137,15 @@ def test_a_former_key_is_known_by_the_key_that_it_has_become(key, now):
     assert fields.renamed(Machine, key) == now
 
 
+def test_former_keys_of_all_parents_are_known():
+    @dataclass(frozen=True)
+    class Server(Disk, Machine):
+        FORMER_KEYS: ClassVar = {"label": "name"}
+
+    keys = ("gigabytes", "drive", "label")
+    assert [fields.renamed(Server, key) for key in keys] == ["size_gb", "disk", "name"]
+
+
 def test_a_former_key_is_an_error_that_gives_the_new_one():
     with pytest.raises(ConfigError) as error:
         fields.from_dict(Machine, {"name": "box", "fast": 1, "disk": {"gigabytes": 3}})

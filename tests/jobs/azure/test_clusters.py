@@ -1,8 +1,19 @@
-"""Cores that are needed, used and left."""
+"""What Azure tells of a cluster: its nodes, cores that are left, and why a job waits."""
 
 import pytest
 
-from jobs.azure.clusters import Quota, Size, find_quota, missing, read_sizes
+from jobs.azure.clusters import (
+    ClusterNodes,
+    Quota,
+    Size,
+    cores_problems,
+    explain_queue,
+    find_quota,
+    problems,
+    read_nodes,
+    read_sizes,
+)
+from tests.jobs.support.platform import platform
 
 ND = Size("Standard_ND40rs_v2", "standardNDSv2Family", 40)
 POOL = {"name": {"value": "TotalLowPriorityCores", "localizedValue": "Total Low-priority Cores"},
@@ -42,21 +53,97 @@ def test_a_family_that_is_not_listed_has_no_quota():
     ],
 )
 def test_nodes_fit_if_their_cores_are_left(used, limit, wanted, allocated, enough):
-    found = missing(Quota("q", used, limit), ND, wanted, allocated, "Dedicated")
+    found = cores_problems(Quota("q", used, limit), ND, wanted, allocated, "Dedicated")
     assert (not found) == enough
 
 
 def test_what_is_missing_says_how_many_nodes_fit():
-    (text,) = missing(Quota("q", 0, 100), ND, 4, 0, "LowPriority")
+    (text,) = cores_problems(Quota("q", 0, 100), ND, 4, 0, "LowPriority")
     assert "4 x Standard_ND40rs_v2 need 160 low-priority cores, 100 of 100 are left" in text
     assert "at most 2 nodes fit" in text
 
 
 def test_no_quota_at_all_is_told():
-    assert "has no standardNDSv2Family cores" in missing(None, ND, 1, 0, "Dedicated")[0]
+    assert "has no standardNDSv2Family cores" in cores_problems(None, ND, 1, 0, "Dedicated")[0]
 
 
 def test_sizes_are_read_from_both_forms_of_the_list():
     one = {"name": "Standard_ND40rs_v2", "family": "standardNDSv2Family", "vCPUs": 40}
     for form in ({"value": [one]}, {"amlCompute": [one]}, [one]):
         assert read_sizes(form)["standard_nd40rs_v2"] == ND
+
+
+def nodes(**changes):
+    known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
+    return ClusterNodes(**{**known, "allocated": 0, "target": 4, "max_nodes": 4, **changes})
+
+
+def test_nodes_are_read_from_azures_answer():
+    found = read_nodes(
+        {
+            "name": "gpu",
+            "properties": {
+                "properties": {
+                    "vmSize": "Standard_ND40rs_v2",
+                    "vmPriority": "LowPriority",
+                    "scaleSettings": {"maxNodeCount": 8},
+                    "currentNodeCount": 3,
+                    "targetNodeCount": 4,
+                    "nodeStateCounts": {"runningNodeCount": 2, "idleNodeCount": 1},
+                    "allocationState": "Resizing",
+                    "allocationStateTransitionTime": "2026-11-22T04:00:00Z",
+                    "errors": [{"error": {"code": "Quota", "message": "no cores"}}],
+                }
+            },
+        }
+    )
+    assert (found.allocated, found.target, found.max_nodes) == (3, 4, 8)
+    assert (found.running, found.idle, found.steady) == (2, 1, False)
+    assert found.errors == ("no cores",)
+
+
+def test_a_cluster_of_no_nodes_yet_is_read():
+    assert read_nodes({"name": "gpu", "properties": {}}).allocated == 0
+
+
+def test_other_jobs_are_named_as_the_reason_when_they_hold_the_nodes():
+    text = "\n".join(explain_queue(2, nodes(allocated=4, running=3), []))
+    assert "1 of 2 nodes are left beside other jobs" in text
+    assert "a region may have none" not in text
+
+
+def test_a_region_without_nodes_is_the_reason_when_nothing_else_is():
+    text = "\n".join(explain_queue(2, nodes(), []))
+    assert "a region may have none left for hours, of low priority before all" in text
+
+
+def test_quota_and_errors_of_the_cluster_come_before_a_guess():
+    text = "\n".join(explain_queue(2, nodes(errors=("no cores",)), ["too few"]))
+    assert "could not grow: no cores" in text
+    assert "quota: too few" in text
+    assert "a region may have none" not in text
+
+
+def cluster(state="Succeeded", **changes):
+    own = {"vmSize": "STANDARD_ND40RS_V2", "vmPriority": "LowPriority",
+           "scaleSettings": {"maxNodeCount": 4}, **changes}  # fmt: skip
+    properties = {"provisioningState": state, "properties": own}
+    return {"name": "gpu", "properties": properties}
+
+
+def test_a_cluster_as_the_outputs_say_has_no_problems():
+    assert problems(platform().clusters.gpu, 4, cluster()) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (cluster(vmSize="Standard_NC6"), "has Standard_NC6, not Standard_ND40rs_v2"),
+        (cluster(vmPriority="Dedicated"), "is Dedicated, not LowPriority"),
+        (cluster(scaleSettings={"maxNodeCount": 3}), "--nodes: 4, but the cluster"),
+        (cluster("Creating"), "its state is Creating"),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_is_another_than_the_outputs_say_is_told(found, words):
+    (problem,) = problems(platform().clusters.gpu, 4, found)
+    assert words in problem

@@ -1,7 +1,5 @@
 """Each of Azure's refusals is told with its cause and what to do."""
 
-import base64
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +10,7 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
-from jobs.azure.error_messages import explained, signed_in_as
+from jobs.azure.error_messages import explained
 from jobs.errors import (
     AccessError,
     ConflictError,
@@ -118,21 +116,6 @@ def test_no_answer_is_explained_by_the_stacks_network(message, profile, advice):
     error = told(ServiceRequestError(message), profile)
     assert isinstance(error, UnreachableError)
     assert advice in str(error)
-
-
-def token(claims):
-    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
-    return f"e30.{body}.x"
-
-
-def test_the_name_in_a_token_is_a_persons_before_a_programs():
-    assert signed_in_as(token({"appid": "1", "upn": "a@b.c"})) == "a@b.c"
-    assert signed_in_as(token({"appid": "1", "oid": "2"})) == "1"
-
-
-@pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.%%%.c", token({})])
-def test_a_token_without_a_name_has_none(text):
-    assert signed_in_as(text) is None
 
 
 def test_a_network_that_is_away_while_a_token_is_asked_for_is_no_question_of_the_sign_in():

@@ -1,4 +1,4 @@
-"""Verbs against a loopback Azure that refuses, is busy, or lacks what they ask for."""
+"""Commands against a loopback Azure that refuses, is busy, or lacks what they ask for."""
 
 import json
 from dataclasses import replace
@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs.assets.data_sets import DataAsset, register
+from jobs.assets.data_sets import DataSet, register
 from jobs.azure import requests
-from jobs.azure import workspace as azure
-from jobs.azure.storage import container
+from jobs.azure.requests import Requests
+from jobs.azure.resource_manager import API_VERSION
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.errors import AccessError, UnreachableError
+from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import wait_for
 from trainer.data.manifest import Manifest, Origin, Shard, Split
 
@@ -27,7 +28,7 @@ def outputs(live, monkeypatch):
 
 @pytest.fixture
 def other(live, tmp_path, monkeypatch):
-    """Lets the verbs read changed outputs."""
+    """Lets the commands read changed outputs."""
 
     def change(**changes):
         file = tmp_path / "outputs.json"
@@ -96,8 +97,8 @@ def test_preflight_reads_quota(capsys, live, outputs):
 
 def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):
     other(workspace="gone")
-    for verb in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
-        assert main(verb) == 1
+    for command in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
+        assert main(command) == 1
         text = capsys.readouterr().err
         assert "gone" in text
         assert "is not there" in text
@@ -172,7 +173,7 @@ def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
     monkeypatch.setattr(requests, "RETRIES", 1)
     live.azure.admin.fault("GET .*/computes/", status=503, times=None)
     with pytest.raises(UnreachableError, match="still is after several tries"):
-        connect(live.outputs).arm("GET", "computes/x")
+        connect(live.outputs).manager.get("computes/x")
 
 
 def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
@@ -183,26 +184,26 @@ def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
         message="Public network access is disabled",
     )
     with pytest.raises(AccessError, match="is private: its services answer from inside"):
-        connect(live.outputs).arm("GET", "computes/x")
+        connect(live.outputs).manager.get("computes/x")
 
 
 def test_lists_are_read_to_their_last_page(live, monkeypatch):
-    workspace = connect(live.outputs)
+    manager = connect(live.outputs).manager
     pages = {
-        f"{workspace.id}/things?api-version={azure.API_VERSION}": {
+        f"{manager.workspace_id}/things?api-version={API_VERSION}": {
             "value": [1, 2],
             "nextLink": f"{live.azure.url}/more?page=2",
         },
         "/more?page=2": {"value": [3]},
     }
     monkeypatch.setattr(
-        workspace, "_ask", lambda method, url, body: pages[url.removeprefix(live.azure.url)]
+        Requests, "send", lambda _, method, url, *body: pages[url.removeprefix(live.azure.url)]
     )
-    workspace.__dict__["_manager"] = live.azure.url
-    assert list(workspace.arm_list("things")) == [1, 2, 3]
+    monkeypatch.setattr(Requests, "manager_url", live.azure.url)
+    assert list(manager.items("things")) == [1, 2, 3]
     pages["/more?page=2"] = {"value": [], "nextLink": "https://elsewhere.example.com/steal"}
     with pytest.raises(Exception, match="another host"):
-        list(workspace.arm_list("things"))
+        list(manager.items("things"))
 
 
 def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
@@ -214,9 +215,9 @@ def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, 
     manifest.save(tmp_path)
     store = outputs.datastores.prepared
     content = (tmp_path / "manifest.json").read_bytes()
-    container(store, azure.credential()).upload_blob("pets/manifest.json", content)
-    asset = DataAsset("pets", manifest.version, store.name, "pets", {})
-    register(connect(outputs), asset)
+    container(live, "prepared").upload_blob("pets/manifest.json", content)
+    asset = DataSet("pets", manifest.version, store.name, "pets", {})
+    register(connect(outputs).manager, asset)
     args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
     assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
     text = capsys.readouterr().out

@@ -9,10 +9,10 @@ from common.errors import ConfigError, UserError
 from jobs.assets import models
 from jobs.azure.job_records import Job
 from jobs.azure.storage import Blob, listed
-from jobs.azure.workspace import connect
 from jobs.commands import register
-from jobs.commands.register import Finished, RegisterOptions
+from jobs.commands.register import RegisterOptions, TrainedRun
 from jobs.errors import ConflictError, MissingError
+from tests.jobs.support.live import sdk
 from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import declare_job, put
 
@@ -46,7 +46,7 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
     assert model_of(live, "fine-r1") == 0
     done = answer(capsys)
     name, version = done["model"].split(":")
-    found = connect(live.outputs).client.models.get(name, version)
+    found = sdk(live).models.get(name, version)
     assert name == "imagenet-ndv2"
     assert found.type == "custom_model"
     assert found.path.endswith(f"/datastores/training_data_results/paths/models/{name}/{version}")
@@ -121,8 +121,8 @@ def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
     wanted = {"a": Blob("a", 1, b"m", None, "e", 0.0)}
     found = {name: Blob(name, *what, None, "f", 0.0) for name, what in there.items()}
     with pytest.raises(UserError, match=words):
-        models.compare("models/x/1", wanted, found)
-    models.compare("models/x/1", wanted, wanted)
+        models.check_copy("models/x/1", wanted, found)
+    models.check_copy("models/x/1", wanted, wanted)
 
 
 def test_the_code_is_that_of_the_attempt_that_wrote_the_result():
@@ -168,7 +168,7 @@ def test_a_name_that_azure_would_not_take_is_refused(live):
 
 
 def test_two_runs_of_one_model_are_two_versions():
-    found = Finished(CONFIG, RESULT, FACTS, "digest", datetime(2026, 11, 22, tzinfo=UTC))
+    found = TrainedRun(CONFIG, RESULT, FACTS, "digest", datetime(2026, 11, 22, tzinfo=UTC))
     one, other = (
         register.describe(RegisterOptions(name=name), platform(), found, None)
         for name in ("one", "other")

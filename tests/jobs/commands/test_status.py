@@ -4,18 +4,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.azure.job_records import read_job
+from jobs.azure.clusters import ClusterNodes
+from jobs.azure.job_records import Jobs, read_job
 from jobs.commands import status
-from jobs.commands.list import ago
-from jobs.commands.status import StatusOptions, cost_lines, grouped, shown
-from jobs.following.job_states import Nodes
+from jobs.commands.status import StatusOptions, age, cost_lines, group_by_run, shown_runs
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def nodes(**changes):
-    return Nodes(**{"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority",
-                    "allocated": 0, "target": 0, "most": 4, **changes})  # fmt: skip
+    known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
+    return ClusterNodes(**{**known, "allocated": 0, "target": 0, "max_nodes": 4, **changes})
 
 
 def job(name, status="Completed", tagged=True):
@@ -46,7 +45,9 @@ def test_a_cluster_that_changes_says_to_what():
 
 
 def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():
-    found = grouped([job("b-r2"), job("alien", tagged=False), job("a-r1"), job("b-r1", "Failed")])
+    found = group_by_run(
+        [job("b-r2"), job("alien", tagged=False), job("a-r1"), job("b-r1", "Failed")]
+    )
     assert [(run.key, [one.name for one in run.jobs]) for run in found] == [
         ("b", ["b-r1", "b-r2"]),
         ("a", ["a-r1"]),
@@ -55,8 +56,8 @@ def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():
 
 
 def test_runs_that_have_not_ended_are_shown_however_old():
-    runs = grouped([job("c-r1"), job("b-r1"), job("a-r1", "Running")])
-    assert [run.key for run in shown(runs, 1)] == ["c", "a"]
+    runs = group_by_run([job("c-r1"), job("b-r1"), job("a-r1", "Running")])
+    assert [run.key for run in shown_runs(runs, 1)] == ["c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -65,17 +66,17 @@ def test_runs_that_have_not_ended_are_shown_however_old():
      (2 * 86_400, "2 d"), (-5, "0 s")],
 )  # fmt: skip
 def test_times_are_told_by_their_largest_unit(seconds, text):
-    assert ago(NOW - timedelta(seconds=seconds), NOW) == text
-    assert ago(None, NOW) == ""
+    assert age(NOW - timedelta(seconds=seconds), NOW) == text
+    assert age(None, NOW) == ""
 
 
-@pytest.mark.parametrize(("most", "older"), [(1, True), (2, False)])
-def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, most, older):
-    monkeypatch.setattr(status, "LOOKED_AT", most)
+@pytest.mark.parametrize(("limit", "older"), [(1, True), (2, False)])
+def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, limit, older):
+    monkeypatch.setattr(status, "MAX_JOBS", limit)
     monkeypatch.setattr(
-        status.job_attempts, "listed", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
+        Jobs, "newest_first", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
     )
     status.run(StatusOptions(), live.outputs, as_json=False)
     said = capsys.readouterr().out
-    assert (f"only the newest {most} jobs were looked at" in said) == older
+    assert (f"only the newest {limit} jobs were looked at" in said) == older
     assert ("old" in said.replace("older", "")) != older

@@ -5,10 +5,9 @@ import subprocess
 
 import pytest
 
-from jobs.azure.storage import container
-from jobs.azure.workspace import credential
 from jobs.cli import main
 from tests import ROOT
+from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import meanwhile, running, wait_for
 
 TRAINER = ROOT / ".venv-trainer" / "bin" / "python"
@@ -47,8 +46,7 @@ def submit(run):
 
 def saved(live, run):
     """Newest step of which a complete checkpoint has come to storage."""
-    blobs = container(live.outputs.datastores.results, credential())
-    names = blobs.list_blob_names(name_starts_with=f"runs/{run}/{run}/checkpoints/")
+    names = container(live).list_blob_names(name_starts_with=f"runs/{run}/{run}/checkpoints/")
     found = (re.search(r"/step-(\d+)[^/]*/DONE", name) for name in names)
     return max((int(match[1]) for match in found if match), default=0)
 

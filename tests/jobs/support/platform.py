@@ -3,10 +3,12 @@
 from infra import outputs
 from infra.naming import Names
 from infra.outputs import PlatformOutputs
-from jobs.spec.builder import Source
+from jobs.spec.builder import SoftwareVersions
 from jobs.spec.run_key import Attempt
 
-SOURCE = Source("trainer-gpu:5f0c2f7e8a91b3d4", "trainer-cpu:0b7a6c5d4e3f2a1b", "c0ffee0123456789")
+SOFTWARE = SoftwareVersions(
+    "trainer-gpu:5f0c2f7e8a91b3d4", "trainer-cpu:0b7a6c5d4e3f2a1b", "c0ffee0123456789"
+)
 FIRST = Attempt("resnet50-imagenet")
 
 
