@@ -76,8 +76,9 @@ def parse(
     """
     cls = type(default)
     known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
+    former = {leaf.former_flag: leaf.flag for leaf in fields.leaves(cls) if leaf.former_flag}
     strange = [
-        fields.unknown_key(flag, sorted(known), now=_renamed(cls, flag))
+        fields.unknown_key(flag, sorted(known), former)
         for flag in (arg.split("=")[0] for arg in args)
         if flag.startswith("--") and flag not in known
     ]
@@ -109,12 +110,6 @@ def parse(
     if strange:
         raise ConfigError(strange)
     return built
-
-
-def _renamed(cls: type, flag: str) -> str | None:
-    """The option that a former option has become, or None."""
-    now = fields.renamed(cls, flag.removeprefix("--").replace("-", "_"))
-    return None if now is None else "--" + now.replace("_", "-")
 
 
 def _with_values(args: Sequence[str], switches: Collection[str]) -> list[str]:

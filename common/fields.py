@@ -6,7 +6,6 @@ number and a `Pattern` to a text, also to the items of a tuple. Standard library
 
 `read` builds a tree from nested plain data, such as JSON or YAML, and finds everything that is
 wrong with it. `problems` checks a tree that exists, such as one built from a command line.
-`renamed` tells what a key that was renamed is called now.
 """
 
 import dataclasses
@@ -74,6 +73,13 @@ class Pattern:
 
 
 @dataclasses.dataclass(frozen=True)
+class Formerly:
+    """A name that a field had before: whoever still gives it is told the field's name of today."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Unparsed:
     """Text from the command line that does not read as the type of its field."""
 
@@ -89,11 +95,18 @@ class Leaf:
     type: Any
     """The annotation without `Annotated`."""
     bounds: Bounds | None
+    former_key: str | None = None
+    """What `key` was before, if the field has another name today."""
 
     @property
     def flag(self) -> str:
         """The option of the command line, such as `--model.image-size`."""
-        return "--" + self.key.replace("_", "-")
+        return _flag(self.key)
+
+    @property
+    def former_flag(self) -> str | None:
+        """The option that it was before."""
+        return None if self.former_key is None else _flag(self.former_key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +136,8 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
             yield from leaves(typing.cast("type", hint), key + ".")
             continue
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
-        yield Leaf(key, _bare(hint), bounds)
+        former = _former_name(hint)
+        yield Leaf(key, _bare(hint), bounds, None if former is None else prefix + former)
 
 
 def get(instance: object, key: str) -> Any:
@@ -194,39 +208,19 @@ def problems(instance: object) -> list[str]:
     return found
 
 
-def renamed(cls: type, key: str) -> str | None:
-    """The key that a former key has become, or None if it is not a former key.
-
-    A dataclass lists the former keys of its fields in the class variable `FORMER_KEYS`, each with
-    the key that it has now. The former key of a group stands for all keys inside the group.
-    """
-    former: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        former |= vars(base).get("FORMER_KEYS", {})
-    if key in former:
-        return former[key]
-    first, _, rest = key.partition(".")
-    name = former.get(first, first)
-    group = {field.name: hint for field, hint in _hints(cls)}.get(name)
-    if rest and dataclasses.is_dataclass(group):
-        rest = renamed(typing.cast("type", group), rest) or rest
-    now = f"{name}.{rest}" if rest else name
-    return None if now == key else now
-
-
 def unknown_key(
-    key: str, known: list[str], *, now: str | None = None, list_known: bool = False
+    key: str, known: list[str], former: Mapping[str, str], *, list_known: bool = False
 ) -> str:
     """The problem of a key that does not exist, with the one that was probably meant.
 
     Args:
         key: as it was given.
         known: those that exist.
-        now: the key that it has become, if it is a former key.
+        former: those that exist by what they were called before.
         list_known: whether to list them where none is close.
     """
-    if now is not None:
-        return f"{key}: is now called {now}"
+    if key in former:
+        return f"{key}: is now called {former[key]}"
     # What stands before the last dot makes any two keys of a group look alike.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
     close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
@@ -282,8 +276,13 @@ class _Reader:
     ) -> T:
         hints = _hints(cls)
         known = [prefix + field.name for field, _ in hints]
+        former = {
+            prefix + name: prefix + field.name
+            for field, hint in hints
+            if (name := _former_name(hint)) is not None
+        }
         self.problems += [
-            self._unknown(cls, str(name), known, prefix)
+            unknown_key(f"{prefix}{name}", known, former, list_known=True)
             for name in data
             if f"{prefix}{name}" not in known
         ]
@@ -293,11 +292,6 @@ class _Reader:
                 for field, hint in hints
             }
         )
-
-    def _unknown(self, cls: type, name: str, known: list[str], prefix: str) -> str:
-        now = renamed(cls, name)
-        now = None if now is None else f"{prefix}{now}"
-        return unknown_key(f"{prefix}{name}", known, now=now, list_known=True)
 
     def _field(self, default: Any, hint: Any, data: Mapping[str, object], key: str) -> object:
         name = key.rpartition(".")[2]
@@ -396,8 +390,20 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _rules(hint: Any) -> tuple[Any, ...]:
+def _rules(hint: Any) -> tuple[Bounds | Pattern, ...]:
+    return tuple(rule for rule in _notes(hint) if isinstance(rule, Bounds | Pattern))
+
+
+def _former_name(hint: Any) -> str | None:
+    return next((note.name for note in _notes(hint) if isinstance(note, Formerly)), None)
+
+
+def _notes(hint: Any) -> tuple[Any, ...]:
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
 
 
 def _is_union(bare: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from common.errors import UserError
 from environments import base, build, stand_in
 from environments.build import Order
-from environments.containers import find
+from environments.builders import find_builder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,25 +58,25 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _build(given: argparse.Namespace) -> int:
-    containers = find()
+    builder = find_builder()
     order = Order(given.image, given.base, dict(given.argument), given.fresh)
     if given.stand_in:
-        order = stand_in.order(containers, order, _tell)
-    build.build(containers, order, _tell)
+        order = stand_in.order(builder, order, _tell)
+    build.build(builder, order, _tell)
     return 0
 
 
 def _builder(given: argparse.Namespace) -> int:  # noqa: ARG001
-    _tell(find().program)
+    _tell(find_builder().program)
     return 0
 
 
 def _remove(given: argparse.Namespace) -> int:  # noqa: ARG001
-    containers = find()
+    builder = find_builder()
     orders = (Order("gpu", tag=stand_in.TAG), Order("gpu"), Order("cpu"))
     for name in (*(order.name for order in orders), stand_in.COMPILER, base.LOCAL):
-        if containers.has(name):
-            containers.remove_image(name)
+        if builder.engine.has(name):
+            builder.remove(name)
             _tell(f"removed {name}")
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import UserError
-from environments.containers import Containers, Recipe
+from environments.builders import Builder, Recipe
 
 RELEASE: Final = "bookworm"
 LOCAL: Final = f"localhost/trainer-base:{RELEASE}"
@@ -30,12 +30,12 @@ def declared(dockerfile: str) -> str:
 
 
 def ensure(
-    containers: Containers, wanted: str, tell: Callable[[str], None], *, fresh: bool = False
+    builder: Builder, wanted: str, tell: Callable[[str], None], *, fresh: bool = False
 ) -> str:
     """The name of a base that is here: the wanted one, or one made on this machine.
 
     Args:
-        containers: what makes images.
+        builder: what makes images.
         wanted: name of the image in its registry.
         tell: shows a person what goes on.
         fresh: whether the newest is wanted, whatever is here.
@@ -45,22 +45,22 @@ def ensure(
     """
     if not fresh:
         for name in (wanted, LOCAL):
-            if containers.has(name):
+            if builder.engine.has(name):
                 return name
     tell(f"pulling {wanted}")
-    problem = containers.pull(wanted)
+    problem = builder.pull(wanted)
     if problem is None:
         return wanted
     tell(f"it cannot be pulled ({problem}), so a base is made from Debian's packages")
-    make(containers, wanted)
+    make(builder, wanted)
     return LOCAL
 
 
-def make(containers: Containers, wanted: str) -> None:
+def make(builder: Builder, wanted: str) -> None:
     """Make the smallest Debian that has authorities to trust, about 180 MB.
 
     Args:
-        containers: what makes images.
+        builder: what makes images.
         wanted: what it is made in place of, for errors.
 
     Raises:
@@ -83,13 +83,13 @@ def make(containers: Containers, wanted: str) -> None:
             raise UserError(f"mmdebstrap could not make a base:\n{_end(made.stderr)}")
         (Path(folder) / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
         built = subprocess.run(
-            containers.build_command(Recipe(Path(folder)), LOCAL),
+            builder.build_command(Recipe(Path(folder)), LOCAL),
             capture_output=True,
             text=True,
             check=False,
         )
         if built.returncode:
-            raise UserError(f"{containers.program} could not make a base:\n{_end(built.stderr)}")
+            raise UserError(f"{builder.program} could not make a base:\n{_end(built.stderr)}")
 
 
 def _end(text: str) -> str:

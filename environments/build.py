@@ -11,7 +11,7 @@ from typing import Final
 
 from common.errors import UserError
 from environments import base
-from environments.containers import Containers, Recipe
+from environments.builders import Builder, Recipe
 from jobs.errors import SnapshotError
 from jobs.spec.build_context import Image, build_context
 
@@ -74,12 +74,12 @@ class Built:
     """Of the newest build that took no step from an earlier one, if that is known."""
 
 
-def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> Built:
+def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
     """Build an image; beside it go the build's log, `build.json` with what it cost, and the bill of
     materials with its licences.
 
     Args:
-        containers: what makes images.
+        builder: what makes images.
         order: what to build.
         tell: shows a person what goes on.
 
@@ -91,17 +91,15 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
     except SnapshotError as error:
         raise UserError(str(error)) from error
     dockerfile = context.contents["Dockerfile"].decode()
-    begun = order.base or base.ensure(
-        containers, base.declared(dockerfile), tell, fresh=order.fresh
-    )
-    tell(f"building {order.name} on {begun} with {containers.program}")
+    begun = order.base or base.ensure(builder, base.declared(dockerfile), tell, fresh=order.fresh)
+    tell(f"building {order.name} on {begun} with {builder.program}")
     order.beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         here, id_file = Path(folder, "context"), Path(folder, "id")
         context.write(here)
         arguments = {"BASE_IMAGE": begun, **order.arguments}
         recipe = Recipe(here, arguments, fresh=order.fresh, id_file=id_file)
-        seconds, steps, cached = _follow(containers, recipe, order, tell)
+        seconds, steps, cached = _follow(builder, recipe, order, tell)
         if not id_file.exists():
             raise UserError(f"{order.name}: the build was interrupted; give the command again")
         identifier = id_file.read_text(encoding="utf-8").strip()
@@ -110,8 +108,8 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         version=context.version,
         base=begun,
         arguments=sorted(order.arguments),
-        builder=containers.program,
-        bytes=containers.size(order.name),
+        builder=builder.program,
+        bytes=builder.size(order.name),
         steps=steps,
         cached_steps=cached,
         seconds=seconds,
@@ -132,18 +130,18 @@ def build(containers: Containers, order: Order, tell: Callable[[str], None]) -> 
         )
     described = order.beside / "described"
     known = described.read_text(encoding="utf-8") if described.exists() else ""
-    if known != identifier and _describe(containers, order, tell):
+    if known != identifier and _describe(builder, order, tell):
         described.write_text(identifier, encoding="utf-8")
     return built
 
 
-def _describe(containers: Containers, order: Order, tell: Callable[[str], None]) -> bool:
+def _describe(builder: Builder, order: Order, tell: Callable[[str], None]) -> bool:
     """Write what is inside, and under which licences; whether there is what it takes."""
     if not SBOM.exists():
         tell("no bill of materials is written: `make .tools/sbom/.ready` installs what it needs")
         return False
     tell("reading what is inside")
-    with containers.root(order.name) as root:
+    with builder.root(order.name) as root:
         command = [str(SBOM), "-m", "environments.sbom", str(root), "--to", str(order.beside)]
         done = subprocess.run(
             [*command, "--name", order.name.removeprefix("localhost/")],
@@ -160,12 +158,12 @@ def _describe(containers: Containers, order: Order, tell: Callable[[str], None])
 
 
 def _follow(
-    containers: Containers, recipe: Recipe, order: Order, tell: Callable[[str], None]
+    builder: Builder, recipe: Recipe, order: Order, tell: Callable[[str], None]
 ) -> tuple[float, int, int]:
     """Build, showing each step as it begins; seconds, steps, and those that were there."""
     begun, told, steps, cached = time.monotonic(), time.monotonic(), 0, 0
     log = order.beside / "build.log"
-    command = containers.build_command(recipe, order.name)
+    command = builder.build_command(recipe, order.name)
     with (
         log.open("w", encoding="utf-8") as file,
         subprocess.Popen(
@@ -176,8 +174,8 @@ def _follow(
         for line in process.stdout:
             file.write(line)
             now = time.monotonic()
-            cached += containers.cached.match(line) is not None
-            step = containers.step.match(line)
+            cached += builder.cached.match(line) is not None
+            step = builder.step.match(line)
             if step:
                 # What a stage begins with is looked up, and nothing that is done.
                 steps += "FROM " not in step[1]

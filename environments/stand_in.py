@@ -10,7 +10,7 @@ from typing import Final
 from common.errors import UserError
 from environments import base
 from environments.build import Order
-from environments.containers import Containers, Recipe
+from environments.builders import Builder, Recipe
 
 FOLDER: Final = Path(__file__).with_name("stand_in")
 COMPILER: Final = "localhost/trainer-cuda:stand-in"
@@ -21,11 +21,11 @@ _SHOWN: Final = 15
 """Lines of a build that has failed."""
 
 
-def order(containers: Containers, wanted: Order, tell: Callable[[str], None]) -> Order:
+def order(builder: Builder, wanted: Order, tell: Callable[[str], None]) -> Order:
     """Make the stand-in; the order that builds with it, under a tag that says so.
 
     Args:
-        containers: what makes images.
+        builder: what makes images.
         wanted: the order without it.
         tell: shows a person what goes on.
 
@@ -35,18 +35,18 @@ def order(containers: Containers, wanted: Order, tell: Callable[[str], None]) ->
     if wanted.image != "gpu":
         raise UserError(f"trainer-{wanted.image}: has nothing of CUDA that could be stood in for")
     declared = base.declared((FOLDER / "Dockerfile").read_text(encoding="utf-8"))
-    begun = wanted.base or base.ensure(containers, declared, tell, fresh=wanted.fresh)
-    _make(containers, begun, tell, fresh=wanted.fresh)
+    begun = wanted.base or base.ensure(builder, declared, tell, fresh=wanted.fresh)
+    _make(builder, begun, tell, fresh=wanted.fresh)
     arguments = {**wanted.arguments, "BUILD_IMAGE": COMPILER}
     return replace(wanted, base=begun, arguments=arguments, tag=TAG)
 
 
-def _make(containers: Containers, begun: str, tell: Callable[[str], None], *, fresh: bool) -> None:
+def _make(builder: Builder, begun: str, tell: Callable[[str], None], *, fresh: bool) -> None:
     tell(f"making {COMPILER} out of Debian's packages, 1 GB to download unless it is here")
     since = time.monotonic()
     recipe = Recipe(FOLDER, {"BASE_IMAGE": begun}, fresh=fresh)
     done = subprocess.run(
-        containers.build_command(recipe, COMPILER),
+        builder.build_command(recipe, COMPILER),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -56,5 +56,5 @@ def _make(containers: Containers, begun: str, tell: Callable[[str], None], *, fr
     if done.returncode:
         end = "\n".join(f"  {line}" for line in done.stdout.splitlines()[-_SHOWN:])
         raise UserError(f"{COMPILER}: cannot be made; the end of what was said:\n{end}")
-    size = containers.size(COMPILER) / 1e9
+    size = builder.size(COMPILER) / 1e9
     tell(f"{COMPILER}: {size:.2f} GB, in {time.monotonic() - since:.1f} s")

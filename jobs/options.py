@@ -6,11 +6,11 @@ same way for both. What decides the training itself, such as `--profile-steps`, 
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 
 Role = Literal["gpu", "gpu_dedicated", "preparation"]
 """Clusters that jobs are sent to; the build cluster is the workspace's own."""
@@ -29,8 +29,6 @@ _SSH_KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ [A-Za-z0-9+/]+=*( .*)?")
 @dataclass(frozen=True)
 class DataOptions:
     """Where the training data come from, and how they get to a node."""
-
-    FORMER_KEYS: ClassVar = {"blocks_ahead": "prefetch_blocks"}
 
     asset: str | None = None
     """NAME:VERSION of a registered data set, such as imagenet:3. A version never changes, so a run
@@ -53,7 +51,7 @@ class DataOptions:
     """Threads that a mount reads ahead with, or a download copies with; none is Azure's choice, 4
     a core for a mount."""
 
-    prefetch_blocks: Annotated[int | None, Bounds(at_least=0)] = None
+    prefetch_blocks: Annotated[int | None, Bounds(at_least=0), Formerly("blocks_ahead")] = None
     """Blocks of 2 MB that a mount reads ahead; none is Azure's choice, 32."""
 
 

@@ -15,6 +15,7 @@ from common.errors import ConfigError
 from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import TrainConfig
+from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
 from trainer.training.metrics import MetricsFile
 
@@ -96,6 +97,19 @@ class RunFolder:
             raise CheckpointError(f"{self.path}: its config.json is not that of a run")
         return data
 
+    def class_names_and_normalization(self) -> tuple[tuple[str, ...], Normalization] | None:
+        """What config.json says of the model's outputs and inputs; None in a run of a version that
+        did not keep it.
+
+        Raises:
+            CheckpointError: the folder is not a run's.
+        """
+        facts = self.stored().get("meaning")
+        if facts is None:
+            return None
+        normalization = Normalization(tuple(facts["mean"]), tuple(facts["deviation"]))
+        return tuple(facts["classes"]), normalization
+
     def config(self) -> TrainConfig:
         """The configuration that the run was started with.
 
@@ -138,6 +152,14 @@ class RunFolder:
         scratch = self.path / f".{name}.partial"
         scratch.write_text(json.dumps(data, indent=1) + "\n")
         scratch.replace(self.path / name)
+
+
+def model_facts(class_names: tuple[str, ...], normalization: Normalization) -> dict[str, Any]:
+    """What config.json says of the model's outputs and inputs, so that the model can be used
+    without the data set.
+    """
+    mean, std = normalization.mean, normalization.std
+    return {"meaning": {"classes": class_names, "mean": mean, "deviation": std}}
 
 
 def without(config: TrainConfig, *groups: str) -> dict[str, object]:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from trainer.config import DataConfig
 from trainer.data import images
+from trainer.data.images import normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
 from trainer.data.reader import READ_BUFFER, parse
@@ -95,7 +96,7 @@ class Contenders:
     def textbook(self, batches: int, image_size: int) -> Callable[[], int]:
         """Take some batches as many pipelines make them."""
         manifest = load_manifest(self._source.folder)
-        mean, deviation = tf.constant(manifest.mean), tf.constant(manifest.deviation)
+        normalization = manifest.normalization
 
         def decode(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             encoded, label = parse(serialized)
@@ -104,7 +105,7 @@ class Contenders:
             scale = tf.math.ceil(_RESIZED * shape / tf.reduce_min(shape))
             image = tf.image.resize(image, tf.cast(scale, tf.int32))
             image = tf.image.random_crop(image, [image_size, image_size, 3])
-            return (tf.image.random_flip_left_right(image) - mean) / deviation, label
+            return normalize(tf.image.random_flip_left_right(image), normalization), label
 
         shards = [str(self._source.folder / shard.file) for shard in self._source.split.shards]
         options = tf.data.Options()

@@ -21,15 +21,15 @@ from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter, Policy
 from trainer.config import DataConfig, ModelConfig, TrainConfig
 from trainer.data.builtin.synthetic import synthetic_batch
+from trainer.data.manifest import Normalization
 from trainer.distributed.horovod import Alone
 from trainer.model.resnet import build_resnet
-from trainer.training.gradients import Statistics
 from trainer.training.loop import Loop
 from trainer.training.optimizer import Momentum
 
 CLASSES, PIXELS, BATCH = 1000, 32, 8
 RATE = 1e-3
-STATISTICS = Statistics((127.5,) * 3, (73.9,) * 3)
+NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 META = {"evaluation": None}
 
 
@@ -70,7 +70,7 @@ class Contenders:
         model = build_resnet(config.model, CLASSES)
         optimizer = Momentum(model.trainable_variables, config.optimizer)
         batch = synthetic_batch(BATCH, PIXELS, CLASSES, seed=0)
-        self._loop = Loop(model, optimizer, Alone(), STATISTICS, config, lambda: batch)
+        self._loop = Loop(model, optimizer, Alone(), NORMALIZATION, config, lambda: batch)
         slots = {f"momentum/{number}": slot for number, slot in enumerate(optimizer.slots)}
         self._variables: dict[str, tf.Variable] = {
             **{variable.name: variable for variable in model.variables},

@@ -18,10 +18,11 @@ import tf_keras as keras
 from benchmarks.tables import BARE_LOOP, CALLS, FIT, OURS
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.builtin.synthetic import synthetic_batch
+from trainer.data.manifest import Normalization
 from trainer.distributed.horovod import Communicator, Horovod
 from trainer.loggers.reporter import Reporter
 from trainer.run_folder import RunFolder
-from trainer.training.gradients import LocalGradients, Statistics
+from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
 from trainer.training.optimizer import Momentum
@@ -30,7 +31,7 @@ from trainer.training.plan import make_plan
 LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8
 RATE = 1e-3
-STATISTICS = Statistics((127.5,) * 3, (73.9,) * 3)
+NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 
 
 def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Callable[[], int]]:
@@ -53,7 +54,7 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
     data = tf.data.Dataset.from_tensors(
         synthetic_batch(BATCH, PIXELS, CLASSES, seed=world.rank)
     ).repeat()
-    local = LocalGradients(model, STATISTICS, config, BATCH * world.size)
+    local = LocalGradients(model, NORMALIZATION, config, BATCH * world.size)
     bare = Bare(local, optimizer, world, iter(data), config.compute.steps_per_loop)
     ours = Ours(model, optimizer, world, config, iter(data))
     return {
@@ -85,7 +86,7 @@ class Ours:
         iterator: Any,
     ) -> None:
         self._config, self._chief = config, world.rank == 0
-        self._loop = Loop(model, optimizer, world, STATISTICS, config, lambda: next(iterator))
+        self._loop = Loop(model, optimizer, world, NORMALIZATION, config, lambda: next(iterator))
         self._plan = make_plan(config, world.size, config.data.synthetic_examples)
         run = RunFolder(Path(config.runs_dir) / str(config.name))
         self._reporter = Reporter(config, self._plan, run, chief=self._chief)
@@ -165,11 +166,9 @@ def keras_fit(
     model: keras.Model, world: Communicator, data: tf.data.Dataset, steps: int
 ) -> Callable[[], int]:
     """`Model.fit` with Keras's own SGD, wrapped by Horovod's optimizer where there are ranks."""
-    mean, deviation = STATISTICS.mean[0], STATISTICS.deviation[0]
+    mean, std = NORMALIZATION.mean[0], NORMALIZATION.std[0]
     image = keras.Input([PIXELS, PIXELS, 3], dtype=tf.uint8)
-    network = keras.Model(
-        image, model(keras.layers.Rescaling(1 / deviation, -mean / deviation)(image))
-    )
+    network = keras.Model(image, model(keras.layers.Rescaling(1 / std, -mean / std)(image)))
     optimizer: Any = keras.optimizers.SGD(RATE, momentum=0.9)
     if isinstance(world, Horovod):
         optimizer = world.module.DistributedOptimizer(optimizer)

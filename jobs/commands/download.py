@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from azure.storage.blob import ContainerClient
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 from common.text import listing, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
@@ -38,8 +38,6 @@ class DownloadOptions:
     what is missing or has changed in storage.
     """
 
-    FORMER_KEYS: ClassVar = {"patience_minutes": "retry_timeout_minutes"}
-
     name: str = ""
     """Of the run or the job; the first argument."""
 
@@ -55,7 +53,7 @@ class DownloadOptions:
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 8
     """Files that are read at once."""
 
-    retry_timeout_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
+    retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Longest time that a request to storage is repeated before this gives up."""
 
     @property

@@ -2,10 +2,10 @@
 
 import sys
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from common.errors import UserError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 from infra.outputs import PlatformOutputs
 from jobs.assets.prepared_data import register_prepared
 from jobs.azure.job_records import Job
@@ -34,15 +34,15 @@ _UNREGISTERED = "the data set that it writes is registered when `follow` sees th
 class WatchOptions:
     """How a job is followed."""
 
-    FORMER_KEYS: ClassVar = {"patience_minutes": "retry_timeout_minutes"}
-
     rank: str = "0"
     """Whose lines are shown: all, or numbers such as 0,8."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = POLL_SECONDS
     """Pause between two questions to Azure."""
 
-    retry_timeout_minutes: Annotated[float, Bounds(above=0)] = RETRY_TIMEOUT_SECONDS / 60
+    retry_timeout_minutes: Annotated[float, Bounds(above=0), Formerly("patience_minutes")] = (
+        RETRY_TIMEOUT_SECONDS / 60
+    )
     """Longest continuous outage of Azure to tolerate before following ends; the job is not
     touched."""
 

@@ -8,13 +8,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from azure.core.exceptions import AzureError
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 from common.text import duration, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.assets import data_sets
@@ -37,8 +37,6 @@ class UploadOptions:
     set. Given again after an interruption, it sends the rest. FOLDER holds raw files, or prepared
     shards, which are compared with their manifest; links in it are refused, hidden files left out.
     """
-
-    FORMER_KEYS: ClassVar = {"patience_minutes": "retry_timeout_minutes"}
 
     folder: str = ""
     """What is sent; the first argument."""
@@ -63,7 +61,7 @@ class UploadOptions:
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 16
     """Files, and as many blocks of large files, that are sent at once."""
 
-    retry_timeout_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
+    retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Longest time that a request to storage is repeated before this gives up."""
 
     @property

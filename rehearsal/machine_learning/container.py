@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from environments.containers import Container, Mount
+from common.containers import Container, Mount
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.ranks import Ended, Program
 from rehearsal.machine_learning.runtime import Runtime, name_of

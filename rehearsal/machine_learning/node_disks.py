@@ -4,7 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
-from environments.containers import Mount
+from common.containers import Mount
 from rehearsal.blob_storage.azurite import free_port
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec, job_variables

@@ -9,18 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from common.containers import Container, ContainerEngine, Docker, Podman, find_engine
 from common.errors import UserError
-from environments.containers import Container, Containers, Docker, Podman, find
 from rehearsal.errors import RehearsalError
 
-_KINDS: Final[Mapping[str, type[Containers]]] = {kind.program: kind for kind in (Docker, Podman)}
+_KINDS: Final[Mapping[str, type[ContainerEngine]]] = {
+    kind.program: kind for kind in (Docker, Podman)
+}
 
 
 @dataclass(frozen=True)
 class Runtime:
     """A program that runs containers, and the image of all jobs."""
 
-    containers: Containers
+    containers: ContainerEngine
     image: str
     user: str | None = None
     """That jobs are in a container, where it must not be the image's."""
@@ -38,7 +40,7 @@ def open_image(image: str) -> Runtime:
         RehearsalError: nothing here can, or the image is not here.
     """
     try:
-        containers = find()
+        containers = find_engine()
         if containers.program not in _KINDS:
             raise RehearsalError(
                 f"{image}: {containers.program} builds images, but cannot end what it runs; install"
@@ -56,7 +58,7 @@ def open_image(image: str) -> Runtime:
     return Runtime(containers, image, _user(containers))
 
 
-def _user(containers: Containers) -> str | None:
+def _user(containers: ContainerEngine) -> str | None:
     """This process's own, where root's files could not be removed by whom they are made for."""
     if containers.program != Docker.program or os.geteuid() == 0:
         return None

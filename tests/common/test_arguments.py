@@ -1,30 +1,25 @@
-"""From a command line to a dataclass."""
+"""From a command line to a frozen dataclass."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 
 from common.arguments import parse
 from common.errors import ConfigError
-
-
-@dataclass(frozen=True)
-class Wait:
-    FORMER_KEYS: ClassVar = {"patience_minutes": "timeout_minutes"}
-
-    timeout_minutes: float = 1.0
+from common.fields import Bounds, Formerly
 
 
 @dataclass(frozen=True)
 class Options:
-    wait: Wait = field(default_factory=Wait)
+    """A command's options."""
+
+    retry_timeout: Annotated[float, Bounds(above=0), Formerly("patience")] = 1.0
+    """How long to go on."""
 
 
-def test_a_former_option_is_an_error_that_gives_the_new_one():
-    for args in (["--wait.patience-minutes", "3"], ["--wait.patience-minutes=3"]):
-        with pytest.raises(ConfigError) as error:
-            parse(Options(), "wait", args)
-        assert error.value.problems == (
-            "--wait.patience-minutes: is now called --wait.timeout-minutes",
-        )
+def test_an_option_of_another_name_before_is_refused_with_its_name_of_today():
+    assert parse(Options(), "wait", ["--retry-timeout", "2"]) == Options(2.0)
+    with pytest.raises(ConfigError) as caught:
+        parse(Options(), "wait", ["--patience", "2"])
+    assert caught.value.problems == ("--patience: is now called --retry-timeout",)

@@ -2,27 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import pytest
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds, Pattern
+from common.fields import Bounds, Formerly, Pattern
 
 
 @dataclass(frozen=True)
 class Disk:
-    FORMER_KEYS: ClassVar = {"gigabytes": "size_gb"}
-
-    size_gb: Annotated[int, Bounds(at_least=1, at_most=64)] = 8
+    size_gb: Annotated[int, Bounds(at_least=1, at_most=64), Formerly("space")] = 8
     kind: Literal["hdd", "ssd"] = "ssd"
 
 
 @dataclass(frozen=True)
 class Machine:
-    FORMER_KEYS: ClassVar = {"drive": "disk", "fast": "disk.kind"}
-
     name: Annotated[str, Pattern("[a-z]+", "lower-case letters")]
     speed: Annotated[float, Bounds(above=0)] = 1.0
     note: str | None = None
@@ -71,6 +67,7 @@ def test_missing_keys_take_their_defaults():
         ("disk", {"kind": "tape"}, "disk.kind: 'tape' is not one of hdd, ssd"),
         ("disk", 3, "disk: 3 is not a group of keys"),
         ("dsik", {}, "dsik: there is no such key; did you mean disk?"),
+        ("disk", {"space": 4}, "disk.space: is now called disk.size_gb"),
     ],
 )
 def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, problem):
@@ -118,38 +115,3 @@ def test_a_tree_that_exists_is_checked_by_its_options():
         "--kind: 'tape' is not one of hdd, ssd",
     ]
     assert fields.problems(Disk()) == []
-
-
-@pytest.mark.parametrize(
-    ("key", "now"),
-    [
-        ("drive", "disk"),
-        ("fast", "disk.kind"),
-        ("disk.gigabytes", "disk.size_gb"),
-        ("drive.gigabytes", "disk.size_gb"),
-        ("drive.kind", "disk.kind"),
-        ("disk.kind", None),
-        ("nosuch", None),
-        ("nosuch.gigabytes", None),
-    ],
-)
-def test_a_former_key_is_known_by_the_key_that_it_has_become(key, now):
-    assert fields.renamed(Machine, key) == now
-
-
-def test_former_keys_of_all_parents_are_known():
-    @dataclass(frozen=True)
-    class Server(Disk, Machine):
-        FORMER_KEYS: ClassVar = {"label": "name"}
-
-    keys = ("gigabytes", "drive", "label")
-    assert [fields.renamed(Server, key) for key in keys] == ["size_gb", "disk", "name"]
-
-
-def test_a_former_key_is_an_error_that_gives_the_new_one():
-    with pytest.raises(ConfigError) as error:
-        fields.from_dict(Machine, {"name": "box", "fast": 1, "disk": {"gigabytes": 3}})
-    assert error.value.problems == (
-        "fast: is now called disk.kind",
-        "disk.gigabytes: is now called disk.size_gb",
-    )

@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from environments.build import Order
-from environments.containers import find
+from environments.builders import find_builder
 from tests.images.image import Image
 
 MEASURED = pytest.StashKey[dict[str, str]]()
@@ -21,19 +21,19 @@ def measured(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def containers():
+def builder():
     try:
-        return find()
+        return find_builder()
     except UserError as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
-def image(containers, tmp_path_factory):
+def image(builder, tmp_path_factory):
     name = Order("cpu").name
-    if not containers.has(name):
+    if not builder.engine.has(name):
         pytest.skip(f"{name} is not here: make images builds it")
-    return Image(containers, name, tmp_path_factory.mktemp("work"))
+    return Image(builder, name, tmp_path_factory.mktemp("work"))
 
 
 def pytest_terminal_summary(terminalreporter, config):

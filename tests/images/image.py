@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from environments.containers import Container, Containers, Mount
+from common.containers import Container, Mount
+from environments.builders import Builder
 from tests import ROOT
 
 INSIDE: Final = Path(__file__).with_name("inside")
@@ -26,7 +27,7 @@ _numbers = count()
 class Image:
     """An image with this repository's trainer at /code, and a folder that stays at /work."""
 
-    containers: Containers
+    builder: Builder
     name: str
     folder: Path
     """Of this machine, seen as /work."""
@@ -69,7 +70,7 @@ class Image:
         given = {"PYTHONPATH": "/code", "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})}
         name = f"images-test-{os.getpid()}-{next(_numbers)}"
         own = [
-            Mount(ROOT / "trainer", "/code/trainer"),
+            *(Mount(ROOT / world, f"/code/{world}") for world in ("common", "trainer")),
             Mount(INSIDE, "/inside"),
             Mount(self.folder, "/work", writable=True),
         ]
@@ -77,7 +78,7 @@ class Image:
             self.name, program, name, [*own, *mounts], list(given), folder="/work"
         )
         process = subprocess.Popen(
-            self.containers.run_command(container),
+            self.builder.engine.run_command(container),
             env={**os.environ, **given},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,7 +88,7 @@ class Image:
             yield process
         finally:
             if process.poll() is None:
-                self.containers.remove_container(name)
+                self.builder.engine.remove_container(name)
                 with suppress(ProcessLookupError):
                     process.kill()
                 process.communicate()

@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
+from common.containers import Mount
 from environments.build import BUDGET, ROOT, Order, build, record
-from environments.containers import Mount
 from jobs.spec.build_context import build_context
 from tests.images.image import SITE
 
@@ -20,7 +20,7 @@ CHECK = "/opt/trainer/check.py"
 @pytest.fixture(scope="module")
 def root(image):
     """The image's files."""
-    with image.containers.root(image.name) as folder:
+    with image.builder.root(image.name) as folder:
         yield folder
 
 
@@ -105,7 +105,7 @@ def test_a_folder_of_images_becomes_a_data_set(image):
 
 
 def test_the_image_keeps_to_its_size(image, measured):
-    size = image.containers.size(image.name)
+    size = image.builder.size(image.name)
     measured["size"] = f"{size / 1e9:.2f} GB of at most {BUDGET['cpu'] / 1e9:.2f}"
     assert size <= BUDGET["cpu"]
 
@@ -118,9 +118,9 @@ def test_what_is_built_already_is_not_built_again(image, measured, tmp_path):
     cold = told["cold_seconds"]
     order = Order("cpu", base=told["base"], tag="again", folder=tmp_path)
     try:
-        again = build(image.containers, order, str)
+        again = build(image.builder, order, str)
     finally:
-        image.containers.remove_image(order.name)
+        image.builder.remove(order.name)
     measured["cold build"] = "not known of this version" if cold is None else f"{cold:.0f} s"
     measured["warm build"] = f"{again.seconds:.1f} s"
     assert again.bytes == told["bytes"]

@@ -5,9 +5,10 @@ import subprocess
 
 import pytest
 
+from common.containers import Container, Mount
 from environments import stand_in
 from environments.build import ROOT, Order
-from environments.containers import Container, Mount, find
+from environments.builders import find_builder
 
 pytestmark = pytest.mark.images_gpu
 
@@ -28,17 +29,17 @@ print(f"rank {hvd.rank()} of {hvd.size()}: {total}, nccl {hvd.nccl_built()}")
 
 
 @pytest.fixture(scope="module")
-def containers():
-    found = find()
+def builder():
+    found = find_builder()
     for image in (IMAGE, stand_in.COMPILER):
-        assert found.has(image), f"{image}: is not here; make images-gpu builds it"
+        assert found.engine.has(image), f"{image}: is not here; make images-gpu builds it"
     return found
 
 
 @pytest.fixture(scope="module")
-def root(containers):
+def root(builder):
     """The image's files."""
-    with containers.root(IMAGE) as folder:
+    with builder.root(IMAGE) as folder:
         yield folder
 
 
@@ -50,18 +51,18 @@ def horovod(root):
 
 
 @pytest.fixture
-def run(containers, request):
+def run(builder, request):
     """What a program in a container says; it has to succeed."""
     name = re.sub(r"\W+", "-", f"images-gpu-{request.node.name}")
 
     def run(*program, image=IMAGE, mounts=(), folder="/"):
-        command = containers.run_command(Container(image, program, name, mounts, folder=folder))
+        command = builder.engine.run_command(Container(image, program, name, mounts, folder=folder))
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     yield run
-    containers.remove_container(name)
+    builder.engine.remove_container(name)
 
 
 def test_no_compiler_is_in_it(root):
@@ -130,7 +131,8 @@ def test_two_ranks_sum_over_mpi_what_is_in_memory(run):
 
 
 def test_two_ranks_train_digits(run, tmp_path):
-    mounts = [Mount(ROOT / "trainer", "/code/trainer"), Mount(tmp_path, "/runs", writable=True)]
+    mounts = [Mount(ROOT / world, f"/code/{world}") for world in ("common", "trainer")]
+    mounts.append(Mount(tmp_path, "/runs", writable=True))
     train = ["python", "-m", "trainer", "train", "--preset", "digits", "--max-steps", "4"]
     ranks = ["mpirun", "-np", "2", *train, "--runs-dir", "/runs"]
     said = run(*ranks, mounts=mounts, folder="/code")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from environments.containers import Buildah
+from common.containers import Buildah
 from tests.images.training import BRIEF, PACED, metrics, saved, train
 
 pytestmark = pytest.mark.images
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.images
 @pytest.fixture(scope="module")
 def other_node(image):
     """Address of a node that answers by SSH."""
-    if isinstance(image.containers, Buildah):
+    if isinstance(image.builder.engine, Buildah):
         pytest.skip("buildah gives containers no network of their own; install Podman or Docker")
     if shutil.which("ssh-keygen") is None:
         pytest.skip("ssh-keygen is not installed (openssh-client)")

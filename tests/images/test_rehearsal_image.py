@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from common.containers import find_engine
 from common.errors import UserError
-from environments.containers import find
 from rehearsal.loopback import Loopback
 from rehearsal.processes import pids_marked
 from tests import ROOT
@@ -42,7 +42,7 @@ time.sleep(600)
 
 
 def containers_of(mark):
-    command = [find().program, "ps", "--all", "--format={{.Names}}", f"--filter=name={mark}"]
+    command = [find_engine().program, "ps", "--all", "--format={{.Names}}", f"--filter=name={mark}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -70,7 +70,7 @@ def variables(text):
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
     try:
-        there = find().has(IMAGE)
+        there = find_engine().has(IMAGE)
     except UserError as error:
         pytest.skip(str(error))
     if not there:

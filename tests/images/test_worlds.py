@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from environments.containers import Mount
+from common.containers import Mount
 from tests.images.image import GLOO_ONLY, gloo_only
 from tests.images.training import SHORT, metrics, train
 

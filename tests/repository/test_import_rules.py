@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "common": set(),
     "infra": {"common"},
     "trainer": {"common"},
-    "rehearsal": {"common", "environments"},
+    "rehearsal": {"common"},
     "jobs": {"common", "infra.outputs"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
@@ -40,9 +40,16 @@ ONLY = {
 """Packages that few files may import."""
 
 STANDARD_LIBRARY_ONLY = [
-    *("common.errors", "common.fields", "common.files", "common.text", "common.page.markup"),
+    *(
+        "common.containers",
+        "common.errors",
+        "common.fields",
+        "common.files",
+        "common.text",
+        "common.page.markup",
+    ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
-    *("trainer.data.manifest", "trainer.data.meaning", "trainer.data.order"),
+    *("trainer.data.manifest", "trainer.data.order"),
     *("trainer.data.prepare.entries", "trainer.data.split_counts"),
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from trainer.data.manifest import Normalization
 from trainer.data.source import Source
 
 ASPECT_RANGE = (3 / 4, 4 / 3)
@@ -72,27 +73,27 @@ def flips(source: Source, position: tf.Tensor) -> tf.Tensor:
     return tf.random.stateless_uniform([], _key(source, _FLIP, position)) < 0.5
 
 
-def normalize(
-    image: tf.Tensor, flip: tf.Tensor, mean: tf.Tensor, deviation: tf.Tensor
+def flip_and_normalize(
+    image: tf.Tensor, flip: tf.Tensor, normalization: Normalization
 ) -> tf.Tensor:
     """Mirror and normalise a batch on the device.
 
     Args:
         image: uint8 [b, height, width, 3].
         flip: bool [b].
-        mean: float32 [3], 0 to 255.
-        deviation: float32 [3], 0 to 255.
+        normalization: of the training images.
 
     Returns:
         float32 [b, height, width, 3].
     """
-    image = standardize(image, mean, deviation)
+    image = normalize(image, normalization)
     return tf.where(flip[:, None, None, None], tf.reverse(image, [2]), image)
 
 
-def standardize(image: tf.Tensor, mean: tf.Tensor, deviation: tf.Tensor) -> tf.Tensor:
-    """Take the statistics off a batch, as `normalize`, without mirroring."""
-    return (tf.cast(image, tf.float32) - mean) / deviation
+def normalize(image: tf.Tensor, normalization: Normalization) -> tf.Tensor:
+    """Normalise a batch, uint8 [b, height, width, 3], to float32 of the same shape."""
+    mean, std = tf.constant(normalization.mean), tf.constant(normalization.std)
+    return (tf.cast(image, tf.float32) - mean) / std
 
 
 def _key(source: Source, use: int, position: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.files import write_atomically
 from trainer.errors import DataError
 
 FILE_NAME = "manifest.json"
@@ -79,14 +80,22 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """A data set: classes, splits and the statistics that inputs are normalised with."""
+class Normalization:
+    """What inputs are normalised with: (pixel - mean) / std, channel by channel."""
 
-    classes: tuple[str, ...]
     mean: tuple[float, float, float]
     """Mean of the training images' pixels in red, green and blue, 0 to 255."""
-    deviation: tuple[float, float, float]
+    std: tuple[float, float, float]
     """Standard deviation of the same, 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A data set: its classes, its splits, and what its images are normalised with."""
+
+    classes: tuple[str, ...]
+    """Names in the order of labels."""
+    normalization: Normalization
     splits: dict[str, Split]
     origin: Origin
     first_label: int = 0
@@ -96,17 +105,27 @@ class Manifest:
     @property
     def version(self) -> str:
         """A hash of everything but the origin: equal versions train alike."""
-        data = {key: value for key, value in asdict(self).items() if key != "origin"}
+        data = {key: value for key, value in self._to_json().items() if key != "origin"}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
         """Write manifest.json; last of all files, so that its presence means a complete data
         set.
         """
-        data = {"schema": SCHEMA, "version": self.version, **asdict(self)}
-        partial = folder / f".{FILE_NAME}.partial"
-        partial.write_text(json.dumps(data, indent=1) + "\n")
-        partial.replace(folder / FILE_NAME)
+        data = {"schema": SCHEMA, "version": self.version, **self._to_json()}
+        write_atomically(folder / FILE_NAME, json.dumps(data, indent=1) + "\n")
+
+    def _to_json(self) -> dict[str, Any]:
+        # "deviation" is the standard deviation. The version is a hash of these keys as well, and
+        # names data sets that runs and registered assets refer to, so the key stays.
+        return {
+            "classes": self.classes,
+            "mean": self.normalization.mean,
+            "deviation": self.normalization.std,
+            "splits": {name: asdict(split) for name, split in self.splits.items()},
+            "origin": asdict(self.origin),
+            "first_label": self.first_label,
+        }
 
 
 def load_manifest(folder: Path) -> Manifest:
@@ -167,8 +186,7 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
 def _from_json(data: dict[str, Any]) -> Manifest:
     return Manifest(
         classes=tuple(data["classes"]),
-        mean=tuple(data["mean"]),
-        deviation=tuple(data["deviation"]),
+        normalization=Normalization(tuple(data["mean"]), tuple(data["deviation"])),
         splits={
             name: Split(
                 shards=tuple(

@@ -14,7 +14,6 @@ from trainer.data.retry import unreadable
 from trainer.data.source import Source
 from trainer.distributed.horovod import Communicator
 from trainer.errors import DataError
-from trainer.training.gradients import Statistics
 from trainer.training.setup import Prepared
 
 
@@ -29,12 +28,6 @@ class Feed:
         self._iterator: Any = None
         self._synthetic: Batch = {}
         self._cache = self._open_cache()
-
-    @property
-    def statistics(self) -> Statistics:
-        """What inputs are normalised with."""
-        meaning = self._prepared.meaning
-        return Statistics(meaning.mean, meaning.deviation)
 
     @property
     def has_validation(self) -> bool:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from trainer.config import TrainConfig
-from trainer.data.meaning import Meaning
+from trainer.data.manifest import Normalization
 from trainer.errors import DataError
 from trainer.export.layout import FOLDER, ONNX, SAVED_MODEL
 from trainer.export.onnx import write_onnx
@@ -43,7 +43,7 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
     version = folder.stored()["data_version"]
     trained = Trained(
         config,
-        _meaning(folder, config, version),
+        *_class_names_and_normalization(folder, config, version),
         version,
         found.step,
         found.meta["evaluation"],
@@ -65,11 +65,13 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
     return place
 
 
-def _meaning(folder: RunFolder, config: TrainConfig, version: str) -> Meaning:
-    """Classes and statistics as the run keeps them; of an older run, from its data set."""
-    stored = folder.stored().get("meaning")
-    if stored is not None:
-        return Meaning.from_dict(stored)
+def _class_names_and_normalization(
+    folder: RunFolder, config: TrainConfig, version: str
+) -> tuple[tuple[str, ...], Normalization]:
+    """As the run keeps them; of an older run, from its data set."""
+    kept = folder.class_names_and_normalization()
+    if kept is not None:
+        return kept
     try:
         prepared = prepare(config, 1)
     except DataError as error:
@@ -82,4 +84,4 @@ def _meaning(folder: RunFolder, config: TrainConfig, version: str) -> Meaning:
             f"{prepared.folder}: has version {prepared.data_version}, but {folder.path} was trained"
             f" on {version}; prepare that data set again"
         )
-    return prepared.meaning
+    return prepared.class_names, prepared.normalization

@@ -22,7 +22,7 @@ from trainer import __version__
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.tensors import Tensors
 from trainer.config import TrainConfig
-from trainer.data.meaning import Meaning
+from trainer.data.manifest import Normalization
 from trainer.errors import DataError
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.signatures import serving_module
@@ -41,7 +41,8 @@ class Trained:
     """The weights of a step of a run, and all that an export needs beside them."""
 
     config: TrainConfig
-    meaning: Meaning
+    class_names: tuple[str, ...]
+    normalization: Normalization
     data_version: str
     step: int
     evaluation: dict[str, Any] | None
@@ -53,7 +54,7 @@ class Trained:
 
     def facts(self, top: int) -> dict[str, Any]:
         """What export.json says."""
-        model, classes = self.config.model, self.meaning.classes
+        model, classes = self.config.model, self.class_names
         return {
             "schema": SCHEMA,
             "run": self.config.name,
@@ -63,8 +64,8 @@ class Trained:
             "top": min(top, len(classes)),
             "image_size": model.image_size,
             "eval_crop": self.config.data.eval_crop,
-            "mean": list(self.meaning.mean),
-            "deviation": list(self.meaning.deviation),
+            "mean": list(self.normalization.mean),
+            "deviation": list(self.normalization.std),
             "model": {"depth": model.depth, "width": model.width, "stem": model.stem},
             "evaluation": self.evaluation,
             "code_version": __version__,
@@ -97,7 +98,8 @@ def export_model(
     """
     trained = Trained(
         config,
-        prepared.meaning,
+        prepared.class_names,
+        prepared.normalization,
         prepared.data_version,
         step,
         asdict(evaluation) if evaluation else None,
@@ -153,11 +155,15 @@ def _is_export(folder: Path) -> bool:
 
 
 def _save_model(trained: Trained, place: Path, top: int) -> None:
-    config, meaning = trained.config, trained.meaning
-    classes = len(meaning.classes)
+    config, classes = trained.config, len(trained.class_names)
     model = load_model(config, classes, "float32", trained.tensors, trained.origin)
     module, signatures = serving_module(
-        model, meaning, config.model.image_size, config.data.eval_crop, top
+        model,
+        trained.class_names,
+        trained.normalization,
+        config.model.image_size,
+        config.data.eval_crop,
+        top,
     )
     with only_errors("tensorflow", "absl"):
         tf.saved_model.save(module, str(place), signatures=signatures)

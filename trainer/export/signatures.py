@@ -5,8 +5,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.images import central_image, standardize
-from trainer.data.meaning import Meaning
+from trainer.data.images import central_image, normalize
+from trainer.data.manifest import Normalization
 from trainer.export.layout import STRANGE
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -16,7 +16,12 @@ Signature = Any
 
 
 def serving_module(
-    model: keras.Model, meaning: Meaning, image_size: int, eval_crop: float, top: int
+    model: keras.Model,
+    class_names: tuple[str, ...],
+    normalization: Normalization,
+    image_size: int,
+    eval_crop: float,
+    top: int,
 ) -> tuple[tf.Module, dict[str, Signature]]:
     """Make what is saved: the weights and the signatures that use them.
 
@@ -27,12 +32,13 @@ def serving_module(
 
     Args:
         model: from normalised images to logits, all of it float32.
-        meaning: names of its outputs and statistics of its inputs.
+        class_names: of its outputs.
+        normalization: of its inputs.
         image_size: height and width of an input, in pixels.
         eval_crop: central part of the short side that it sees.
         top: classes that serving_default gives, k; at most all of them.
     """
-    count = min(top, len(meaning.classes))
+    count = min(top, len(class_names))
     shape = [image_size, image_size, 3]
 
     def of_pixels(pixels: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -41,7 +47,7 @@ def serving_module(
         # image, whose result is cut off.
         filler = tf.zeros([tf.cast(batch == 0, tf.int32), *shape], tf.uint8)
         filled = tf.concat([pixels, filler], 0)
-        inputs = standardize(filled, tf.constant(meaning.mean), tf.constant(meaning.deviation))
+        inputs = normalize(filled, normalization)
         return {"probabilities": tf.nn.softmax(model(inputs, training=False))[:batch]}
 
     predict = tf.function(
@@ -59,7 +65,7 @@ def serving_module(
         probabilities, classes = tf.math.top_k(predict(pixels)["probabilities"], count)
         return {
             "class_ids": tf.cast(classes, tf.int64),
-            "class_names": tf.gather(tf.constant(meaning.classes), classes),
+            "class_names": tf.gather(tf.constant(class_names), classes),
             "probabilities": probabilities,
         }
 

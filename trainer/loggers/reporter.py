@@ -11,7 +11,6 @@ from typing import Any
 
 from trainer.checkpoints.writer import Saved
 from trainer.config import TrainConfig
-from trainer.data.meaning import Meaning
 from trainer.diagnostics.environment import environment
 from trainer.loggers.console import Console
 from trainer.loggers.mlflow import tracking
@@ -62,7 +61,7 @@ class Reporter:
         self,
         step: int,
         data_version: str,
-        meaning: Meaning | None = None,
+        model_facts: Mapping[str, Any] | None = None,
         seen: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the first files; called when the first step has shown that the run works.
@@ -70,7 +69,7 @@ class Reporter:
         Args:
             step: steps done.
             data_version: of the data set.
-            meaning: of the model's inputs and outputs.
+            model_facts: what config.json says of the model's inputs and outputs.
             seen: what is recorded of the environment beside what any process can tell.
         """
         if not self._chief:
@@ -85,8 +84,7 @@ class Reporter:
             folder.metrics.rewind(step)
             rewind_curves(self._tensorboard, step)
         # Also of a run that is continued: its options may have changed.
-        kept = {"meaning": meaning.to_dict()} if meaning else {}
-        folder.create(self._config, {**facts, **kept})
+        folder.create(self._config, {**facts, **(model_facts or {})})
         self.attempt = folder.metrics.attempts() + 1
         surroundings = {**environment(self._gpus), **(seen or {})}
         values = {"attempt": self.attempt, **facts, "environment": surroundings}

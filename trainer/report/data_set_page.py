@@ -133,8 +133,8 @@ def _origin(folder: Path, manifest: Manifest) -> str:
         ["manifest written", moment((folder / FILE_NAME).stat().st_mtime)],
         ["version", f"<code>{manifest.version}</code>"],
         *([["hash of the inputs", f"<code>{text(origin.inputs)}</code>"]] if origin.inputs else []),
-        ["mean of the pixels", _colours(manifest.mean)],
-        ["their standard deviation", _colours(manifest.deviation)],
+        ["mean of the pixels", _colours(manifest.normalization.mean)],
+        ["their standard deviation", _colours(manifest.normalization.std)],
         ["first label", f"{manifest.first_label}"],
     ]
     return (

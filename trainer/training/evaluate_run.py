@@ -41,7 +41,9 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     feed = Feed(config, prepared, world, config.data.decode_threads or cores())
     precision = config.compute.precision
     model = load_model(config, prepared.classes, precision, found.load(), found.path)
-    result = Evaluator(model, world, feed.statistics, xla=config.compute.xla).run(feed.validation())
+    result = Evaluator(model, world, prepared.normalization, xla=config.compute.xla).run(
+        feed.validation()
+    )
     print(
         f"{found.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss {result.loss:.4f} on"
         f" {result.examples:,} held-out images"

@@ -8,9 +8,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.images import normalize
+from trainer.data.images import flip_and_normalize
+from trainer.data.manifest import Normalization
 from trainer.distributed.horovod import Communicator
-from trainer.training.gradients import Statistics, cross_entropy
+from trainer.training.gradients import cross_entropy
 from trainer.training.predictions import Predictions
 
 
@@ -32,9 +33,14 @@ class Evaluator:
     """A compiled forward pass and its counts."""
 
     def __init__(
-        self, model: keras.Model, communicator: Communicator, statistics: Statistics, *, xla: bool
+        self,
+        model: keras.Model,
+        communicator: Communicator,
+        normalization: Normalization,
+        *,
+        xla: bool,
     ) -> None:
-        self._model, self._communicator, self._statistics = model, communicator, statistics
+        self._model, self._communicator, self._normalization = model, communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
         self.predictions: Predictions | None = None
         """Of this rank's share in the last evaluation; `index` counts from its first example."""
@@ -60,8 +66,7 @@ class Evaluator:
         """The sums over a batch, then per example: weight, label, predicted class, and the
         probabilities of both, predicted first.
         """
-        mean, deviation = self._statistics.mean, self._statistics.deviation
-        image = normalize(batch["image"], batch["flip"], tf.constant(mean), tf.constant(deviation))
+        image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         label, weight = batch["label"], batch["weight"]
         places = tf.math.top_k(logits, min(5, logits.shape[-1])).indices

@@ -1,30 +1,26 @@
 """The loss and its gradients on one rank."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from trainer.config import TrainConfig
-from trainer.data.images import normalize
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Pixel statistics that inputs are normalised with, red, green, blue, 0 to 255."""
-
-    mean: tuple[float, float, float]
-    deviation: tuple[float, float, float]
+from trainer.data.images import flip_and_normalize
+from trainer.data.manifest import Normalization
 
 
 class LocalGradients:
     """The forward and backward pass over one rank's batch, in one or several micro-batches."""
 
     def __init__(
-        self, model: keras.Model, statistics: Statistics, config: TrainConfig, global_batch: int
+        self,
+        model: keras.Model,
+        normalization: Normalization,
+        config: TrainConfig,
+        global_batch: int,
     ) -> None:
-        self._model, self._statistics = model, statistics
+        self._model, self._normalization = model, normalization
         self._weights = model.trainable_variables
         self._optimizer, self._global_batch = config.optimizer, global_batch
         self._scaled = config.compute.precision == "mixed_float16"
@@ -80,8 +76,7 @@ class LocalGradients:
     def _micro_batch(
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        mean, deviation = self._statistics.mean, self._statistics.deviation
-        image = normalize(batch["image"], batch["flip"], tf.constant(mean), tf.constant(deviation))
+        image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         label, weight = batch["label"], batch["weight"]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._weights)

@@ -24,9 +24,10 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.config import TrainConfig
+from trainer.data.manifest import Normalization
 from trainer.distributed.horovod import Communicator
 from trainer.training.allreduce import SUMS, Exchange
-from trainer.training.gradients import LocalGradients, Statistics
+from trainer.training.gradients import LocalGradients
 from trainer.training.optimizer import Momentum
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -71,7 +72,7 @@ class Loop:
         model: keras.Model,
         optimizer: Momentum,
         communicator: Communicator,
-        statistics: Statistics,
+        normalization: Normalization,
         config: TrainConfig,
         next_batch: Callable[[], dict[str, Any]],
     ) -> None:
@@ -90,7 +91,7 @@ class Loop:
             self._stop = tf.Variable(0.0, name="stop")
             self._pause = tf.Variable(0.0, name="pause")
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
-        local = LocalGradients(model, statistics, config, self.global_batch)
+        local = LocalGradients(model, normalization, config, self.global_batch)
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)

@@ -21,7 +21,7 @@ from trainer.errors import NonFiniteError
 from trainer.export.saved_model import export_model, exported_step
 from trainer.loggers.reporter import Reporter
 from trainer.model.resnet import build_resnet, training_flops_per_image
-from trainer.run_folder import RunFolder, check_continues, new_name
+from trainer.run_folder import RunFolder, check_continues, model_facts, new_name
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
 from trainer.training.loop import Loop, LoopReport
@@ -68,12 +68,12 @@ class Training:
 
         threads = config.data.decode_threads or share_of_cores(communicator)
         self._feed = Feed(config, self._prepared, communicator, threads)
-        statistics = self._feed.statistics
+        normalization = self._prepared.normalization
         precision, xla = config.compute.precision, config.compute.xla
         self._model = build_resnet(config.model, self._prepared.classes, precision, config.seed)
         self._optimizer = Momentum(self._model.trainable_variables, config.optimizer)
         self._loop = Loop(
-            self._model, self._optimizer, communicator, statistics, config, self._feed.next_batch
+            self._model, self._optimizer, communicator, normalization, config, self._feed.next_batch
         )
         self._flops = training_flops_per_image(self._model)
         self._peak = peak_flops(device_name(), precision)
@@ -84,7 +84,7 @@ class Training:
             config, self._plan, self._folder, chief=self._chief, gpus=startup.gpus, changes=changes
         )
         self._held_out = HeldOut(
-            Evaluator(self._model, communicator, statistics, xla=xla),
+            Evaluator(self._model, communicator, normalization, xla=xla),
             self._feed,
             self._prepared,
             communicator,
@@ -177,8 +177,10 @@ class Training:
         return 0
 
     def _open(self, step: int, transport: Transport | None = None) -> None:
-        data_version, meaning = self._prepared.data_version, self._prepared.meaning
-        self._reporter.open(step, data_version, meaning, self._startup.record(transport))
+        prepared = self._prepared
+        facts = model_facts(prepared.class_names, prepared.normalization)
+        record = self._startup.record(transport)
+        self._reporter.open(step, prepared.data_version, facts, record)
 
     def _tell_transport(self) -> Transport | None:
         """Say how NCCL sends, which it has chosen by the end of the first step."""

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.data.manifest import FILE_NAME, Manifest, empty_classes, load_manifest
-from trainer.data.meaning import Meaning
+from trainer.data.manifest import FILE_NAME, Manifest, Normalization, empty_classes, load_manifest
 from trainer.diagnostics.environment import cores
 from trainer.errors import DataError
 from trainer.run_folder import RunFolder, check_continues, new_name
@@ -37,12 +36,18 @@ class Prepared:
         return self.manifest.version if self.manifest else "synthetic"
 
     @property
-    def meaning(self) -> Meaning:
-        """Classes and statistics; of synthetic data, the middle and spread of a byte."""
+    def class_names(self) -> tuple[str, ...]:
+        """Names in the order of labels; synthetic classes are numbered."""
         if self.manifest is None:
-            names = tuple(f"class {number}" for number in range(self.classes))
-            return Meaning(names, (127.5,) * 3, (73.9,) * 3)
-        return Meaning(self.manifest.classes, self.manifest.mean, self.manifest.deviation)
+            return tuple(f"class {number}" for number in range(self.classes))
+        return self.manifest.classes
+
+    @property
+    def normalization(self) -> Normalization:
+        """Of the data set; of synthetic data, the middle and spread of a byte."""
+        if self.manifest is None:
+            return Normalization((127.5,) * 3, (73.9,) * 3)
+        return self.manifest.normalization
 
 
 def data_folder(config: TrainConfig) -> Path | None:

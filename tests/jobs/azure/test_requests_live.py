@@ -15,7 +15,7 @@ from jobs.cli import main
 from jobs.errors import AccessError, UnreachableError
 from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import wait_for
-from trainer.data.manifest import Manifest, Origin, Shard, Split
+from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -208,7 +208,7 @@ def test_lists_are_read_to_their_last_page(live, monkeypatch):
 
 def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
     manifest = Manifest(
-        ("cat", "dog"), (0.0,) * 3, (1.0,) * 3,
+        ("cat", "dog"), Normalization((0.0,) * 3, (1.0,) * 3),
         {name: Split((Shard("s", 9000, 1, "0" * 32, ()),), (9000,), ("jpeg",))
          for name in ("train", "validation")}, Origin("x"),
     )  # fmt: skip

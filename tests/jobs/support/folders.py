@@ -4,7 +4,7 @@ import os
 
 import xxhash
 
-from trainer.data.manifest import Manifest, Origin, Shard, Split
+from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 
 _NOISE = os.urandom(1 << 20)
 
@@ -34,8 +34,7 @@ def write_shards(folder, count=4, size=20_000, seed=0):
     split = Split(tuple(shards), (5 * count, 5 * count), ("JPEG",))
     manifest = Manifest(
         classes=("cat", "dog"),
-        mean=(1.0, 2.0, 3.0),
-        deviation=(1.0, 1.0, 1.0),
+        normalization=Normalization((1.0, 2.0, 3.0), (1.0, 1.0, 1.0)),
         splits={"train": split},
         origin=Origin(command="prepare"),
     )

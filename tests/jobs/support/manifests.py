@@ -1,6 +1,6 @@
 """Manifests without a data set."""
 
-from trainer.data.manifest import Manifest, Origin, Shard, Split
+from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 
 
 def manifest(train=1_281_167, validation=50_000, classes=1000):
@@ -9,4 +9,4 @@ def manifest(train=1_281_167, validation=50_000, classes=1000):
 
     names = tuple(f"class {number}" for number in range(classes))
     splits = {"train": split(train), "validation": split(validation)}
-    return Manifest(names, (0.0,) * 3, (1.0,) * 3, splits, Origin("x"))
+    return Manifest(names, Normalization((0.0,) * 3, (1.0,) * 3), splits, Origin("x"))

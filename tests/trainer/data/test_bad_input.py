@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer.support.command import TINY, metrics, result, run_trainer
-from trainer.data.manifest import Manifest, Origin
+from trainer.data.manifest import Manifest, Normalization, Origin
 from trainer.data.tfrecord import Record, write_split
 
 ONE_RANK = [*TINY, "--ranks", "1", "--name", "run"]
@@ -29,7 +29,9 @@ def write_data(folder, records, held_out=None):
         "train": write_split(folder, "train", records, 3, 4),
         "validation": write_split(folder, "validation", held_out, 1, 4),
     }
-    manifest = Manifest(("a", "b", "c", "d"), (100.0,) * 3, (50.0,) * 3, splits, Origin("test"))
+    manifest = Manifest(
+        ("a", "b", "c", "d"), Normalization((100.0,) * 3, (50.0,) * 3), splits, Origin("test")
+    )
     manifest.save(folder)
     return manifest
 
@@ -84,7 +86,7 @@ def only(records, classes, folder):
         name: write_split(folder, name, part, 1, len(classes))
         for name, part in (("train", records), ("validation", records[:20]))
     }
-    Manifest(classes, (100.0,) * 3, (50.0,) * 3, splits, Origin("test")).save(folder)
+    Manifest(classes, Normalization((100.0,) * 3, (50.0,) * 3), splits, Origin("test")).save(folder)
 
 
 @pytest.mark.parametrize("classes", [("a",), ("a", "b", "c")])

@@ -19,7 +19,7 @@ from tests import ROOT
 from tests.trainer.support.command import TINY, final_state, run_trainer
 from trainer.data import cache
 from trainer.data.cache import ShardCache, open_cache
-from trainer.data.manifest import Manifest, Origin, Shard, Split, load_manifest
+from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split, load_manifest
 
 
 @pytest.fixture(autouse=True)
@@ -310,7 +310,7 @@ def test_a_copy_that_was_killed_leaves_nothing_that_is_used(tmp_path, origin):
 
 def manifest_of(origin):
     splits = {"train": Split(tuple(shards_of(origin)), (6,), ("PNG",))}
-    return Manifest(("a",), (1.0,) * 3, (1.0,) * 3, splits, Origin("test"))
+    return Manifest(("a",), Normalization((1.0,) * 3, (1.0,) * 3), splits, Origin("test"))
 
 
 def test_each_version_of_the_data_has_copies_of_its_own(tmp_path, origin):

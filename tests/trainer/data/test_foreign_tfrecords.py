@@ -13,7 +13,7 @@ from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
 from trainer.config import DataConfig
 from trainer.data.examine import open_image
-from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.manifest import FILE_NAME, Manifest, Normalization, load_manifest
 from trainer.data.prepare.statistics import PixelSums
 from trainer.data.prepare.tfrecords import prepare_tfrecords
 from trainer.data.source import Source
@@ -268,8 +268,8 @@ def test_statistics_are_those_of_the_training_pixels(tmp_path):
         [np.asarray(Image.open(io.BytesIO(r.encoded))).reshape(-1, 3) for r in records]
     )
     manifest = describe(tmp_path)
-    assert manifest.mean == pytest.approx(pixels.mean(0), abs=6e-4)
-    assert manifest.deviation == pytest.approx(pixels.std(0), abs=6e-4)
+    assert manifest.normalization.mean == pytest.approx(pixels.mean(0), abs=6e-4)
+    assert manifest.normalization.std == pytest.approx(pixels.std(0), abs=6e-4)
 
 
 def test_sums_of_pixels_add_up_in_any_order_and_survive_json():
@@ -288,13 +288,13 @@ def test_grey_of_16_bits_counts_by_its_upper_8():
     pixels = np.random.default_rng(0).integers(0, 65536, [16, 16]).astype(np.uint16)
     sums = PixelSums()
     sums.add(open_image(encode(Image.fromarray(pixels), "PNG")))
-    assert sums.mean_and_deviation()[0] == (round(float((pixels >> 8).mean()), 3),) * 3
+    assert sums.normalization().mean == (round(float((pixels >> 8).mean()), 3),) * 3
 
 
 def test_inputs_are_not_divided_by_the_deviation_of_a_channel_that_never_changes():
     sums = PixelSums()
     sums.add(Image.new("RGB", (8, 8), (9, 0, 255)))
-    assert sums.mean_and_deviation() == ((9.0, 0.0, 255.0), (1.0, 1.0, 1.0))
+    assert sums.normalization() == Normalization((9.0, 0.0, 255.0), (1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(

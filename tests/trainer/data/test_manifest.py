@@ -8,6 +8,7 @@ import pytest
 from trainer.data.manifest import (
     FILE_NAME,
     Manifest,
+    Normalization,
     Origin,
     Shard,
     Sides,
@@ -20,8 +21,7 @@ from trainer.errors import DataError
 
 MANIFEST = Manifest(
     classes=("cat", "dog", "emu"),
-    mean=(1.5, 2.25, 3.0),
-    deviation=(60.0, 61.5, 62.125),
+    normalization=Normalization((1.5, 2.25, 3.0), (60.0, 61.5, 62.125)),
     splits={
         "train": Split(
             shards=(
@@ -74,8 +74,8 @@ def test_the_version_ignores_where_the_data_came_from():
     "change",
     [
         {"classes": ("cat", "dog", "fox")},
-        {"mean": (1.5, 2.25, 3.5)},
-        {"deviation": (60.0, 61.5, 62.0)},
+        {"normalization": Normalization((1.5, 2.25, 3.5), (60.0, 61.5, 62.125))},
+        {"normalization": Normalization((1.5, 2.25, 3.0), (60.0, 61.5, 62.0))},
         {"splits": {"train": MANIFEST.splits["train"]}},
         {"first_label": 1},
     ],

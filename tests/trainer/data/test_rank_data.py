@@ -13,7 +13,7 @@ from PIL import Image
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
 from trainer.config import DataConfig
-from trainer.data.manifest import Manifest, Origin
+from trainer.data.manifest import Manifest, Normalization, Origin
 from trainer.data.pipeline import evaluation_batches, training_batches
 from trainer.data.source import Source
 from trainer.data.tfrecord import Record, write_split
@@ -163,8 +163,7 @@ def test_manifest_describes_what_was_written(tmp_path):
     source = write_source(tmp_path, 101, 5)
     manifest = Manifest(
         classes=tuple(map(str, range(10))),
-        mean=(1.0,) * 3,
-        deviation=(1.0,) * 3,
+        normalization=Normalization((1.0,) * 3, (1.0,) * 3),
         splits={"train": source.split},
         origin=Origin("test"),
     )

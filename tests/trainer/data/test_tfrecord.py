@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.builtin.digits import prepare_digits
-from trainer.data.manifest import Split, load_manifest
+from trainer.data.manifest import Normalization, Split, load_manifest
 from trainer.data.source import Source
 from trainer.data.split_counts import Tally
 from trainer.data.tfrecord import Record, write_shard, write_split
@@ -191,8 +191,8 @@ def test_statistics_are_those_of_the_training_pixels(digits, splits):
         [np.asarray(Image.open(io.BytesIO(r["image/encoded"]))) for r in splits["train"]]
     )
     manifest = load_manifest(digits)
-    assert manifest.mean == pytest.approx([pixels.mean()] * 3, abs=1e-3)
-    assert manifest.deviation == pytest.approx([pixels.std()] * 3, abs=1e-3)
+    assert manifest.normalization.mean == pytest.approx([pixels.mean()] * 3, abs=1e-3)
+    assert manifest.normalization.std == pytest.approx([pixels.std()] * 3, abs=1e-3)
 
 
 def test_digits_prepared_twice_are_the_same_bytes(digits):
@@ -370,9 +370,8 @@ def test_without_flip_no_position_is_flipped():
 def test_exactly_the_flagged_images_are_flipped():
     batch = np.random.default_rng(0).integers(0, 256, (4, 5, 6, 3)).astype(np.uint8)
     flags = np.array([True, False, False, True])
-    found = images.normalize(
-        tf.constant(batch), tf.constant(flags), tf.zeros([3]), tf.ones([3])
-    ).numpy()
+    unchanged = Normalization((0.0,) * 3, (1.0,) * 3)
+    found = images.flip_and_normalize(tf.constant(batch), tf.constant(flags), unchanged).numpy()
     assert found.dtype == np.float32
     for image, flag, result in zip(batch, flags, found, strict=True):
         assert np.array_equal(result, image[:, ::-1] if flag else image)
@@ -380,11 +379,7 @@ def test_exactly_the_flagged_images_are_flipped():
 
 def test_normalised_images_have_the_statistics_taken_off():
     batch = np.random.default_rng(0).integers(0, 256, (4, 5, 6, 3)).astype(np.uint8)
-    mean, deviation = np.array([1.0, 20.0, 130.0]), np.array([50.0, 60.0, 70.0])
-    found = images.normalize(
-        tf.constant(batch),
-        tf.zeros([4], tf.bool),
-        tf.constant(mean, tf.float32),
-        tf.constant(deviation, tf.float32),
-    )
-    np.testing.assert_allclose(found.numpy(), (batch - mean) / deviation, rtol=1e-6, atol=1e-6)
+    mean, std = (1.0, 20.0, 130.0), (50.0, 60.0, 70.0)
+    normalization = Normalization(mean, std)
+    found = images.flip_and_normalize(tf.constant(batch), tf.zeros([4], tf.bool), normalization)
+    np.testing.assert_allclose(found.numpy(), (batch - mean) / std, rtol=1e-6, atol=1e-6)

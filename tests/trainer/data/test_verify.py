@@ -16,7 +16,7 @@ from PIL import Image
 
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
-from trainer.data.manifest import Manifest, Origin, Sides, read_manifest
+from trainer.data.manifest import Manifest, Normalization, Origin, Sides, read_manifest
 from trainer.data.tfrecord import (
     Record,
     ShardWriter,
@@ -58,7 +58,7 @@ def write(folder, train=None, held_out=None, **changes):
         "train": write_split(folder, "train", train, 3, 3),
         "validation": write_split(folder, "validation", held_out, 1, 3),
     }
-    manifest = Manifest(CLASSES, (100.0,) * 3, (50.0,) * 3, splits, Origin("test"))
+    manifest = Manifest(CLASSES, Normalization((100.0,) * 3, (50.0,) * 3), splits, Origin("test"))
     manifest = replace(manifest, **changes)
     manifest.save(folder)
     return manifest

@@ -21,7 +21,7 @@ from tests.trainer.support.command import TINY, run_trainer
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
 from trainer import cli
-from trainer.data.images import central_image, normalize
+from trainer.data.images import central_image, flip_and_normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
@@ -105,8 +105,7 @@ def trained(tmp_path_factory):
     model = load_model(config, 10, "float32", found.load(), found.path)
     probabilities = []
     for batch in evaluation_batches(source, 0, 1, 90, 1):
-        mean, deviation = tf.constant(manifest.mean), tf.constant(manifest.deviation)
-        image = normalize(batch["image"], batch["flip"], mean, deviation)
+        image = flip_and_normalize(batch["image"], batch["flip"], manifest.normalization)
         probabilities.append(tf.nn.softmax(model(image, training=False)).numpy())
     features = {"image/encoded": tf.io.FixedLenFeature([], tf.string)}
     records = tf.data.TFRecordDataset([str(data / shard.file) for shard in split.shards])
@@ -282,8 +281,8 @@ def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digit
     found = find_checkpoint(folder, "last")
     float32 = load_model(config, 10, "float32", found.load(), found.path)
     batch = tf.constant(np.random.default_rng(1).integers(0, 256, (9, 8, 8, 3)), tf.uint8)
-    meaning = prepared.meaning
-    inputs = (batch.numpy() - np.array(meaning.mean)) / np.array(meaning.deviation)
+    normalization = prepared.normalization
+    inputs = (batch.numpy() - np.array(normalization.mean)) / np.array(normalization.std)
     wanted = tf.nn.softmax(float32(inputs.astype(np.float32), training=False)).numpy()
     np.testing.assert_allclose(
         pixels(pixels=batch)["probabilities"].numpy(), wanted, rtol=0, atol=TOLERANCE
@@ -335,7 +334,7 @@ def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(digit
     del stored["meaning"]
     (folder.path / "config.json").write_text(json.dumps(stored))
     path = export_run(str(folder.path), "last", None, 5, onnx=False)
-    assert facts(path)["mean"] == list(prepared.meaning.mean)
+    assert facts(path)["mean"] == list(prepared.normalization.mean)
 
     (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
     with pytest.raises(DataError, match="was trained on other; prepare that data set again"):

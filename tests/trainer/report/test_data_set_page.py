@@ -188,7 +188,7 @@ def test_the_digits_are_counted(digits_folder, inspected):
         "classes 10 of 138 to 147 training images",
         f"version {manifest.version}",
         manifest.origin.command,
-        f"red {manifest.mean[0]:.1f}, green",
+        f"red {manifest.normalization.mean[0]:.1f}, green",
         "encoded as PNG",
     ):
         assert said in text

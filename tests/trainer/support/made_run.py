@@ -8,7 +8,7 @@ from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
 from trainer.model.resnet import build_resnet
 from trainer.model.trained import variables_by_name
-from trainer.run_folder import RunFolder
+from trainer.run_folder import RunFolder, model_facts
 from trainer.training.setup import Prepared, prepare
 
 STEP = 7
@@ -33,7 +33,7 @@ def make_run(path: Path, config: TrainConfig) -> tuple[RunFolder, Prepared, kera
         "ranks": 1,
         "global_batch": config.batch_size,
         "data_version": prepared.data_version,
-        "meaning": prepared.meaning.to_dict(),
+        **model_facts(prepared.class_names, prepared.normalization),
     }
     folder.create(config, facts)
     folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), {"evaluation": None})

@@ -19,6 +19,7 @@ from trainer.config import (
     OptimizerConfig,
     TrainConfig,
 )
+from trainer.data.manifest import Normalization
 from trainer.data.rank_data import Feed
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
@@ -26,7 +27,6 @@ from trainer.distributed.horovod import Alone, Communicator, connect
 from trainer.model.resnet import build_resnet
 from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator
-from trainer.training.gradients import Statistics
 from trainer.training.loop import Loop
 from trainer.training.optimizer import Momentum
 from trainer.training.predictions import Predictions, gather
@@ -110,7 +110,7 @@ def _take_steps(
     prepared = prepare(config, world.size)
     feed = Feed(config, prepared, world, 1)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
     feed.open(0)
     world.broadcast_variables(model.variables)
     report = loop.run([0.05] * steps, lambda _: None)
@@ -131,7 +131,7 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     world = start(config)
     prepared = prepare(config, world.size)
     feed = Feed(config, prepared, world, 1)
-    evaluator = Evaluator(plain_model(), world, feed.statistics, xla=False)
+    evaluator = Evaluator(plain_model(), world, prepared.normalization, xla=False)
     result = evaluator.run(feed.validation())
     assert evaluator.predictions is not None
     return result.top1, gather(evaluator.predictions, feed.validation_share.start, world)
@@ -186,8 +186,8 @@ def weighted_steps(
     iterator = iter(dataset)
     model = build_resnet(config.model, 10, precision)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
-    statistics = Statistics((127.5,) * 3, (73.9,) * 3)
-    loop = Loop(model, optimizer, world, statistics, config, lambda: next(iterator))
+    normalization = Normalization((127.5,) * 3, (73.9,) * 3)
+    loop = Loop(model, optimizer, world, normalization, config, lambda: next(iterator))
     states = []
     for number in range(len(weights)):
         if poison == (number, world.rank):
@@ -232,9 +232,10 @@ def break_a_gradient(steps: int) -> dict[str, Any]:
     image = keras.Input((8, 8, 3))
     logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
     model = keras.Model(image, Poisoned()(logits))
-    feed = Feed(config, prepare(config, 1), world, 1)
+    prepared = prepare(config, 1)
+    feed = Feed(config, prepared, world, 1)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
     feed.open(0)
     report = loop.run([0.01] * steps, lambda _: None)
     return {"steps": report.steps, "bad_step": report.bad_step, "bad_ranks": loop.bad_ranks()}
@@ -255,7 +256,7 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
     feed = Feed(config, prepared, world, 1)
     model = build_resnet(config.model, prepared.classes)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
     feed.open(0)
     seen = []
 
@@ -289,7 +290,7 @@ def stop_while_tracing() -> dict[str, Any]:
     feed = Feed(config, prepared, world, 1)
     model = build_resnet(config.model, prepared.classes)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
-    loop = Loop(model, optimizer, world, feed.statistics, config, feed.next_batch)
+    loop = Loop(model, optimizer, world, prepared.normalization, config, feed.next_batch)
     feed.open(0)
 
     def traced() -> tf.Tensor:
@@ -393,8 +394,8 @@ def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
     iterator = iter(dataset)
     model = build_resnet(config.model, 10)
     optimizer = Momentum(model.trainable_variables, config.optimizer)
-    statistics = Statistics((127.5,) * 3, (73.9,) * 3)
-    loop = Loop(model, optimizer, world, statistics, config, lambda: next(iterator))
+    normalization = Normalization((127.5,) * 3, (73.9,) * 3)
+    loop = Loop(model, optimizer, world, normalization, config, lambda: next(iterator))
     seen: list[tuple[int, bool]] = []
     loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
     return seen

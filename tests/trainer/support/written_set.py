@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PIL import Image
 
-from trainer.data.manifest import Manifest, Origin
+from trainer.data.manifest import Manifest, Normalization, Origin
 from trainer.data.tfrecord import Record, write_split
 
 SIZES = ((64, 48), (48, 64), (200, 150), (8, 8))
@@ -60,8 +60,7 @@ def write_set(folder, train, held_out, *, names=None, by_class=False, make=pictu
     manifest = Manifest(
         **{
             "classes": names,
-            "mean": (100.0, 110.0, 120.0),
-            "deviation": (50.0, 55.0, 60.0),
+            "normalization": Normalization((100.0, 110.0, 120.0), (50.0, 55.0, 60.0)),
             "splits": {
                 "train": split("train", train, 3),
                 "validation": split("validation", held_out, 1),

@@ -4,11 +4,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.data.manifest import Normalization
 from trainer.distributed.horovod import Alone
 from trainer.training.evaluator import Evaluator
-from trainer.training.gradients import Statistics
 
-STATISTICS = Statistics((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))
+NORMALIZATION = Normalization((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))
 
 
 def linear_model(classes=12):
@@ -30,7 +30,7 @@ def make_batch(noise, weights):
 def reference(model, batches):
     top1 = top5 = loss = count = 0.0
     for batch in batches:
-        image = (batch["image"].numpy().astype(float) - STATISTICS.mean) / STATISTICS.deviation
+        image = (batch["image"].numpy().astype(float) - NORMALIZATION.mean) / NORMALIZATION.std
         kernel, bias = (w.numpy().astype(float) for w in model.weights)
         logits = image.reshape(len(image), -1) @ kernel + bias
         for row, label, weight in zip(
@@ -47,7 +47,7 @@ def reference(model, batches):
 def test_counts_and_loss_equal_numpys_and_fillers_do_not_count():
     noise, model = np.random.default_rng(0), linear_model()
     batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0] * 13 + [0.0] * 27)]
-    found = Evaluator(model, Alone(), STATISTICS, xla=False).run(batches)
+    found = Evaluator(model, Alone(), NORMALIZATION, xla=False).run(batches)
     top1, top5, loss, count = reference(model, batches)
     assert found.examples == count == 53
     assert (found.top1, found.top5) == (top1, top5)
@@ -58,13 +58,13 @@ def test_counts_and_loss_equal_numpys_and_fillers_do_not_count():
 def test_predictions_are_those_that_were_counted_in_their_order():
     noise, model = np.random.default_rng(0), linear_model()
     batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0, 0.0] + [1.0] * 11)]
-    evaluator = Evaluator(model, Alone(), STATISTICS, xla=False)
+    evaluator = Evaluator(model, Alone(), NORMALIZATION, xla=False)
     assert evaluator.predictions is None
     result = evaluator.run(batches)
     found = evaluator.predictions
     assert found.index.tolist() == [*range(41), *range(42, 53)]
     logits = np.concatenate(
-        [model((b["image"].numpy() - STATISTICS.mean) / STATISTICS.deviation) for b in batches]
+        [model((b["image"].numpy() - NORMALIZATION.mean) / NORMALIZATION.std) for b in batches]
     )[found.index]
     powers = np.exp(logits - logits.max(1, keepdims=True))
     probabilities = powers / powers.sum(1, keepdims=True)
@@ -91,8 +91,8 @@ def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
     pictures[3], pictures[:3] = 0, 200
     batch |= {"image": tf.constant(pictures), "label": tf.constant([1, 1, 1, 1])}
     assert np.isinf(
-        model((pictures[3:].astype(np.float32) - STATISTICS.mean) / STATISTICS.deviation)
+        model((pictures[3:].astype(np.float32) - NORMALIZATION.mean) / NORMALIZATION.std)
     ).any()
-    found = Evaluator(model, Alone(), STATISTICS, xla=False).run([batch])
+    found = Evaluator(model, Alone(), NORMALIZATION, xla=False).run([batch])
     assert np.isfinite(found.loss)
     assert found.examples == 3

@@ -7,11 +7,12 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
-from trainer.training.gradients import LocalGradients, Statistics, cross_entropy, unscale
+from trainer.training.gradients import LocalGradients, cross_entropy, unscale
 from trainer.training.optimizer import Momentum
 
-STATISTICS = Statistics((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
+NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]
 
 
@@ -156,7 +157,7 @@ def differentiate(model, batch, accumulation=1, scale=1.0, global_batch=24):
         batch_size=24,
         optimizer=optimizer_config(accumulation=accumulation, label_smoothing=0.1),
     )
-    local = LocalGradients(model, STATISTICS, config, global_batch)
+    local = LocalGradients(model, NORMALIZATION, config, global_batch)
     gradients, sums = tf.function(local, autograph=False)(batch, tf.constant(scale))
     loss, hits, weight, overflow = (float(value) for value in sums)
     assert overflow == 0
@@ -198,7 +199,7 @@ def test_the_loss_is_the_sum_over_images_divided_by_the_global_batch():
         batch["image"].numpy()[:, :, ::-1],
         batch["image"].numpy(),
     )
-    logits = model((image - np.array(STATISTICS.mean)) / np.array(STATISTICS.deviation))
+    logits = model((image - np.array(NORMALIZATION.mean)) / np.array(NORMALIZATION.std))
     losses = cross_entropy(logits, batch["label"], 0.1).numpy()
     hits = (logits.numpy().argmax(1) == batch["label"].numpy()).sum()
     np.testing.assert_allclose(sums, [losses.sum() / 100, hits, 24], rtol=1e-5)

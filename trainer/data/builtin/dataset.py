@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.data.manifest import FILE_NAME, Manifest, Origin, load_manifest
+from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
 from trainer.data.tfrecord import Record, write_split
 from trainer.errors import DataError
 
@@ -39,7 +39,7 @@ def write_dataset(
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         scratch.chmod(0o755)
-        mean, deviation = statistics
+        mean, std = statistics
         splits = {
             "train": write_split(scratch, "train", train, TRAIN_SHARDS, len(classes)),
             "validation": write_split(
@@ -48,8 +48,7 @@ def write_dataset(
         }
         manifest = Manifest(
             classes=classes,
-            mean=(mean,) * 3,
-            deviation=(deviation,) * 3,
+            normalization=Normalization((mean,) * 3, (std,) * 3),
             splits=splits,
             origin=Origin(command),
         )

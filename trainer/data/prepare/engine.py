@@ -214,11 +214,9 @@ def _manifest(
     for split, tally in tallies.items():
         if not sum(tally.class_counts):
             raise DataError(f"{split}: has no usable image; {output / REJECTED} says why")
-    mean, deviation = seen.pixels.mean_and_deviation()
     return Manifest(
         classes=inputs.classes,
-        mean=mean,
-        deviation=deviation,
+        normalization=seen.pixels.normalization(),
         splits={
             split: tallies[split].split(tuple(part.shard for part in parts))
             for split, parts in shards.items()

@@ -1,4 +1,4 @@
-"""Mean and deviation of images' pixels, by integer sums: the same in any order, anywhere."""
+"""Mean and standard deviation of pixels, by integer sums: the same in any order, anywhere."""
 
 from dataclasses import dataclass, field
 from math import sqrt
@@ -6,11 +6,10 @@ from typing import Any
 
 from PIL import Image
 
+from trainer.data.manifest import Normalization
+
 SIDE = 128
 """Pixels that each side of a JPEG keeps at least when it is decoded smaller, which is faster."""
-
-Channels = tuple[float, float, float]
-"""A value each of red, green and blue."""
 
 
 @dataclass
@@ -51,19 +50,19 @@ class PixelSums:
         self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
 
-    def mean_and_deviation(self) -> tuple[Channels, Channels]:
-        """Mean and standard deviation, 0 to 255, to 3 decimals; there must be a pixel.
+    def normalization(self) -> Normalization:
+        """Mean and standard deviation, to 3 decimals; there must be a pixel.
 
-        A channel that never changes gets the deviation 1, as inputs are divided by it.
+        A channel that never changes gets the standard deviation 1, as inputs are divided by it.
         """
         n = self.count
         means = [round(total / n, 3) for total in self.sums]
-        deviations = [
+        stds = [
             round(sqrt((n * squares - total * total) / (n * n)), 3) or 1.0
             for total, squares in zip(self.sums, self.squares, strict=True)
         ]
-        red, green, blue = zip(means, deviations, strict=True)
-        return (red[0], green[0], blue[0]), (red[1], green[1], blue[1])
+        red, green, blue = zip(means, stds, strict=True)
+        return Normalization((red[0], green[0], blue[0]), (red[1], green[1], blue[1]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `from_dict` reads it and JSON can hold it."""

@@ -15,7 +15,15 @@ from pathlib import Path
 from common.errors import ConfigError
 from trainer.data.examine import DAMAGED as DAMAGED_ERRORS
 from trainer.data.examine import open_image
-from trainer.data.manifest import FILE_NAME, INDEX_EVERY, Manifest, Origin, Shard, read_manifest
+from trainer.data.manifest import (
+    FILE_NAME,
+    INDEX_EVERY,
+    Manifest,
+    Normalization,
+    Origin,
+    Shard,
+    read_manifest,
+)
 from trainer.data.prepare.foreign import (
     DAMAGED,
     MISDESCRIBED,
@@ -30,7 +38,7 @@ from trainer.data.prepare.foreign import (
     scan,
 )
 from trainer.data.prepare.pool import work_through
-from trainer.data.prepare.statistics import Channels, PixelSums
+from trainer.data.prepare.statistics import PixelSums
 from trainer.data.prepare.survey import IMAGES
 from trainer.data.split_counts import Tally
 from trainer.data.tfrecord import FRAME, BrokenRecordError, from_example, read_frames, read_shard
@@ -111,7 +119,7 @@ def _describe(folder: Path, scanned: Sequence[Scanned], wanted: str, line: str) 
             raise DataError(f"{folder}: the {split} shards hold no record")
     first = _first_label(folder, labels, wanted)
     known = range(first, max(max(counts) for counts in labels.values()) + 1)
-    mean, deviation = _statistics(folder, [found.shard for found in splits["train"]])
+    normalization = _normalization(folder, [found.shard for found in splits["train"]])
     described = {}
     for split, parts in splits.items():
         tally = Tally.empty(1)
@@ -121,7 +129,7 @@ def _describe(folder: Path, scanned: Sequence[Scanned], wanted: str, line: str) 
         described[split] = tally.split(tuple(part.shard for part in parts))
     images = sum(counts.total() for counts in labels.values())
     origin = Origin(line, treatment={"left as they are": images})
-    return Manifest(_class_names(names, known), mean, deviation, described, origin, first)
+    return Manifest(_class_names(names, known), normalization, described, origin, first)
 
 
 def _check_images(folder: Path, noted: Mapping[int, Noted]) -> None:
@@ -189,8 +197,8 @@ def _class_names(names: Mapping[int, tuple[str, str]], labels: range) -> tuple[s
     )
 
 
-def _statistics(folder: Path, shards: Sequence[Shard]) -> tuple[Channels, Channels]:
-    """Mean and deviation of images that are spread evenly over the shards."""
+def _normalization(folder: Path, shards: Sequence[Shard]) -> Normalization:
+    """Mean and standard deviation of images that are spread evenly over the shards."""
     ends = list(accumulate(shard.examples for shard in shards))
     count = min(IMAGES, ends[-1])
     sums, damaged = PixelSums(), 0
@@ -210,4 +218,4 @@ def _statistics(folder: Path, shards: Sequence[Shard]) -> tuple[Channels, Channe
         print(f"warning: {damaged:,} of {count:,} images cannot be decoded", file=sys.stderr)
     if not sums.count:
         raise DataError(f"{folder}: none of {count:,} images can be decoded; write them anew")
-    return sums.mean_and_deviation()
+    return sums.normalization()

@@ -393,8 +393,8 @@ def test_statistics_are_those_of_the_training_pixels(tmp_path):
     manifest = prepare(root, tmp_path / "out")
     images = [Image.open(path).convert("RGB") for path in (root / "train" / "cat").iterdir()]
     pixels = np.concatenate([np.asarray(image).reshape(-1, 3) for image in images])
-    assert manifest.mean == pytest.approx(pixels.mean(0), abs=0.01)
-    assert manifest.deviation == pytest.approx(pixels.std(0), abs=0.01)
+    assert manifest.normalization.mean == pytest.approx(pixels.mean(0), abs=0.01)
+    assert manifest.normalization.std == pytest.approx(pixels.std(0), abs=0.01)
 
 
 def test_shards_have_the_size_asked_for(tmp_path):

@@ -1,0 +1,5 @@
+"""What the tests of common/ share."""
+
+from tests.common.support.engines import machine
+
+__all__ = ["machine"]

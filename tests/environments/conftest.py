@@ -1,0 +1,5 @@
+"""What the tests of environments/ share."""
+
+from tests.common.support.engines import machine
+
+__all__ = ["machine"]
