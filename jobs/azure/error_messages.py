@@ -182,8 +182,8 @@ def _host(error: AzureError) -> str:
     if url:
         return urlsplit(url).netloc
     # What could not be connected to has no answer, but its text names the host.
-    found = re.search(r"host='([^']+)'|to '?([\w.-]+\.[a-z]+)'?", str(error))
-    return (found[1] or found[2]) if found else ""
+    match = re.search(r"host='([^']+)'|to '?([\w.-]+\.[a-z]+)'?", str(error))
+    return (match[1] or match[2]) if match else ""
 
 
 def _url(error: AzureError) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
 from jobs.spec.job_spec import Folder, JobSpec, Services
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 _KEPT: Final = (
     "jobType",
@@ -95,7 +95,7 @@ def first_body(
     return _given(body)
 
 
-def next_body(job: Job, attempt: Attempt) -> dict[str, Any]:
+def next_body(job: Job, attempt: RunAttempt) -> dict[str, Any]:
     """Properties of a further attempt: the same for everyone who makes it.
 
     Args:
@@ -165,10 +165,10 @@ def _folder(folder: Folder, workspace_id: str) -> dict[str, str]:
 
 
 def _services(services: Services) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    submitted: dict[str, Any] = {}
     if services.ssh_public_key is not None:
         keys = {"sshPublicKeys": services.ssh_public_key}
-        found["ssh"] = {"jobServiceType": "SSH", "nodes": _ALL_NODES, "properties": keys}
+        submitted["ssh"] = {"jobServiceType": "SSH", "nodes": _ALL_NODES, "properties": keys}
     if services.vs_code:
-        found["vs_code"] = {"jobServiceType": "VSCode", "nodes": _ALL_NODES}
-    return found
+        submitted["vs_code"] = {"jobServiceType": "VSCode", "nodes": _ALL_NODES}
+    return submitted

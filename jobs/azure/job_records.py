@@ -10,7 +10,7 @@ from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.run_history import RunHistory
 from jobs.errors import MissingError
-from jobs.spec.run_key import MAX_ATTEMPTS, Attempt, attempt_of, key_problems
+from jobs.spec.run_key import MAX_ATTEMPTS, RunAttempt, attempt_of, key_problems
 
 ENDED: Final = ("Completed", "Failed", "Canceled")
 """NotResponding is none of them: a job without heartbeat may still train."""
@@ -44,7 +44,7 @@ class Job:
     """Its `properties`, as Azure answers."""
 
     @property
-    def attempt(self) -> Attempt | None:
+    def attempt(self) -> RunAttempt | None:
         """Which attempt of a run it is; none for a job that another program submitted."""
         return attempt_of(self.name) if "run" in self.tags else None
 
@@ -131,16 +131,16 @@ class Jobs:
         """All attempts of a run, the first one first; they are numbered without a gap."""
         if key_problems(run):
             return ()
-        attempt = Attempt(run)
+        attempt = RunAttempt(run)
         job = self.get(attempt.name)
-        found: list[Job] = []
+        jobs: list[Job] = []
         while job is not None:
-            found.append(job)
+            jobs.append(job)
             if attempt.number == MAX_ATTEMPTS:
                 break
             attempt = attempt.following()
             job = self._get(attempt.name)
-        return tuple(found)
+        return tuple(jobs)
 
     def newest_first(self, *, archived: bool = False) -> Iterator[Job]:
         """All jobs in Azure's order: the newest first, as far as is known.
@@ -235,8 +235,8 @@ def read_details(data: Mapping[str, Any]) -> Details:
 
 def exit_code(messages: tuple[str, ...]) -> int | None:
     """Status of the program that Azure's messages tell; none if they tell none."""
-    found = (_STATUS.search(text) for text in messages)
-    return next((int(match[1]) for match in found if match), None)
+    matches = (_STATUS.search(text) for text in messages)
+    return next((int(match[1]) for match in matches if match), None)
 
 
 def duration_seconds(text: str) -> float | None:

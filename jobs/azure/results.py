@@ -11,7 +11,7 @@ from jobs.azure.job_records import Details, Job
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Storage
 from jobs.errors import MissingError, RequestError
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 RESULT: Final = "result.json"
 """The trainer writes it when a run has trained to its end, and not before."""
@@ -24,7 +24,7 @@ ARTIFACTS: Final = "workspaceartifactstore"
 
 def run_folder(run: str) -> str:
     """The trainer's folder of a run, below the container of results."""
-    return f"{Attempt(run).folder}/{run}"
+    return f"{RunAttempt(run).folder}/{run}"
 
 
 def is_trained(storage: Storage, job: Job, details: Details) -> bool:

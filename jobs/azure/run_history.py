@@ -25,8 +25,8 @@ class RunHistory:
 
     def details(self, job: str) -> dict[str, Any]:
         """State, times, errors and log files of a job, by its name."""
-        found: dict[str, Any] = self._send("GET", f"runs/{segment(job)}/details")
-        return found
+        details: dict[str, Any] = self._send("GET", f"runs/{segment(job)}/details")
+        return details
 
     def tag(self, experiment: str, job: str, tags: dict[str, str]) -> None:
         """Add tags to a job.

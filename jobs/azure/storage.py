@@ -174,7 +174,7 @@ def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
         AzureError: it cannot be listed.
     """
     prefix = f"{folder.rstrip('/')}/"
-    found = {}
+    blobs = {}
     for item in client.list_blobs(name_starts_with=prefix, include=["metadata"]):
         metadata: Mapping[str, str] = item.metadata or {}
         if metadata.get("hdi_isfolder") == "true":
@@ -182,7 +182,7 @@ def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
             continue
         name = str(item.name)[len(prefix) :]
         md5 = item.content_settings.content_md5
-        found[name] = Blob(
+        blobs[name] = Blob(
             name=name,
             size=int(item.size),
             md5=bytes(md5) if md5 else None,
@@ -190,7 +190,7 @@ def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
             etag=str(item.etag),
             modified=item.last_modified.timestamp(),
         )
-    return found
+    return blobs
 
 
 def read_small(client: ContainerClient, name: str) -> bytes | None:

@@ -14,7 +14,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.console import next_command
 from jobs.errors import ConflictError, MissingError, RequestError, SpecError
 from jobs.spec.job_spec import JobSpec
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 
 def look_up(manager: ResourceManager, spec: JobSpec) -> None:
@@ -101,7 +101,7 @@ def resubmit(jobs: Jobs, job: Job) -> tuple[Job, bool]:
         return existing, False
 
 
-def free_attempt(jobs: Jobs, attempt: Attempt) -> Attempt:
+def free_attempt(jobs: Jobs, attempt: RunAttempt) -> RunAttempt:
     """The next attempt of a run that may have some.
 
     Raises:
@@ -120,7 +120,7 @@ def free_attempt(jobs: Jobs, attempt: Attempt) -> Attempt:
     return next_attempt(last)
 
 
-def next_attempt(job: Job) -> Attempt:
+def next_attempt(job: Job) -> RunAttempt:
     """The attempt after a job of a run.
 
     Raises:

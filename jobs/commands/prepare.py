@@ -17,7 +17,7 @@ from jobs.console import Console
 from jobs.exit_status import INTERRUPTED
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import from_options, kinds, summary
-from jobs.spec.run_key import Attempt, new_key
+from jobs.spec.run_key import RunAttempt, new_key
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 
 _OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
@@ -59,7 +59,7 @@ def run(
     key = options.name or new_key(
         f"prepare-{options.what}", datetime.now(UTC), secrets.token_hex(2)
     )
-    software, attempt = from_options.read_software(), Attempt(key)
+    software, attempt = from_options.read_software(), RunAttempt(key)
     spec = kinds.prepare(outputs, preparation, folders, options, attempt, software.versions)
     workspace = connect(outputs)
     try:

@@ -9,7 +9,7 @@ from jobs.errors import SpecError
 from jobs.options import JobOptions
 from jobs.spec import environment_variables
 from jobs.spec.job_spec import LIFETIME_HOURS, Folder, JobSpec, Kind, Services, datastore_uri
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 DATA_INPUT: Final = "data"
 
@@ -38,7 +38,7 @@ class JobBuilder:
     kind: Kind
     outputs: PlatformOutputs
     options: JobOptions
-    attempt: Attempt
+    attempt: RunAttempt
     software: SoftwareVersions
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ from jobs.spec.build_context import BuildContext, build_context
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.code_snapshot import CodeSnapshot, read_snapshot
 from jobs.spec.job_spec import JobSpec
-from jobs.spec.run_key import Attempt, new_key
+from jobs.spec.run_key import RunAttempt, new_key
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS, parse_train
 
@@ -105,18 +105,18 @@ def read_software() -> Software:
     )
 
 
-def first_attempt(options: RunOptions) -> Attempt:
+def first_attempt(options: RunOptions) -> RunAttempt:
     """Of the run that the options name, or of a new one."""
     preset = options.preset or _PRESET.get(options.kind) or options.kind
     label = preset if options.kind in ("train", "check") else f"{options.kind}-{preset}"
-    return Attempt(options.name or new_key(label, datetime.now(UTC), secrets.token_hex(2)))
+    return RunAttempt(options.name or new_key(label, datetime.now(UTC), secrets.token_hex(2)))
 
 
 def make_spec(
     outputs: PlatformOutputs,
     options: RunOptions,
     config: TrainConfig | None,
-    attempt: Attempt,
+    attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
     """The job of one attempt.
@@ -130,13 +130,13 @@ def make_spec(
     return makers.get(options.kind, kinds.train)(outputs, config, options, attempt, software)
 
 
-def check_attempt(run: str) -> Attempt:
+def check_attempt(run: str) -> RunAttempt:
     """The check that comes before a run."""
-    return Attempt(f"{run}-check")
+    return RunAttempt(f"{run}-check")
 
 
 def check_spec(
-    outputs: PlatformOutputs, options: RunOptions, attempt: Attempt, software: SoftwareVersions
+    outputs: PlatformOutputs, options: RunOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
     """The check of the same nodes and data before an expensive job.
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, Self
 from infra.outputs import Cluster
 from jobs.errors import SpecError
 from jobs.options import ASSET, FOLDER, NAME
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 Kind = Literal["train", "smoke", "benchmark", "prepare", "check"]
 
@@ -94,7 +94,7 @@ class JobSpec:
         if problems:
             raise SpecError(problems)
 
-    def for_attempt(self, attempt: Attempt) -> Self:
+    def for_attempt(self, attempt: RunAttempt) -> Self:
         """The same as another attempt of its run."""
         return replace(
             self,

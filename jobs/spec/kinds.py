@@ -13,7 +13,7 @@ from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import command_line, environment_variables
 from jobs.spec.builder import DATA_INPUT, JobBuilder, SoftwareVersions, on_preparation
 from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datastore_uri
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS, to_args
@@ -41,7 +41,7 @@ def train(
     outputs: PlatformOutputs,
     config: TrainConfig,
     options: JobOptions,
-    attempt: Attempt,
+    attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
     """A training on the cluster that the options name."""
@@ -52,7 +52,7 @@ def smoke(
     outputs: PlatformOutputs,
     config: TrainConfig,
     options: JobOptions,
-    attempt: Attempt,
+    attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
     """A training on CPUs that needs no data of the platform, to see that all else works."""
@@ -69,7 +69,7 @@ def benchmark(
     outputs: PlatformOutputs,
     config: TrainConfig,
     options: JobOptions,
-    attempt: Attempt,
+    attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
     """images/s of computing and exchanging, without reading any data."""
@@ -87,7 +87,7 @@ def prepare(
     what: PrepareFolderOptions | PrepareImagenetOptions,
     folders: PreparationOptions,
     options: JobOptions,
-    attempt: Attempt,
+    attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
     """Raw images into shards, by one process on the preparation cluster, as its identity.
@@ -125,7 +125,7 @@ def prepare(
 
 
 def check(
-    outputs: PlatformOutputs, options: JobOptions, attempt: Attempt, software: SoftwareVersions
+    outputs: PlatformOutputs, options: JobOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
     """A short job before an expensive one: the bandwidth of a sum over all ranks, which network it
     takes and, if data are named, how fast they are read.

@@ -22,7 +22,7 @@ _NAME = re.compile(rf"({KEY}?)-r([1-9][0-9]?)")
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RunAttempt:
     """One job of a run.
 
     Raises:
@@ -65,10 +65,10 @@ class Attempt:
         return type(self)(self.run, self.number + 1)
 
 
-def attempt_of(name: str) -> Attempt | None:
+def attempt_of(name: str) -> RunAttempt | None:
     """The attempt that a job is; none for a job that is not named by this module."""
     match = _NAME.fullmatch(name)
-    return Attempt(match[1], int(match[2])) if match and not key_problems(match[1]) else None
+    return RunAttempt(match[1], int(match[2])) if match and not key_problems(match[1]) else None
 
 
 def run_of(name: str) -> str:

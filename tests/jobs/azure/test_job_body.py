@@ -8,7 +8,7 @@ from common.errors import UserError
 from jobs.azure.job_body import first_body, iso_duration, next_body, writable
 from jobs.azure.job_records import duration_seconds, read_job
 from jobs.azure.submission import next_attempt
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from jobs.spec.sdk_job import command_job
 from tests.jobs.support import samples
 from tests.jobs.support.platform import platform
@@ -53,7 +53,7 @@ def job(**changes):
 
 
 def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():
-    body = next_body(job(), Attempt("night", 2))
+    body = next_body(job(), RunAttempt("night", 2))
     named = {"displayName", "outputs", "services", "tags"}
     added = {"status", "queueSettings", "parentJobName", "isArchived", "properties"}
     for key in BODY.keys() - named - added:
@@ -64,7 +64,7 @@ def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():
 
 
 def test_what_azure_added_is_left_out():
-    body = next_body(job(), Attempt("night", 2))
+    body = next_body(job(), RunAttempt("night", 2))
     assert not set(body) & {"status", "parentJobName", "queueSettings", "properties", "isArchived"}
     assert body["services"] == {
         "ssh": {
@@ -77,7 +77,7 @@ def test_what_azure_added_is_left_out():
 
 def test_everyone_makes_the_same_body_and_a_mark_is_not_passed_on():
     marked = job(tags={**BODY["tags"], "canceled_by": "a@b.c"})
-    assert next_body(marked, Attempt("night", 2)) == next_body(job(), Attempt("night", 2))
+    assert next_body(marked, RunAttempt("night", 2)) == next_body(job(), RunAttempt("night", 2))
     assert writable(marked)["tags"]["canceled_by"] == "a@b.c"
 
 
@@ -120,7 +120,7 @@ def test_a_first_attempt_names_what_it_refers_to_by_resource_ids():
 def test_a_further_attempt_is_handed_over_as_the_first_one():
     spec = samples.tuned(platform(profile="allowlisted", dedicated=True))
     sent = first_body(spec, WORKSPACE, "code", {"commit": "abc"})
-    attempt = Attempt(spec.run, 3)
+    attempt = RunAttempt(spec.run, 3)
     submitted = read_job({"name": spec.name, "properties": sent})
     expected = first_body(spec.for_attempt(attempt), WORKSPACE, "code", {})
     del expected["properties"]

@@ -10,7 +10,7 @@ from jobs.options import DataOptions
 from jobs.spec import from_options, kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.from_options import RunOptions
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from tests.jobs.support.platform import platform
 from trainer.presets import parse_train
 
@@ -20,7 +20,7 @@ SOFTWARE = SoftwareVersions("gpu:1", "cpu:1", "code")
 def spec(preset, *program, asset="mine:1"):
     options = RunOptions(preset=preset, data=DataOptions(asset=asset))
     config = from_options.read_config(options, program)
-    attempt = Attempt("run")
+    attempt = RunAttempt("run")
     return from_options.make_spec(platform(), options, config, attempt, SOFTWARE)
 
 

@@ -15,7 +15,7 @@ from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOpt
 from jobs.spec import kinds
 from jobs.spec.command_line import line
 from jobs.spec.job_spec import TENSORBOARD_DIR
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from tests.jobs.support import samples
 from tests.jobs.support.platform import FIRST, SOFTWARE, platform
 from tests.jobs.support.samples import IMAGENET, TRAINING
@@ -73,7 +73,7 @@ def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most)
 def test_a_training_takes_its_cluster_as_it_is_or_says_why_not(kind, most, nodes, number):
     size, gpus, infiniband = kind
     stack = platform(size=size, gpus=gpus, infiniband=infiniband, max_nodes=most)
-    attempt = Attempt("run", number)
+    attempt = RunAttempt("run", number)
     if nodes > most:
         assert problems(lambda: training(stack=stack, attempt=attempt, nodes=nodes)) == ["--nodes"]
         return

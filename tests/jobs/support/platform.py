@@ -4,12 +4,12 @@ from infra import outputs
 from infra.naming import Names
 from infra.outputs import PlatformOutputs
 from jobs.spec.builder import SoftwareVersions
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 SOFTWARE = SoftwareVersions(
     "trainer-gpu:5f0c2f7e8a91b3d4", "trainer-cpu:0b7a6c5d4e3f2a1b", "c0ffee0123456789"
 )
-FIRST = Attempt("resnet50-imagenet")
+FIRST = RunAttempt("resnet50-imagenet")
 
 
 def guid(number: int) -> str:

@@ -9,7 +9,7 @@ from jobs.options import (
     ServiceOptions,
 )
 from jobs.spec import kinds
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from tests.jobs.support.platform import FIRST, SOFTWARE, platform
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS
@@ -25,12 +25,12 @@ def training(nodes, stack, attempt=FIRST, **options):
 
 
 def smoke(stack):
-    return kinds.smoke(stack, PRESETS["digits"], JobOptions(), Attempt("smoke-digits"), SOFTWARE)
+    return kinds.smoke(stack, PRESETS["digits"], JobOptions(), RunAttempt("smoke-digits"), SOFTWARE)
 
 
 def benchmark(stack):
     return kinds.benchmark(
-        stack, SYNTHETIC, JobOptions(nodes=2), Attempt("synthetic-2-nodes"), SOFTWARE
+        stack, SYNTHETIC, JobOptions(nodes=2), RunAttempt("synthetic-2-nodes"), SOFTWARE
     )
 
 
@@ -45,7 +45,7 @@ def preparation(stack):
         ),
         PreparationOptions(raw="ilsvrc2012", prepared="imagenet"),
         JobOptions(),
-        Attempt("prepare-imagenet"),
+        RunAttempt("prepare-imagenet"),
         SOFTWARE,
     )
 
@@ -56,14 +56,14 @@ def folder_preparation(stack):
         PrepareFolderOptions(),
         PreparationOptions(raw="photos/2026", prepared="photos"),
         JobOptions(),
-        Attempt("prepare-photos"),
+        RunAttempt("prepare-photos"),
         SOFTWARE,
     )
 
 
 def check(stack):
     return kinds.check(
-        stack, JobOptions(nodes=4, data=IMAGENET), Attempt("check-4-nodes"), SOFTWARE
+        stack, JobOptions(nodes=4, data=IMAGENET), RunAttempt("check-4-nodes"), SOFTWARE
     )
 
 
