@@ -47,11 +47,11 @@ class JobBuilder:
     variables: dict[str, str] = field(default_factory=dict)
     """What this kind wants beyond what all processes get."""
     tags: dict[str, str] = field(default_factory=dict)
+    cluster: Cluster = field(init=False)
+    """Where it runs."""
 
-    @property
-    def cluster(self) -> Cluster:
-        """Where it runs."""
-        return find_cluster(self.outputs, self.options)
+    def __post_init__(self) -> None:
+        self.cluster = find_cluster(self.outputs, self.options)
 
     @property
     def processes(self) -> int:
@@ -96,7 +96,9 @@ class JobBuilder:
         hours = options.timeout_hours
         if hours is None:
             hours = _SHORT_HOURS.get(self.kind, LIFETIME_HOURS[cluster.priority])
-        gpus = cluster.gpus_per_node > 0
+        gpus, software = cluster.gpus_per_node > 0, self.software
+        description, tags = self._description(processes), self._tags()
+        variables = {**environment_variables.of_processes(cluster), **self.variables, **asked}
         try:
             spec = JobSpec(
                 kind=self.kind,
@@ -104,23 +106,17 @@ class JobBuilder:
                 run=attempt.run,
                 display_name=attempt.display_name,
                 experiment=options.experiment or self.kind,
-                description=self._description(processes),
+                description=description,
                 command=command,
-                environment=self.software.gpu_environment
-                if gpus
-                else self.software.cpu_environment,
+                environment=software.gpu_environment if gpus else software.cpu_environment,
                 cluster=cluster,
                 nodes=options.nodes,
                 processes_per_node=processes,
                 timeout_seconds=round(hours * 3600),
                 inputs=self.inputs,
                 outputs=self.written,
-                variables={
-                    **environment_variables.of_processes(cluster),
-                    **self.variables,
-                    **asked,
-                },
-                tags=self._tags(),
+                variables=variables,
+                tags=tags,
                 shm_size=options.shm_size if gpus else None,
                 docker_args=_PINNED_MEMORY if cluster.infiniband else None,
                 services=Services(options.services.ssh_public_key, options.services.vs_code),
