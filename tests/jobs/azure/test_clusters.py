@@ -3,7 +3,6 @@
 import pytest
 
 from jobs.azure.clusters import (
-    ClusterNodes,
     Quota,
     Size,
     cores_problems,
@@ -13,7 +12,7 @@ from jobs.azure.clusters import (
     read_nodes,
     read_sizes,
 )
-from tests.jobs.support.platform import platform
+from tests.jobs.support.platform import cluster_nodes, platform
 
 ND = Size("Standard_ND40rs_v2", "standardNDSv2Family", 40)
 POOL = {"name": {"value": "TotalLowPriorityCores", "localizedValue": "Total Low-priority Cores"},
@@ -73,11 +72,6 @@ def test_sizes_are_read_from_both_forms_of_the_list():
         assert read_sizes(form)["standard_nd40rs_v2"] == ND
 
 
-def nodes(**changes):
-    known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
-    return ClusterNodes(**{**known, "allocated": 0, "target": 4, "max_nodes": 4, **changes})
-
-
 def test_nodes_are_read_from_azures_answer():
     found = read_nodes(
         {
@@ -107,18 +101,18 @@ def test_a_cluster_of_no_nodes_yet_is_read():
 
 
 def test_other_jobs_are_named_as_the_reason_when_they_hold_the_nodes():
-    text = "\n".join(explain_queue(2, nodes(allocated=4, running=3), []))
+    text = "\n".join(explain_queue(2, cluster_nodes(allocated=4, running=3), []))
     assert "1 of 2 nodes are left beside other jobs" in text
     assert "a region may have none" not in text
 
 
 def test_a_region_without_nodes_is_the_reason_when_nothing_else_is():
-    text = "\n".join(explain_queue(2, nodes(), []))
+    text = "\n".join(explain_queue(2, cluster_nodes(), []))
     assert "a region may have none left for hours, of low priority before all" in text
 
 
 def test_quota_and_errors_of_the_cluster_come_before_a_guess():
-    text = "\n".join(explain_queue(2, nodes(errors=("no cores",)), ["too few"]))
+    text = "\n".join(explain_queue(2, cluster_nodes(errors=("no cores",)), ["too few"]))
     assert "could not grow: no cores" in text
     assert "quota: too few" in text
     assert "a region may have none" not in text

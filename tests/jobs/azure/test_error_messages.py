@@ -82,7 +82,7 @@ def test_a_network_that_is_not_let_in_is_no_question_of_roles():
     assert "20.103.0.0/24" in str(told(error, profile="allowlisted"))
 
 
-def test_a_workspace_that_is_not_there_is_told_with_where_it_was_looked_for():
+def test_a_missing_workspace_is_told_with_where_it_was_looked_for():
     text = str(told(answered(404)))
     for part in (platform().workspace, platform().resource_group, platform().subscription_id):
         assert part in text
@@ -118,7 +118,7 @@ def test_no_answer_is_explained_by_the_stacks_network(message, profile, advice):
     assert advice in str(error)
 
 
-def test_a_network_that_is_away_while_a_token_is_asked_for_is_no_question_of_the_sign_in():
+def test_a_network_that_is_away_for_a_token_is_no_question_of_the_sign_in():
     error = ClientAuthenticationError(message="EnvironmentCredential: authentication failed")
     error.__cause__ = ServiceRequestError("host='login.microsoftonline.com', port=443: timed out")
     assert isinstance(told(error), UnreachableError)

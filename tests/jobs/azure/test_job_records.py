@@ -59,7 +59,7 @@ def test_a_job_says_which_attempt_of_which_run_it_is_and_where_it_runs():
     assert found.created == datetime(2026, 11, 22, 4, 32, 58, 69875, UTC)
 
 
-def test_a_job_of_another_program_is_no_attempt_even_if_its_name_looks_like_one():
+def test_a_job_of_another_program_is_no_attempt_whatever_its_name():
     found = job(tags={})
     assert found.attempt is None
     assert found.run == "night-r2"

@@ -13,17 +13,11 @@ from jobs.azure.resource_manager import API_VERSION
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.errors import AccessError, UnreachableError
+from tests.jobs.support.manifests import manifest
 from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import wait_for
-from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("outputs")]
 
 
 @pytest.fixture
@@ -104,7 +98,7 @@ def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys
         assert "is not there" in text
 
 
-def test_a_cluster_that_is_gone_is_told_before_anything_is_submitted(
+def test_a_cluster_that_is_gone_is_told_before_submitting(
     capsys,
     live,
     outputs,
@@ -119,7 +113,7 @@ def test_a_cluster_that_is_gone_is_told_before_anything_is_submitted(
     ]
 
 
-def test_a_data_set_that_is_not_registered_is_told_before_anything_is_submitted(capsys):
+def test_a_data_set_that_is_not_registered_is_told_before_submitting(capsys):
     args = ["submit", "--preset", "imagenet-ndv2", "--data.asset", "imagenet:3", "--name", "nodata"]
     assert main(args) == 1
     assert "--data.asset: imagenet:3 is not registered" in capsys.readouterr().err
@@ -156,7 +150,7 @@ def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_is_refused_for_a_moment_is_asked_again_after_the_time_that_azure_names(live, status):
+def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live, status):
     live.azure.admin.fault("GET .*/computes/", status=status, retry_after=1, times=1)
     assert main(["status"]) == 0
     asked = [r for r in live.azure.requests if live.outputs.clusters.gpu.name in r.path]
@@ -207,21 +201,17 @@ def test_lists_are_read_to_their_last_page(live, monkeypatch):
 
 
 def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
-    manifest = Manifest(
-        ("cat", "dog"), Normalization((0.0,) * 3, (1.0,) * 3),
-        {name: Split((Shard("s", 9000, 1, "0" * 32, ()),), (9000,), ("jpeg",))
-         for name in ("train", "validation")}, Origin("x"),
-    )  # fmt: skip
-    manifest.save(tmp_path)
+    pets = manifest(train=9000, validation=9000, classes=2)
+    pets.save(tmp_path)
     store = outputs.datastores.prepared
     content = (tmp_path / "manifest.json").read_bytes()
     container(live, "prepared").upload_blob("pets/manifest.json", content)
-    asset = DataSet("pets", manifest.version, store.name, "pets", {})
+    asset = DataSet("pets", pets.version, store.name, "pets", {})
     register(connect(outputs).manager, asset)
     args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
     assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
     text = capsys.readouterr().out
-    assert f"version {manifest.version}: 9,000 images to train on, 2 classes" in text
+    assert f"version {pets.version}: 9,000 images to train on, 2 classes" in text
     assert "steps " in text
     assert main(["preflight", *args]) == 0
     assert "data: version" in capsys.readouterr().out

@@ -1,4 +1,3 @@
-import json
 import os
 
 import pytest
@@ -19,7 +18,7 @@ from jobs.transfer.blob_download import (
     choose_action,
 )
 from jobs.transfer.local_files import LocalError
-from tests.jobs.support.runs import declare_job, put
+from tests.jobs.support.runs import answer, declare_job, put
 
 
 def run_files(run, **more):
@@ -39,10 +38,6 @@ def get(live, run, folder, **options):
     return download.run(
         DownloadOptions(name=run, to=str(folder), **options), live.outputs, as_json=True
     )
-
-
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
 
 
 def names(folder):
@@ -66,9 +61,7 @@ def test_a_run_comes_without_its_checkpoints_and_scratch(live, tmp_path, capsys)
     assert (tmp_path / "plain" / model).read_bytes() == files[f"runs/plain/plain/{model}"]
 
 
-def test_checkpoints_come_when_they_are_asked_for_and_the_rest_is_not_sent_again(
-    live, tmp_path, capsys
-):
+def test_checkpoints_come_when_asked_for_and_the_rest_is_not_sent_again(live, tmp_path, capsys):
     files = run_files("full")
     put(live, files)
     get(live, "full", tmp_path / "full")

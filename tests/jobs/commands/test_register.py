@@ -14,7 +14,7 @@ from jobs.commands.register import RegisterOptions, TrainedRun
 from jobs.errors import ConflictError, MissingError
 from tests.jobs.support.live import sdk
 from tests.jobs.support.platform import platform
-from tests.jobs.support.runs import declare_job, put
+from tests.jobs.support.runs import answer, declare_job, put
 
 CONFIG = {"config": {"preset": "imagenet-ndv2"}}
 RESULT = {"top1": 0.761, "top5": None, "steps": 450, "epochs": 90.0, "images_per_second": 640.5}
@@ -33,10 +33,6 @@ def files(run, *, config=CONFIG, result=RESULT, facts=FACTS):
 
 def model_of(live, run, **options):
     return register.run(RegisterOptions(name=run, **options), live.outputs, as_json=True)
-
-
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
 
 
 def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, capsys):

@@ -4,17 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.azure.clusters import ClusterNodes
 from jobs.azure.job_records import Jobs, read_job
 from jobs.commands import status
 from jobs.commands.status import StatusOptions, age, cost_lines, group_by_run, shown_runs
+from tests.jobs.support.platform import cluster_nodes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
-
-def nodes(**changes):
-    known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
-    return ClusterNodes(**{**known, "allocated": 0, "target": 0, "max_nodes": 4, **changes})
 
 
 def job(name, status="Completed", tagged=True):
@@ -23,24 +18,25 @@ def job(name, status="Completed", tagged=True):
 
 
 def test_no_nodes_cost_nothing():
-    assert cost_lines([nodes()], NOW) == [
+    assert cost_lines([cluster_nodes()], NOW) == [
         "no nodes are allocated, so no cluster costs anything now"
     ]
 
 
 def test_allocated_nodes_are_told_with_what_they_do_and_since_when():
-    text = cost_lines([nodes(allocated=3, target=3, running=2, idle=1,
+    text = cost_lines([cluster_nodes(allocated=3, target=3, running=2, idle=1,
                              since=NOW - timedelta(hours=5))], NOW)[1]  # fmt: skip
     assert "gpu: 3 x Standard_ND40rs_v2 (LowPriority): 2 busy, 1 idle; as many for 5 h" in text
 
 
 def test_nodes_that_nobody_uses_are_named_as_such():
-    text = cost_lines([nodes(allocated=2, target=2, idle=2)], NOW)[1]
+    text = cost_lines([cluster_nodes(allocated=2, target=2, idle=2)], NOW)[1]
     assert "2 idle; nothing runs there" in text
 
 
 def test_a_cluster_that_changes_says_to_what():
-    text = cost_lines([nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)], NOW)[1]
+    changing = cluster_nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)
+    text = cost_lines([changing], NOW)[1]
     assert "1 being prepared; Azure is changing that to 4" in text
 
 

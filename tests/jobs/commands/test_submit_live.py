@@ -13,6 +13,8 @@ from jobs.spec import from_options
 from jobs.spec.kinds import CHECK_RESULT
 from tests.jobs.support.tiny import TRAINED, interrupt, read_until, started, status, wait_for
 
+pytestmark = pytest.mark.usefixtures("outputs")
+
 QUICK = ["--poll-seconds", "0.1"]
 GOOD = {
     "ranks": 16, "ranks_per_node": 8, "infiniband": True, "read_bytes_per_second": [],
@@ -20,12 +22,6 @@ GOOD = {
     "nodes": [{"infiniband_fault": ""}, {"infiniband_fault": "no adapter"}],
     "sums": [{"bytes": 1 << 20, "bus_bytes_per_second": 1e9}],
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
 
 
 @pytest.fixture(autouse=True)
@@ -109,9 +105,7 @@ def test_a_dry_run_submits_nothing(live, capsys):
     assert not [r for r in live.azure.requests if r.method == "PUT"]
 
 
-def test_a_key_of_a_run_that_goes_on_is_refused_and_of_one_that_ended_is_its_next_attempt(
-    live, capsys, instead
-):
+def test_a_key_is_refused_while_its_run_goes_on_and_then_its_next_attempt(live, capsys, instead):
     instead('sleep 600; ls "${{outputs.run}}"')
     args = ["submit", "--kind", "smoke", "--name", "again", "--no-follow"]
     assert main(args) == 0
@@ -147,7 +141,7 @@ def test_a_good_check_is_followed_by_the_training(live, capsys, instead):
     assert job(live, "checked-check-r1")["tags"]["kind"] == "check"
 
 
-def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live, capsys, instead):
+def test_a_poor_check_stops_the_training_unless_asked(live, capsys, instead):
     instead(TRAINED, check_command({**GOOD, "infiniband": False}))
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
     assert main([*args, "--name", "poor"]) == 23
@@ -159,7 +153,7 @@ def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live,
     assert job(live, "poor-check-r2") is not None
 
 
-def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys, instead):
+def test_a_check_that_fails_stops_the_training(live, capsys, instead):
     instead(TRAINED, "exit 9")
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
     assert main([*args, "--name", "unchecked"]) == 1
@@ -167,7 +161,7 @@ def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys
     assert job(live, "unchecked-r1") is None
 
 
-def test_a_check_by_itself_gives_its_verdict(live, capsys, instead):
+def test_a_check_by_itself_says_whether_it_is_good(live, capsys, instead):
     instead(TRAINED, check_command({**GOOD, "infiniband": False}))
     assert main(["submit", "--kind", "check", "--nodes", "2", "--name", "look", *QUICK]) == 23
     assert "something is poor" in capsys.readouterr().out

@@ -27,7 +27,7 @@ from jobs.pulumi.teardown_steps import Teardown
 from rehearsal.resources.workspaces import DELETED
 from tests.jobs.support.live import declare
 from tests.jobs.support.platform import platform
-from tests.jobs.support.runs import declare_job
+from tests.jobs.support.runs import answer, declare_job
 
 ARM = "2024-10-01"
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
@@ -164,10 +164,6 @@ def stack(live, tmp_path, monkeypatch, request):
     made.remove()
 
 
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
-
-
 def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
     declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
     assert stack.tear_down() == 0
@@ -220,7 +216,7 @@ def test_a_state_of_other_resources_does_not_make_a_platform_known(stack):
     assert stack.deletions() == []
 
 
-def test_a_group_that_pulumi_does_not_know_is_gone_on_with_only_if_it_was_begun_here(stack):
+def test_a_group_that_pulumi_does_not_know_is_deleted_only_if_begun_here(stack):
     connect(stack.outputs).manager.delete(stack.live.workspace)
     (stack.state / "elsewhere").touch()
     stack.live.azure.admin.forget_requests()
@@ -318,7 +314,7 @@ def test_a_stack_that_does_not_exist_is_an_error(stack):
         stack.tear_down(outputs=None, stack="dev")
 
 
-def test_what_a_killed_deployment_may_have_made_is_not_taken_for_nothing(stack):
+def test_pending_operations_are_not_taken_for_nothing(stack):
     urn = stack.resources.pop()["urn"]
     stack.resources = []
     stack.write({"pending_operations": [{"type": "creating", "resource": {"urn": urn}}]})
@@ -421,7 +417,7 @@ def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
         stack.tear_down(replace(YES, cluster="gqu"))
 
 
-def test_the_cluster_that_is_there_is_meant_and_not_that_of_an_up_that_failed(stack, capsys):
+def test_the_cluster_that_is_there_is_meant_and_not_that_of_a_failed_up(stack, capsys):
     knows_clusters(stack)
     there = stack.outputs.clusters.gpu
     planned = replace(stack.outputs.clusters, gpu=replace(there, name="gpu-new"))

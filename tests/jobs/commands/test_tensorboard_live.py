@@ -21,11 +21,7 @@ from jobs.spec.job_spec import TENSORBOARD_DIR
 from tests.jobs.support.platform import platform
 from tests.jobs.support.tiny import begin, by_hand, status, wait_for
 
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
+pytestmark = pytest.mark.usefixtures("outputs")
 
 
 def curves(folder, steps):

@@ -52,7 +52,7 @@ def saved(live, run):
 
 
 @pytest.mark.slow
-def test_a_training_whose_nodes_are_taken_twice_ends_with_the_weights_of_one_that_was_left_alone(
+def test_a_training_that_is_pre_empted_twice_ends_with_the_same_weights(
     live, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))

@@ -22,7 +22,7 @@ from jobs.transfer.progress import Progress
 from tests import ROOT
 from tests.jobs.support.folders import content, write_files, write_shards
 from tests.jobs.support.live import sdk
-from tests.jobs.support.runs import blobs, container
+from tests.jobs.support.runs import answer, blobs, container
 from trainer.data.manifest import FILE_NAME, read_manifest
 
 MANY, SIZE = 600, 65_536
@@ -38,10 +38,6 @@ def child(live):
     """Environment of a command."""
     path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return {**live.environment, **path}
-
-
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
 
 
 def data_requests(live, method):
@@ -139,9 +135,7 @@ def test_a_large_file_goes_on_at_the_block_where_it_was_interrupted(
     assert blobs(live, "raw/archive")["archive.tar"].size == 20 << 20
 
 
-def test_a_file_that_changes_underneath_is_an_error_and_the_set_stays_incomplete(
-    live, tmp_path, monkeypatch
-):
+def test_a_file_that_changes_underneath_leaves_the_set_incomplete(live, tmp_path, monkeypatch):
     folder = write_shards(tmp_path / "set")
     victim = folder / "train-00002.tfrecord"
     read = upload.read_data_set
@@ -176,7 +170,7 @@ def test_damaged_shards_are_all_named_and_no_manifest_is_sent(live, tmp_path):
     ]
 
 
-def test_a_set_that_does_not_fit_its_manifest_is_refused_before_anything_is_sent(live, tmp_path):
+def test_a_set_that_does_not_fit_its_manifest_is_refused_before_sending(live, tmp_path):
     folder = write_shards(tmp_path / "set")
     (folder / "train-00001.tfrecord").unlink()
     with pytest.raises(LocalError, match=r"train-00001.tfrecord: missing"):
@@ -219,7 +213,7 @@ def test_raw_files_with_other_content_need_to_be_asked_for(live, tmp_path, capsy
     assert answer(capsys)["new_files"] == 0
 
 
-def test_a_file_that_another_program_put_there_without_a_hash_is_not_trusted(live, tmp_path):
+def test_a_file_that_another_program_sent_without_a_hash_is_not_trusted(live, tmp_path):
     folder = write_files(tmp_path / "one", 1, 10)
     client = container(live, "raw")
     blob = client.upload_blob("foreign/file-00000.bin", bytes(10))
@@ -230,7 +224,7 @@ def test_a_file_that_another_program_put_there_without_a_hash_is_not_trusted(liv
     assert client.download_blob("foreign/file-00000.bin").readall() == content(0, 10)
 
 
-def test_a_workspace_that_is_not_there_is_told_before_anything_is_sent(live, tmp_path):
+def test_a_workspace_that_is_not_there_is_told_before_sending(live, tmp_path):
     outputs = replace(live.outputs, workspace="elsewhere")
     folder = str(write_shards(tmp_path / "set"))
     with pytest.raises(MissingError, match="workspace elsewhere"):
@@ -335,7 +329,7 @@ def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys
     assert len(blobs(live, "raw/rough")) == 60
 
 
-def test_storage_that_stays_away_is_given_up_in_the_time_that_was_asked_for(live, tmp_path):
+def test_storage_that_stays_away_is_given_up_in_the_time_asked_for(live, tmp_path):
     stores = live.outputs.datastores
     away = replace(stores.raw, blob_endpoint="https://127.0.0.1:9/account/")
     outputs = replace(live.outputs, datastores=replace(stores, raw=away))

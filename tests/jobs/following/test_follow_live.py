@@ -27,15 +27,11 @@ from tests.jobs.support.tiny import (
     wait_for,
 )
 
+pytestmark = pytest.mark.usefixtures("outputs")
+
 QUICK = ["--poll-seconds", "0.1"]
 ONCE = 'if [ ! -e "${{outputs.run}}/n" ] && touch "${{outputs.run}}/n"'
 AGAIN = ["--supervise", "--resubmit.backoff-seconds", "0.1"]
-
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
 
 
 def test_a_run_that_trains_to_its_end_is_0_and_its_lines_are_shown(live, capsys):
@@ -59,7 +55,7 @@ def test_a_preparation_has_no_result_to_look_for(live):
     assert main(["follow", "prepared", *QUICK]) == 0
 
 
-def test_a_program_that_fails_gives_its_status_its_last_lines_and_azures_words(live, capsys):
+def test_a_program_that_fails_gives_status_last_lines_and_azures_words(live, capsys):
     begin(live, "broken", "echo the cause >&2; exit 3")
     assert main(["follow", "broken", *QUICK, "--rank", "7", *AGAIN]) == 3
     found = capsys.readouterr()
@@ -93,7 +89,7 @@ def test_what_someone_else_cancels_stops_with_20(live, capsys):
     assert "cancelled by someone else or by Azure" in capsys.readouterr().out
 
 
-def test_what_we_cancel_stops_everyone_who_supervises_even_if_cancelled_runs_go_on(live, capsys):
+def test_what_we_cancel_stops_all_who_supervise_whatever_they_opted_for(live, capsys):
     job = begin(live, "stopped", "sleep 600")
     cancel = [sys.executable, "-m", "jobs", "cancel", "stopped"]
     meanwhile(
@@ -104,9 +100,7 @@ def test_what_we_cancel_stops_everyone_who_supervises_even_if_cancelled_runs_go_
     assert "cancelled, as you asked" in capsys.readouterr().out
 
 
-def test_what_we_cancel_in_the_pause_between_two_attempts_has_no_next_one(
-    live, capsys, monkeypatch
-):
+def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monkeypatch):
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.2)
     job = begin(live, "paused", "sleep 600", cluster=live.outputs.clusters.gpu)
     cancel = [sys.executable, "-m", "jobs", "cancel", "paused"]
@@ -189,7 +183,7 @@ def written(live, run, job):
     return count is not None and count.decode().strip() == job[-1]
 
 
-def test_without_supervision_a_pre_empted_run_is_told_and_not_submitted_again(live, capsys):
+def test_without_supervision_a_pre_empted_run_is_not_submitted_again(live, capsys):
     job = begin(live, "alone", "sleep 600", cluster=live.outputs.clusters.gpu)
     meanwhile(running(live, job), lambda: live.azure.admin.preempt(job=job))
     assert main(["follow", "alone", *QUICK]) == 21
@@ -212,7 +206,7 @@ def test_a_job_that_azure_begins_anew_in_its_place_is_followed_through(live, cap
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
 
 
-def test_a_whole_cluster_that_is_taken_without_a_word_goes_on_only_if_asked(live, capsys):
+def test_a_cluster_that_is_pre_empted_without_a_word_goes_on_only_if_asked(live, capsys):
     gpu = live.outputs.clusters.gpu
     once = f"{ONCE}; then sleep 600; fi"
     job = begin(live, "mute", f"{once}; {TRAINED}", cluster=gpu)
@@ -434,9 +428,7 @@ def test_an_old_attempts_name_cancels_the_run(live, capsys):
     assert "canceled_by" in live.azure.resources.get(second)["properties"]["tags"]
 
 
-def test_an_attempt_that_comes_while_the_run_is_marked_is_cancelled_as_well(
-    live, capsys, monkeypatch
-):
+def test_an_attempt_that_comes_while_the_run_is_marked_is_cancelled_too(live, capsys, monkeypatch):
     failed_by_pre_emption(live, "p2")
     second = f"{live.workspace}/jobs/p2-r2"
     real = cancel._mark

@@ -25,7 +25,7 @@ def spec(preset, *program, asset="mine:1"):
 
 
 @pytest.mark.parametrize("preset", ["digits", "images", "synthetic", "imagenet-ndv2"])
-def test_a_training_reads_the_data_set_that_is_named_whatever_its_preset_reads(preset):
+def test_a_training_reads_the_data_set_that_is_named_whatever_its_preset(preset):
     made = spec(preset)
     assert made.inputs["data"].uri == "azureml:mine:1"
     words = shlex.split(made.command)

@@ -205,7 +205,7 @@ def test_a_benchmark_reads_nothing():
     ) == ["--data.source"]
 
 
-def test_a_preparation_reads_raw_data_and_writes_prepared_ones_as_its_own_identity():
+def test_a_preparation_reads_raw_and_writes_prepared_data_by_its_identity():
     spec = samples.preparation(STACK)
     assert spec.cluster.identity_client_id == STACK.identities.preparation
     assert STACK.datastores.raw.name in spec.inputs["raw"].uri

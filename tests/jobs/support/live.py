@@ -19,6 +19,7 @@ import pytest
 from infra import outputs as contract
 from infra.outputs import PlatformOutputs
 from jobs.azure import requests, storage
+from jobs.azure.job_records import ENDED
 from jobs.azure.sign_in import credential
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
@@ -198,8 +199,18 @@ def live(platform_on_loopback, monkeypatch):
     yield platform_on_loopback
     azure.admin.clear_faults()
     azure.admin.start_blob_server()
+    for job in azure.resources.of_kind(f"{WORKSPACES}/jobs"):
+        if azure.runs.get(job["id"])["status"] not in ENDED:
+            azure.engine.cancel(job["id"])
     for cluster in azure.resources.of_kind(f"{WORKSPACES}/computes"):
         azure.admin.capacity(cluster["id"], None)
+
+
+@pytest.fixture
+def outputs(live, monkeypatch):
+    """The outputs of the platform, where a command line finds them."""
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    return live.outputs
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from infra import outputs
 from infra.naming import Names
 from infra.outputs import PlatformOutputs
+from jobs.azure.clusters import ClusterNodes
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.run_key import RunAttempt
 
@@ -14,6 +15,12 @@ FIRST = RunAttempt("resnet50-imagenet")
 
 def guid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012x}"
+
+
+def cluster_nodes(**changes) -> ClusterNodes:
+    """Nodes of a cluster of which none is there."""
+    known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
+    return ClusterNodes(**{**known, "allocated": 0, "target": 0, "max_nodes": 4, **changes})
 
 
 def platform(

@@ -1,5 +1,7 @@
 """Runs as jobs leave them, without a job that runs, and what storage holds."""
 
+import json
+
 from jobs.azure.storage import listed, read_small
 from jobs.azure.workspace import connect
 
@@ -21,6 +23,11 @@ def blobs(live, to):
 def content(live, name):
     """Content of a blob of the results; None if it is not there."""
     return read_small(container(live), name)
+
+
+def answer(capsys):
+    """The document that a command has printed for a program."""
+    return json.loads(capsys.readouterr().out)
 
 
 def put(live, files):
