@@ -45,14 +45,14 @@ class DataOptions:
     """What a mount keeps: a whole file when it is opened, or the blocks that are read."""
 
     cache_gb: Annotated[int | None, Bounds(at_least=1)] = None
-    """Maximum of disk that a mount's cache takes on a node, in GB; none is all that is free."""
+    """Maximum of disk that a mount's cache takes on a node, in GB; None is all that is free."""
 
     read_threads: Annotated[int | None, Bounds(at_least=1)] = None
-    """Threads that a mount reads ahead with, or a download copies with; none is Azure's choice, 4
+    """Threads that a mount reads ahead with, or a download copies with; None is Azure's choice, 4
     a core for a mount."""
 
     prefetch_blocks: Annotated[int | None, Bounds(at_least=0), Formerly("blocks_ahead")] = None
-    """Blocks of 2 MB that a mount reads ahead; none is Azure's choice, 32."""
+    """Blocks of 2 MB that a mount reads ahead; None is Azure's choice, 32."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class JobOptions:
     """Processes on a node without GPUs."""
 
     experiment: str | None = None
-    """What the workspace lists the run under; none is the kind of job."""
+    """What the workspace lists the run under; None is the kind of job."""
 
     timeout_hours: Annotated[float | None, Bounds(above=0)] = None
-    """When Azure cancels an attempt that is still running; none is as long as it lets a job live (7
+    """When Azure cancels an attempt that is still running; None is as long as it lets a job live (7
     days on LowPriority nodes, 21 on dedicated ones), and 2 hours for a smoke test or a check."""
 
     shm_size: str = "64g"

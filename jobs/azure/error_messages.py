@@ -70,7 +70,7 @@ def explained(
     tried = _ways_tried(error)
     if _NO_ANSWER.search(tried):
         return UnreachableError(
-            f"{what}: no answer from who signs in ({tried})\n{_network(outputs, '')}"
+            f"{what}: no answer from the sign-in service ({tried})\n{_network(outputs, '')}"
         )
     if isinstance(error, ClientAuthenticationError) and _of_identity(error):
         return SignInError(

@@ -45,7 +45,7 @@ class Job:
 
     @property
     def attempt(self) -> RunAttempt | None:
-        """Which attempt of a run it is; none for a job that another program submitted."""
+        """Which attempt of a run it is; None for a job that another program submitted."""
         return attempt_of(self.name) if "run" in self.tags else None
 
     @property
@@ -234,13 +234,13 @@ def read_details(data: Mapping[str, Any]) -> Details:
 
 
 def exit_code(messages: tuple[str, ...]) -> int | None:
-    """Status of the program that Azure's messages tell; none if they tell none."""
+    """Status of the program that Azure's messages tell; None if they tell none."""
     matches = (_STATUS.search(text) for text in messages)
     return next((int(match[1]) for match in matches if match), None)
 
 
 def duration_seconds(text: str) -> float | None:
-    """An ISO 8601 duration of days and less, such as P7D or PT6H30M; none for another text."""
+    """An ISO 8601 duration of days and less, such as P7D or PT6H30M; None for another text."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None

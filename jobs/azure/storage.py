@@ -194,7 +194,7 @@ def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
 
 
 def read_small(client: ContainerClient, name: str) -> bytes | None:
-    """A blob that fits in memory; none if it is not there.
+    """A blob that fits in memory; None if it is not there.
 
     Raises:
         AzureError: it cannot be read.

@@ -124,7 +124,7 @@ def next_attempt(job: Job) -> RunAttempt:
     """The attempt after a job of a run.
 
     Raises:
-        UserError: the job is none of a run.
+        UserError: the job belongs to no run.
     """
     attempt = job.attempt
     if attempt is None:

@@ -1,6 +1,7 @@
 """The clients of a stack's workspace, made once for a command, which hands each on to its users."""
 
-from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_records import Jobs
@@ -8,27 +9,34 @@ from jobs.azure.requests import Requests
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.run_history import RunHistory
 from jobs.azure.sign_in import credential
-from jobs.azure.storage import Storage
+
+if TYPE_CHECKING:
+    from jobs.azure.storage import Storage
 
 
-@dataclass(frozen=True)
 class Workspace:
-    """What a command composes its work of. No module outside of `jobs.commands` takes it whole."""
+    """What a command composes its work of. No module outside of `jobs.commands` takes it whole.
 
-    requests: Requests
-    manager: ResourceManager
-    jobs: Jobs
-    storage: Storage
+    Args:
+        outputs: of the stack.
+    """
+
+    def __init__(self, outputs: PlatformOutputs) -> None:
+        self._outputs = outputs
+        self._credential = credential()
+        self.requests = Requests(outputs, self._credential)
+        self.manager = ResourceManager(self.requests, outputs)
+        self.jobs = Jobs(self.manager, RunHistory(self.requests, self.manager))
+
+    @cached_property
+    def storage(self) -> "Storage":
+        """Containers of the stack."""
+        # Imported here, as it takes a third of the time of a command that needs no container.
+        from jobs.azure.storage import Storage  # noqa: PLC0415
+
+        return Storage(self._outputs, self._credential, self.requests)
 
 
 def connect(outputs: PlatformOutputs) -> Workspace:
     """The clients of a stack's workspace; nothing is asked before it is needed."""
-    asks = credential()
-    requests = Requests(outputs, asks)
-    manager = ResourceManager(requests, outputs)
-    return Workspace(
-        requests=requests,
-        manager=manager,
-        jobs=Jobs(manager, RunHistory(requests, manager)),
-        storage=Storage(outputs, asks, requests),
-    )
+    return Workspace(outputs)

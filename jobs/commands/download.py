@@ -42,7 +42,7 @@ class DownloadOptions:
     """Of the run or the job; the first argument."""
 
     to: str | None = None
-    """Folder to fill; none is runs/KEY, where the trainer's other commands look for it."""
+    """Folder to fill; None is runs/KEY, where the trainer's other commands look for it."""
 
     checkpoints: bool = False
     """The checkpoints as well, which are by far the most."""
@@ -144,7 +144,7 @@ def _is_asked_for(options: DownloadOptions, name: str) -> bool:
 
 
 def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] | None:
-    """What was done; none if a person stopped it."""
+    """What was done; None if a person stopped it."""
     record = DownloadRecord(options.folder)
     problems: list[str] = []
     new: list[str] = []

@@ -40,7 +40,7 @@ class PrepareOptions(JobOptions, WatchOptions):
     """Folder in the container of prepared data that is written."""
 
     name: str | None = None
-    """Key of the run; none is the preparation, time and a few letters. Under the key of one that
+    """Key of the run; None is the preparation, time and a few letters. Under the key of one that
     has ended it goes on where that stopped."""
 
     no_follow: bool = False

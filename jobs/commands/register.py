@@ -42,7 +42,7 @@ class RegisterOptions:
     """Of the run or the job; the first argument."""
 
     model: str | None = None
-    """What the model is registered as; none is the preset that the run began with."""
+    """What the model is registered as; None is the preset that the run began with."""
 
     @property
     def run(self) -> str:

@@ -46,7 +46,7 @@ class UploadOptions:
     such as prepared/imagenet."""
 
     name: str | None = None
-    """What the data set is registered as; none is the last part of the path. Its version is the
+    """What the data set is registered as; None is the last part of the path. Its version is the
     manifest's, or a hash of all files."""
 
     register: bool = True

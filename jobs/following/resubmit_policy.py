@@ -68,7 +68,7 @@ class AttemptResult:
     canceled_by_us: bool = False
     """Whether the person who supervises asked for the end."""
     trained: bool | None = None
-    """Whether the run's result is there, of all of its epochs; none where nobody could look."""
+    """Whether the run's result is there, of all of its epochs; None where nobody could look."""
     trains: bool = True
     """Whether it is a training; other kinds of job leave no result to look at."""
     by_person: bool = False

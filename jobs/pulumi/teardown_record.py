@@ -14,7 +14,7 @@ from infra.outputs import PlatformOutputs
 from jobs.errors import PlatformReadError
 
 VARIABLE: Final = "JOBS_TEARDOWN_FOLDER"
-"""Names the folder of records; none is `.teardown` of the repository."""
+"""Names the folder of records; None is `.teardown` of the repository."""
 
 
 class TeardownRecord:

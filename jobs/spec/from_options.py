@@ -36,12 +36,12 @@ class RunOptions(JobOptions):
     --help` shows them all. None is digits for a smoke test and synthetic for a benchmark."""
 
     name: str | None = None
-    """Key of the run, which names its jobs and its folder; none is preset, time and a few letters.
+    """Key of the run, which names its jobs and its folder; None is preset, time and a few letters.
     The key of a run that has ended goes on from its newest checkpoint."""
 
 
 def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | None:
-    """The training's configuration: the preset, and the trainer's options over it; none for a
+    """The training's configuration: the preset, and the trainer's options over it; None for a
     check, which trains nothing. A training whose data set is named reads that one, whatever the
     preset reads.
 

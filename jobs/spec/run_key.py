@@ -66,7 +66,7 @@ class RunAttempt:
 
 
 def attempt_of(name: str) -> RunAttempt | None:
-    """The attempt that a job is; none for a job that is not named by this module."""
+    """The attempt that a job is; None for a job that is not named by this module."""
     match = _NAME.fullmatch(name)
     return RunAttempt(match[1], int(match[2])) if match and not key_problems(match[1]) else None
 

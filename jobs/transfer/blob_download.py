@@ -56,7 +56,7 @@ def choose_action(blob: Blob, left: FileState | None, now: FileState | None) -> 
     Args:
         blob: to download.
         left: the file as the last download left it, if it did.
-        now: the file as it is, with the etag of `left`; none if it is not there.
+        now: the file as it is, with the etag of `left`; None if it is not there.
     """
     if now is None:
         return "fetch"
