@@ -38,7 +38,7 @@ def upload(manager: ResourceManager, contents: Mapping[str, bytes]) -> str:
     ]
     with manager.errors("the code of the job"):
         put_files(client(reference["credential"]["sasUri"]), FOLDER, contents)
-    properties = {"codeUri": f"{reference['blobUri'].rstrip('/')}/{FOLDER}", "isAnonymous": True}
+    properties = {"codeUri": f"{reference['blobUri'].rstrip('/')}/{FOLDER}", "isAnonymous": False}
     try:
         return str(manager.put(path, {"properties": properties})["id"])
     except ConflictError:

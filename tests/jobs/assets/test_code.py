@@ -37,7 +37,6 @@ def test_code_is_registered_with_all_of_its_files(live, contents):
     identifier = upload(live, contents)
     assert identifier == f"{live.workspace}/codes/{segment(name)}/versions/1"
     registered = live.azure.resources.get(identifier)["properties"]
-    assert registered["isAnonymous"]
     container, _, folder = registered["codeUri"].rpartition("/")
     store = connect(live.outputs).storage
     files = client(container, store._credential)
