@@ -1,5 +1,7 @@
 """Numbers in words: durations, sizes and counts, the same everywhere a person reads them."""
 
+from collections.abc import Sequence
+
 
 def duration(seconds: float) -> str:
     """A time span in the units that fit: 4.2 s, 3 min 20 s, 2 h 5 min."""
@@ -24,3 +26,11 @@ def size(count: float) -> str:
 def plural(number: int, noun: str) -> str:
     """A number of things: 1 rank, 2 ranks."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listing(lines: Sequence[str], limit: int = 20) -> str:
+    """Problems as a list, one a line, of which a person reads at most `limit`."""
+    shown = [f"  - {line}" for line in lines[:limit]]
+    if len(lines) > limit:
+        shown.append(f"  ... and {len(lines) - limit:,} more")
+    return "\n".join(shown)

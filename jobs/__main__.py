@@ -9,6 +9,8 @@ if __name__ == "__main__":
 
         status = main()
     except KeyboardInterrupt:
+        from jobs.exit_status import INTERRUPTED
+
         print("interrupted", file=sys.stderr)
-        status = 130
+        status = INTERRUPTED
     sys.exit(status)

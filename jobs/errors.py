@@ -21,6 +21,10 @@ class PlatformReadError(UserError):
     exit_code = 4
 
 
+class PulumiMissingError(PlatformReadError):
+    """The command line of Pulumi is not on the path."""
+
+
 class NotDeployedError(PlatformReadError):
     """A stack that exports nothing: it was never deployed to its end, or was taken down."""
 
@@ -29,8 +33,8 @@ class LockedError(UserError):
     """A stack that somebody changes now, or whose change was killed."""
 
 
-class HalfMadeError(LockedError):
-    """A stack of which Pulumi cannot know whether Azure has made all that it asked for."""
+class PendingOperationsError(LockedError):
+    """A stack with pending operations: Pulumi cannot know whether Azure has ended them."""
 
 
 class RequestError(UserError):
@@ -41,11 +45,11 @@ class RequestError(UserError):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """Of HTTP; none if no answer came."""
+        """HTTP status, or None if there was no response."""
 
 
 class SignInError(RequestError):
-    """Nobody is signed in, or the sign-in has ended."""
+    """Nobody is signed in, or the sign-in has expired."""
 
 
 class AccessError(RequestError):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 
 Role = Literal["gpu", "gpu_dedicated", "preparation"]
 """Clusters that jobs are sent to; the build cluster is the workspace's own."""
@@ -45,14 +45,14 @@ class DataOptions:
     """What a mount keeps: a whole file when it is opened, or the blocks that are read."""
 
     cache_gb: Annotated[int | None, Bounds(at_least=1)] = None
-    """Most disk that a mount's cache takes on a node, in GB; none is all that is free."""
+    """Maximum of disk that a mount's cache takes on a node, in GB; None is all that is free."""
 
     read_threads: Annotated[int | None, Bounds(at_least=1)] = None
-    """Threads that a mount reads ahead with, or a download copies with; none is Azure's choice, 4
+    """Threads that a mount reads ahead with, or a download copies with; None is Azure's choice, 4
     a core for a mount."""
 
-    blocks_ahead: Annotated[int | None, Bounds(at_least=0)] = None
-    """Blocks of 2 MB that a mount reads ahead; none is Azure's choice, 32."""
+    prefetch_blocks: Annotated[int | None, Bounds(at_least=0), Formerly("blocks_ahead")] = None
+    """Blocks of 2 MB that a mount reads ahead; None is Azure's choice, 32."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ResubmitOptions:
 
     canceled: bool = False
     """Submit again what was cancelled without evidence of pre-emption as well. Azure cancels a job
-    when it takes back all of its nodes, and then this cannot be told from a person's doing."""
+    when it pre-empts all of its nodes, and then this cannot be told from a person's doing."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class JobOptions:
     """Processes on a node without GPUs."""
 
     experiment: str | None = None
-    """What the workspace lists the run under; none is the kind of job."""
+    """What the workspace lists the run under; None is the kind of job."""
 
     timeout_hours: Annotated[float | None, Bounds(above=0)] = None
-    """When Azure cancels an attempt that is still running; none is as long as it lets a job live (7
+    """When Azure cancels an attempt that is still running; None is as long as it lets a job live (7
     days on LowPriority nodes, 21 on dedicated ones), and 2 hours for a smoke test or a check."""
 
     shm_size: str = "64g"
@@ -145,44 +145,46 @@ class PreparationOptions:
 
 def _contradictions(options: JobOptions) -> list[str]:
     data, resubmit, key = options.data, options.resubmit, options.services.ssh_public_key
-    found = []
+    problems = []
     if options.experiment is not None and not re.fullmatch(NAME, options.experiment):
-        found.append(
+        problems.append(
             f"--experiment: {options.experiment!r} must be letters, digits, '_' and '-', the first"
             " a letter or digit"
         )
     if not _SHM.fullmatch(options.shm_size):
-        found.append(
+        problems.append(
             f"--shm-size: {options.shm_size!r} must be a whole number and b, k, m or g, such as 64g"
         )
     if data.asset is not None and data.path is not None:
-        found.append(
+        problems.append(
             f"--data.asset and --data.path: {data.asset!r} and {data.path!r} are two places; name"
             " one"
         )
     if data.asset is not None and not re.fullmatch(ASSET, data.asset):
-        found.append(f"--data.asset: {data.asset!r} must be NAME:VERSION, such as imagenet:3")
+        problems.append(f"--data.asset: {data.asset!r} must be NAME:VERSION, such as imagenet:3")
     if data.path is not None and not re.fullmatch(FOLDER, data.path):
-        found.append(f"--data.path: {data.path!r} is not a folder in a container, such as imagenet")
+        problems.append(
+            f"--data.path: {data.path!r} is not a folder in a container, such as imagenet"
+        )
     if data.mode == "download":
-        found += [
+        problems += [
             f"--data.{name}: is for a mount; leave it out with --data.mode download"
             for name, given in (
                 ("cache", data.cache != "files"),
                 ("cache-gb", data.cache_gb is not None),
-                ("blocks-ahead", data.blocks_ahead is not None),
+                ("prefetch-blocks", data.prefetch_blocks is not None),
             )
             if given
         ]
     if resubmit.longest_backoff_seconds < resubmit.backoff_seconds:
-        found.append(
+        problems.append(
             f"--resubmit.longest-backoff-seconds: {resubmit.longest_backoff_seconds:g} is less than"
             f" --resubmit.backoff-seconds {resubmit.backoff_seconds:g}"
         )
     if key is not None and not _SSH_KEY.fullmatch(key):
         # The text itself stays out of the message: it may be a private key.
-        found.append(
+        problems.append(
             "--services.ssh-public-key: is not the one line of a public key, such as the text of"
             " ~/.ssh/id_ed25519.pub"
         )
-    return found
+    return problems

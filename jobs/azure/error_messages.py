@@ -2,8 +2,6 @@
 signed in.
 """
 
-import base64
-import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -72,7 +70,7 @@ def explained(
     tried = _ways_tried(error)
     if _NO_ANSWER.search(tried):
         return UnreachableError(
-            f"{what}: no answer from who signs in ({tried})\n{_network(outputs, '')}"
+            f"{what}: no answer from the sign-in service ({tried})\n{_network(outputs, '')}"
         )
     if isinstance(error, ClientAuthenticationError) and _of_identity(error):
         return SignInError(
@@ -83,19 +81,6 @@ def explained(
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return _of_status(error, error.status_code, what, outputs, who)
     return RequestError(f"{what}: {_first_line(error)}")
-
-
-def signed_in_as(token: str) -> str | None:
-    """The name in a token: a person's, or the id of a service principal."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except ValueError:
-        return None
-    found = next((claims[k] for k in ("upn", "unique_name", "appid", "oid") if claims.get(k)), None)
-    return None if found is None else str(found)
 
 
 def _of_status(
@@ -197,8 +182,8 @@ def _host(error: AzureError) -> str:
     if url:
         return urlsplit(url).netloc
     # What could not be connected to has no answer, but its text names the host.
-    found = re.search(r"host='([^']+)'|to '?([\w.-]+\.[a-z]+)'?", str(error))
-    return (found[1] or found[2]) if found else ""
+    match = re.search(r"host='([^']+)'|to '?([\w.-]+\.[a-z]+)'?", str(error))
+    return (match[1] or match[2]) if match else ""
 
 
 def _url(error: AzureError) -> str:

@@ -1,13 +1,16 @@
-"""What Azure ML tells of a job, as plain data: from its answers' JSON. Pure."""
+"""Jobs of a workspace: what Azure tells of them, as plain data, and how it is asked."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from jobs.following.resubmit_policy import Ending, Status
-from jobs.spec.run_key import Attempt, attempt_of
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.run_history import RunHistory
+from jobs.errors import MissingError
+from jobs.spec.run_key import MAX_ATTEMPTS, RunAttempt, attempt_of, key_problems
 
 ENDED: Final = ("Completed", "Failed", "Canceled")
 """NotResponding is none of them: a job without heartbeat may still train."""
@@ -41,8 +44,8 @@ class Job:
     """Its `properties`, as Azure answers."""
 
     @property
-    def attempt(self) -> Attempt | None:
-        """Which attempt of a run it is; none for a job that another program submitted."""
+    def attempt(self) -> RunAttempt | None:
+        """Which attempt of a run it is; None for a job that another program submitted."""
         return attempt_of(self.name) if "run" in self.tags else None
 
     @property
@@ -84,6 +87,121 @@ class Details:
     """Addresses of its log files by name; each holds a signature that grants reading."""
 
 
+class Jobs:
+    """The jobs of one workspace.
+
+    Args:
+        manager: is asked for what was submitted.
+        history: is asked for what became of it.
+    """
+
+    def __init__(self, manager: ResourceManager, history: RunHistory) -> None:
+        self._manager, self._history = manager, history
+
+    def find(self, name: str) -> Job:
+        """A job by its name, or the newest attempt of a run by its key.
+
+        Raises:
+            MissingError: there is neither.
+        """
+        if attempt_of(name) is None:
+            attempts = self.attempts(name)
+            if attempts:
+                return attempts[-1]
+        job = self.get(name)
+        if job is None:
+            raise MissingError(
+                f"{name}: workspace {self._manager.workspace} has no job and no run of this name;"
+                " `python -m jobs list` shows those that it has"
+            )
+        return job
+
+    def get(self, name: str) -> Job | None:
+        """A job by its name; None if there is none.
+
+        Raises:
+            MissingError: it is the workspace that is not there.
+        """
+        job = self._get(name)
+        if job is None:
+            self._manager.check_workspace()
+        return job
+
+    def attempts(self, run: str) -> tuple[Job, ...]:
+        """All attempts of a run, the first one first; they are numbered without a gap."""
+        if key_problems(run):
+            return ()
+        attempt = RunAttempt(run)
+        job = self.get(attempt.name)
+        jobs: list[Job] = []
+        while job is not None:
+            jobs.append(job)
+            if attempt.number == MAX_ATTEMPTS:
+                break
+            attempt = attempt.following()
+            job = self._get(attempt.name)
+        return tuple(jobs)
+
+    def newest_first(self, *, archived: bool = False) -> Iterator[Job]:
+        """All jobs in Azure's order: the newest first, as far as is known.
+
+        Args:
+            archived: whether archived ones are among them.
+        """
+        view = "All" if archived else "ActiveOnly"
+        return map(read_job, self._manager.items(f"jobs?listViewType={view}"))
+
+    def running(self, cluster: str | None = None) -> list[str]:
+        """Names of the jobs that have not ended.
+
+        Args:
+            cluster: that they are on, or wait for; any if None.
+        """
+        try:
+            return [
+                job.name
+                for job in self.newest_first(archived=True)
+                if not job.ended and (cluster is None or job.cluster.lower() == cluster.lower())
+            ]
+        except MissingError:
+            return []
+
+    def details(self, name: str) -> Details:
+        """What the run history knows of a job."""
+        return read_details(self._history.details(name))
+
+    def read_log(self, address: str, offset: int) -> bytes | None:
+        """A part of a log file, as `RunHistory.read_log` gives it."""
+        return self._history.read_log(address, offset)
+
+    def put(self, name: str, properties: Mapping[str, Any]) -> Job:
+        """Submit a job, or change the tags of one that is there.
+
+        Args:
+            name: of the job.
+            properties: as `jobs.azure.job_body` makes them.
+        """
+        return read_job(self._manager.put(f"jobs/{segment(name)}", {"properties": properties}))
+
+    def tag(self, job: Job, tags: dict[str, str]) -> None:
+        """Add tags by the run history; see `RunHistory.tag`."""
+        self._history.tag(str(job.body.get("experimentName") or "Default"), job.name, tags)
+
+    def cancel(self, name: str) -> None:
+        """Ask for the end of a job."""
+        self._manager.post(f"jobs/{segment(name)}/cancel")
+
+    def user(self) -> str | None:
+        """Who is signed in, by a name that a person knows; None if nobody is."""
+        return self._manager.user()
+
+    def _get(self, name: str) -> Job | None:
+        try:
+            return read_job(self._manager.get(f"jobs/{segment(name)}"))
+        except MissingError:
+            return None
+
+
 def read_job(data: Mapping[str, Any]) -> Job:
     """A job of Resource Manager's answer."""
     body = data["properties"]
@@ -94,7 +212,7 @@ def read_job(data: Mapping[str, Any]) -> Job:
         status=body.get("status") or "Unknown",
         cluster=(body.get("computeId") or "").rsplit("/", 1)[-1],
         nodes=int(resources.get("instanceCount") or 1),
-        created=when((data.get("systemData") or {}).get("createdAt")),
+        created=parse_time((data.get("systemData") or {}).get("createdAt")),
         timeout_seconds=None if timeout is None else duration_seconds(timeout),
         tags={key: str(value) for key, value in (body.get("tags") or {}).items()},
         body=body,
@@ -108,47 +226,21 @@ def read_details(data: Mapping[str, Any]) -> Details:
         texts |= dict.fromkeys(_texts(warning))
     return Details(
         status=data.get("status") or "Unknown",
-        started=when(data.get("startTimeUtc")),
-        ended=when(data.get("endTimeUtc")),
+        started=parse_time(data.get("startTimeUtc")),
+        ended=parse_time(data.get("endTimeUtc")),
         messages=tuple(texts),
         logs=dict(data.get("logFiles") or {}),
     )
 
 
-def ending(job: Job, details: Details, *, trained: bool | None, trains: bool = True) -> Ending:
-    """How a job ended, for `jobs.following.resubmit_policy.decide`.
-
-    Args:
-        job: has ended.
-        details: of the same job.
-        trained: whether the result of its run is there; none where nobody could look.
-        trains: whether it is a training.
-    """
-    seconds = 0.0
-    if details.started and details.ended:
-        seconds = max((details.ended - details.started).total_seconds(), 0.0)
-    status = details.status if details.status in ENDED else job.status
-    return Ending(
-        status=cast("Status", status),
-        seconds=seconds,
-        timeout_seconds=job.timeout_seconds,
-        messages=details.messages,
-        exit_code=exit_code(details.messages),
-        canceled_by_us=job.canceled_by_us,
-        trained=trained,
-        trains=trains,
-        by_person=RESUBMITTED not in job.tags,
-    )
-
-
 def exit_code(messages: tuple[str, ...]) -> int | None:
-    """Status of the program that Azure's messages tell; none if they tell none."""
-    found = (_STATUS.search(text) for text in messages)
-    return next((int(match[1]) for match in found if match), None)
+    """Status of the program that Azure's messages tell; None if they tell none."""
+    matches = (_STATUS.search(text) for text in messages)
+    return next((int(match[1]) for match in matches if match), None)
 
 
 def duration_seconds(text: str) -> float | None:
-    """An ISO 8601 duration of days and less, such as P7D or PT6H30M; none for another text."""
+    """An ISO 8601 duration of days and less, such as P7D or PT6H30M; None for another text."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
@@ -156,8 +248,8 @@ def duration_seconds(text: str) -> float | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def when(text: str | None) -> datetime | None:
-    """A time of Azure's, which may have seven decimals and no zone; none for none."""
+def parse_time(text: str | None) -> datetime | None:
+    """Parse an Azure timestamp: up to seven fractional digits, time zone optional."""
     if not text:
         return None
     match = re.fullmatch(r"([^.Zz+]+)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?", text)

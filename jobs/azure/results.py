@@ -4,14 +4,14 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.core.exceptions import ResourceNotFoundError
 
 from infra.outputs import Datastore
-from jobs.azure.containers import container, read_small, refused
 from jobs.azure.job_records import Details, Job
-from jobs.azure.workspace import Workspace
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.storage import Storage
 from jobs.errors import MissingError, RequestError
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 RESULT: Final = "result.json"
 """The trainer writes it when a run has trained to its end, and not before."""
@@ -23,46 +23,42 @@ ARTIFACTS: Final = "workspaceartifactstore"
 
 
 def run_folder(run: str) -> str:
-    """Of the trainer, below the container of results."""
-    return f"{Attempt(run).folder}/{run}"
+    """The trainer's folder of a run, below the container of results."""
+    return f"{RunAttempt(run).folder}/{run}"
 
 
-def trained(workspace: Workspace, job: Job, details: Details) -> bool | None:
-    """Whether the run of a job that has ended has trained to its end.
-
-    Returns:
-        None for a job that trains nothing.
+def is_trained(storage: Storage, job: Job, details: Details) -> bool:
+    """Whether the run of a training that has ended has trained to its end.
 
     Raises:
         RequestError: storage cannot be looked at from here.
     """
-    if job.kind not in TRAINING or job.attempt is None:
-        return None
-    store = workspace.outputs.datastores.results
-    blob = container(store, workspace.credential).get_blob_client(f"{run_folder(job.run)}/{RESULT}")
-    try:
-        written = blob.get_blob_properties().last_modified
-    except ResourceNotFoundError:
-        return False
-    except AzureError as error:
-        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
+    store = storage.datastores.results
+    with storage.errors(store):
+        blob = storage.container(store).get_blob_client(f"{run_folder(job.run)}/{RESULT}")
+        try:
+            written = blob.get_blob_properties().last_modified
+        except ResourceNotFoundError:
+            return False
     # One that was there before is that of a shorter run under the same key, unless the attempt says
     # itself that nothing was left to train.
-    return details.status == "Completed" or _since(written, details.started or job.created)
+    return details.status == "Completed" or _is_since(written, details.started or job.created)
 
 
-def artifact(workspace: Workspace, job: str, name: str) -> Any:
+def read_artifact(manager: ResourceManager, storage: Storage, job: str, name: str) -> Any:
     """A JSON file that a job wrote below outputs/.
 
     Args:
-        workspace: of the job.
+        manager: of the job's workspace.
+        storage: of the workspace.
         job: its name.
         name: of the file, from outputs/ on.
 
     Raises:
         RequestError: it is not there, or storage cannot be looked at from here.
     """
-    content = read(workspace, artifact_store(workspace), f"{artifact_folder(job)}/{name}")
+    store = artifact_store(manager, storage)
+    content = storage.read(store, f"{artifact_folder(job)}/{name}")
     if content is None:
         raise MissingError(f"file {name} of job {job}: is not there; look at its log")
     try:
@@ -71,37 +67,28 @@ def artifact(workspace: Workspace, job: str, name: str) -> Any:
         raise RequestError(f"file {name} of job {job}: is not JSON ({error})") from error
 
 
-def read(workspace: Workspace, store: Datastore, name: str) -> bytes | None:
-    """A small blob of a datastore; none if it is not there.
-
-    Raises:
-        RequestError: storage cannot be looked at from here.
-    """
-    try:
-        return read_small(container(store, workspace.credential), name)
-    except AzureError as error:
-        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
-
-
 def artifact_folder(job: str) -> str:
     """Where Azure uploads what a job writes, below the container of artifacts."""
     return f"ExperimentRun/dcid.{job}"
 
 
-def artifact_store(workspace: Workspace) -> Datastore:
+def artifact_store(manager: ResourceManager, storage: Storage) -> Datastore:
     """The workspace's own datastore, which the stack does not export as it is no place for data."""
-    found = workspace.arm("GET", f"datastores/{ARTIFACTS}")["properties"]
-    account = found["accountName"]
-    known = workspace.outputs.datastores
-    stores = (known.results, known.prepared, known.raw)
-    suffix = found.get("endpoint") or "core.windows.net"
+    properties = manager.get(f"datastores/{ARTIFACTS}")["properties"]
+    account = properties["accountName"]
+    known = storage.datastores
+    suffix = properties.get("endpoint") or "core.windows.net"
     endpoint = next(
-        (store.blob_endpoint for store in stores if store.account == account),
+        (
+            store.blob_endpoint
+            for store in (known.results, known.prepared, known.raw)
+            if store.account == account
+        ),
         f"https://{account}.blob.{suffix}/",
     )
-    return Datastore(ARTIFACTS, account, endpoint, found["containerName"], "read")
+    return Datastore(ARTIFACTS, account, endpoint, properties["containerName"], "read")
 
 
-def _since(written: datetime, start: datetime | None) -> bool:
+def _is_since(written: datetime, start: datetime | None) -> bool:
     # Storage tells whole seconds.
     return start is None or written >= start.replace(microsecond=0)

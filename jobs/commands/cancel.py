@@ -3,19 +3,18 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 from common.errors import UserError
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts
-from jobs.azure.job_records import CANCELED_BY, ENDED, Job
-from jobs.azure.submission import writable
-from jobs.azure.workspace import Workspace, connect, segment
-from jobs.console import Console, command
+from jobs.azure.job_body import tagged_body
+from jobs.azure.job_records import CANCELED_BY, ENDED, Job, Jobs
+from jobs.azure.workspace import connect
+from jobs.console import Console, next_command
 from jobs.errors import RequestError
 
-ARRIVAL_SECONDS: Final = 3.0
+ARRIVAL_SECONDS = 3.0
 """That a further attempt may take to appear, which was submitted just before the mark."""
 
 
@@ -35,16 +34,16 @@ class CancelOptions:
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Cancel a run, and wait until nothing of it runs."""
     if not options.name:
-        raise UserError(f"cancel: name a run or a job; `{command('list')}` shows them")
-    console, workspace = Console(as_json=as_json), connect(outputs)
-    job = _newest(workspace, job_attempts.find(workspace, options.name))
+        raise UserError(f"cancel: name a run or a job; `{next_command('list')}` shows them")
+    console, jobs = Console(as_json=as_json), connect(outputs).jobs
+    job = _newest(jobs, jobs.find(options.name))
     while True:
-        was = job.status
+        before = job.status
         # First of all, so that nobody submits it again between its end and the mark.
-        marked = _mark(console, workspace, job)
+        marked = _mark(console, jobs, job)
         if not job.ended:
-            job = _ended(workspace, job, options.wait_minutes * 60, marked=marked)
-        following = _later(workspace, job, was)
+            job = _end(jobs, job, options.wait_minutes * 60, marked=marked)
+        following = _following(jobs, job, before)
         if following is None:
             break
         console.note(f"{following.name}: was submitted meanwhile")
@@ -52,13 +51,13 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     document = {
         "run": job.run,
         "job": job.name,
-        "before": was,
+        "before": before,
         "status": job.status,
         "marked": marked,
     }
-    if was == job.status:
+    if before == job.status:
         after = "nobody will submit the run again" if marked else "it could not be marked"
-        text = f"{job.name}: had ended already ({was}); {after}"
+        text = f"{job.name}: had ended already ({before}); {after}"
     elif job.ended:
         text = f"{job.name}: {job.status}"
     else:
@@ -67,20 +66,20 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     return 0
 
 
-def _newest(workspace: Workspace, job: Job) -> Job:
+def _newest(jobs: Jobs, job: Job) -> Job:
     """The newest attempt of a job's run: cancelling an earlier one would end nothing."""
-    tried = job_attempts.attempts(workspace, job.run) if job.attempt else ()
-    return tried[-1] if tried else job
+    attempts = jobs.attempts(job.run) if job.attempt else ()
+    return attempts[-1] if attempts else job
 
 
-def _later(workspace: Workspace, job: Job, was: str) -> Job | None:
+def _following(jobs: Jobs, job: Job, before: str) -> Job | None:
     """An attempt that someone who supervises has submitted between our look and our mark."""
     if job.attempt is None:
         return None
     # A job that ran when it was marked has no next one: who supervises looks at the mark first.
-    until = time.monotonic() + (ARRIVAL_SECONDS if was in ENDED else 0.0)
+    until = time.monotonic() + (ARRIVAL_SECONDS if before in ENDED else 0.0)
     while True:
-        newest = _newest(workspace, job)
+        newest = _newest(jobs, job)
         if newest.name != job.name:
             return newest
         if time.monotonic() >= until:
@@ -88,33 +87,28 @@ def _later(workspace: Workspace, job: Job, was: str) -> Job | None:
         time.sleep(0.5)
 
 
-def _mark(console: Console, workspace: Workspace, job: Job) -> bool:
+def _mark(console: Console, jobs: Jobs, job: Job) -> bool:
     """Tell all who supervise the run that a person has ended it; whether they can see it."""
     if job.canceled_by_us or job.attempt is None:
         return True
-    mark = {CANCELED_BY: workspace.who() or "unknown"}
-    experiment = segment(str(job.body.get("experimentName") or "Default"))
+    tags = {CANCELED_BY: jobs.user() or "unknown"}
     try:
-        # A guess, by what the studio and MLflow ask of the run history: no document of Azure's
-        # names it, and it may change nothing that Resource Manager tells. So it is read back.
-        path = f"experiments/{experiment}/runs/{segment(job.name)}"
-        workspace.history("PATCH", path, {"tags": mark})
-        if _is_marked(workspace, job):
+        jobs.tag(job, tags)
+        if _is_marked(jobs, job):
             return True
         why = "its mark is not there"
     except RequestError as error:
         why = str(error).splitlines()[0]
-    return _mark_by_body(console, workspace, job, mark, why)
+    return _mark_by_body(console, jobs, job, tags, why)
 
 
 def _mark_by_body(
-    console: Console, workspace: Workspace, job: Job, mark: Mapping[str, str], why: str
+    console: Console, jobs: Jobs, job: Job, tags: Mapping[str, str], why: str
 ) -> bool:
     """The way that Azure documents: of a job that is there, a PUT changes the tags and no more."""
-    body = {"properties": {**writable(job), "tags": {**job.tags, **mark}}}
     try:
-        workspace.arm("PUT", f"jobs/{segment(job.name)}", body=body)
-        if _is_marked(workspace, job):
+        jobs.put(job.name, tagged_body(job, tags))
+        if _is_marked(jobs, job):
             return True
     except RequestError as error:
         why = str(error).splitlines()[0]
@@ -125,41 +119,41 @@ def _mark_by_body(
     return False
 
 
-def _is_marked(workspace: Workspace, job: Job) -> bool:
-    now = job_attempts.job(workspace, job.name)
+def _is_marked(jobs: Jobs, job: Job) -> bool:
+    now = jobs.get(job.name)
     return now is not None and now.canceled_by_us
 
 
-def _ended(workspace: Workspace, job: Job, seconds: float, *, marked: bool) -> Job:
+def _end(jobs: Jobs, job: Job, seconds: float, *, marked: bool) -> Job:
     try:
-        return _cancel(workspace, job, seconds)
+        return _cancel(jobs, job, seconds)
     except RequestError as error:
         if not marked or job.attempt is None:
             raise
         raise type(error)(
             f"{error}\n{job.name}: was not cancelled and may run on; it is marked, so nobody will"
-            f" submit it again. `{command('cancel', job.run)}` tries again",
+            f" submit it again. `{next_command('cancel', job.run)}` tries again",
             error.status,
         ) from error
 
 
-def _cancel(workspace: Workspace, job: Job, seconds: float) -> Job:
+def _cancel(jobs: Jobs, job: Job, seconds: float) -> Job:
     try:
-        workspace.arm("POST", f"jobs/{segment(job.name)}/cancel")
+        jobs.cancel(job.name)
     except RequestError:
-        now = job_attempts.job(workspace, job.name)
+        now = jobs.get(job.name)
         if now is None or not now.ended:
             raise
         # It was faster.
         return now
-    return _wait(workspace, job, seconds)
+    return _wait(jobs, job, seconds)
 
 
-def _wait(workspace: Workspace, job: Job, seconds: float) -> Job:
+def _wait(jobs: Jobs, job: Job, seconds: float) -> Job:
     until = time.monotonic() + seconds
     pause = 0.5
     while True:
-        job = job_attempts.job(workspace, job.name) or job
+        job = jobs.get(job.name) or job
         if job.ended or time.monotonic() >= until:
             return job
         time.sleep(pause)

@@ -1,17 +1,15 @@
 """`python -m jobs up` and `preview`: Pulumi's own, with what is missing said before they begin."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from common.errors import UserError
-from jobs.console import Console, command
+from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
+from jobs.exit_status import INTERRUPTED
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.stack_outputs import read_outputs
-from jobs.pulumi.state import replaced
+from jobs.pulumi.state import replaced_clusters
 from jobs.spec.from_options import REPOSITORY
-
-INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
     """Run Pulumi in the terminal.
 
     Args:
-        options: of the verb.
+        options: of the command.
         as_json: whether a program reads the answer.
         stack: its name.
 
@@ -68,10 +66,10 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         raise
     except UserError as error:
         raise UserError(f"{error}{_advice(pulumi)}") from error
-    found = read_outputs(REPOSITORY, name, None)
+    outputs = read_outputs(REPOSITORY, name, None)
     console.answer(
-        {"stack": name, "workspace": found.workspace},
-        f"stack {name}: workspace {found.workspace} in {found.resource_group};"
+        {"stack": name, "workspace": outputs.workspace},
+        f"stack {name}: workspace {outputs.workspace} in {outputs.resource_group};"
         f" `python -m jobs preflight --stack {name}` looks whether a training could start",
     )
     return 0
@@ -83,10 +81,10 @@ def _advice(pulumi: Pulumi) -> str:
         planned = read_outputs(REPOSITORY, pulumi.stack, None)
     except PlatformReadError:
         return ""
-    again = command("up", "--refresh", "True")
+    again = next_command("up", "--refresh", "True")
     lines = [
         f"\nIf Azure refused to delete cluster {name}, it can be done by"
-        f" `{command('teardown', '--cluster', name)}`, and then `{again}`"
-        for name in replaced(pulumi.declared(), planned)
+        f" `{next_command('teardown', '--cluster', name)}`, and then `{again}`"
+        for name in replaced_clusters(pulumi.resources(), planned)
     ]
     return "".join(lines)

@@ -3,29 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
+from common.text import listing, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
-from jobs.azure.containers import Blob, container, listed, refused
-from jobs.azure.job_attempts import attempts
+from jobs.azure.storage import Blob, listed
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError
-from jobs.spec.run_key import attempt_of, key_problems
-from jobs.transfer.blob_download import Fetcher, Record, alone, targets
-from jobs.transfer.local_files import LocalError, listing
-from jobs.transfer.parallel import each
-from jobs.transfer.progress import Progress, volume
-from jobs.transfer.retry import Patience
+from jobs.exit_status import INTERRUPTED
+from jobs.retry import StorageRetry
+from jobs.spec.run_key import key_problems, run_of
+from jobs.transfer.blob_download import BlobDownloader, DownloadRecord, alone, targets
+from jobs.transfer.local_files import LocalError
+from jobs.transfer.parallel import for_each
+from jobs.transfer.progress import Progress
 
-INTERRUPTED: Final = 130
 CHECKPOINTS: Final = "checkpoints"
 """Of a run's folder."""
 JOBS_FOLDER: Final = "jobs"
@@ -43,7 +42,7 @@ class DownloadOptions:
     """Of the run or the job; the first argument."""
 
     to: str | None = None
-    """Folder to fill; none is runs/KEY, where the trainer's other commands look for it."""
+    """Folder to fill; None is runs/KEY, where the trainer's other commands look for it."""
 
     checkpoints: bool = False
     """The checkpoints as well, which are by far the most."""
@@ -54,14 +53,13 @@ class DownloadOptions:
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 8
     """Files that are read at once."""
 
-    patience_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
-    """How long storage may be away before this gives up."""
+    retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
+    """Longest time that a request to storage is repeated before this gives up."""
 
     @property
     def run(self) -> str:
         """Key of the run."""
-        attempt = attempt_of(self.name)
-        return attempt.run if attempt else self.name
+        return run_of(self.name)
 
     @property
     def folder(self) -> Path:
@@ -91,13 +89,10 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     if problems:
         raise ConfigError(problems)
     workspace = connect(outputs)
-    try:
+    with workspace.storage.errors(outputs.datastores.results):
         items = _items(options, workspace)
         with alone(options.folder):
             done = _download(options, items)
-    except AzureError as error:
-        store = outputs.datastores.results
-        raise refused(error, store, outputs, workspace.who, writing=False) from error
     if done is None:
         return INTERRUPTED
     Console(as_json=as_json).answer(done, _words(done))
@@ -105,35 +100,42 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
 
 
 def _items(options: DownloadOptions, workspace: Workspace) -> list[Item]:
-    store, kept = workspace.outputs.datastores.results, results.artifact_store(workspace)
-    run, jobs = options.run, [job.name for job in attempts(workspace, options.run)]
-    places: list[tuple[Datastore, str, Path]] = [
+    storage, run = workspace.storage, options.run
+    store = storage.datastores.results
+    artifacts = results.artifact_store(workspace.manager, storage)
+    jobs = [job.name for job in workspace.jobs.attempts(run)]
+    folders: list[tuple[Datastore, str, Path]] = [
         (store, results.run_folder(run), options.folder),
-        *((kept, results.artifact_folder(job), options.folder / JOBS_FOLDER / job) for job in jobs),
+        *(
+            (artifacts, results.artifact_folder(job), options.folder / JOBS_FOLDER / job)
+            for job in jobs
+        ),
     ]
     clients = {
-        one.name: container(one, workspace.credential, connections=options.threads, retries=2)
-        for one in (store, kept)
+        datastore.name: storage.container(datastore, connections=options.threads, retries=2)
+        for datastore in (store, artifacts)
     }
-    found = []
-    for place, folder, local in places:
-        client = clients[place.name]
+    items = []
+    for datastore, folder, local in folders:
+        client = clients[datastore.name]
         blobs = {
-            name: blob for name, blob in listed(client, folder).items() if _wanted(options, name)
+            name: blob
+            for name, blob in listed(client, folder).items()
+            if _is_asked_for(options, name)
         }
-        found += [
+        items += [
             Item(client, f"{folder}/{name}", blobs[name], target)
             for name, target in targets(local, blobs).items()
         ]
-    if not found:
+    if not items:
         raise MissingError(
             f"run {run}: has left nothing in container {store.container} of {store.account};"
             " `python -m jobs list` shows the runs there are"
         )
-    return found
+    return items
 
 
-def _wanted(options: DownloadOptions, name: str) -> bool:
+def _is_asked_for(options: DownloadOptions, name: str) -> bool:
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
         # The trainer's scratch.
@@ -142,18 +144,18 @@ def _wanted(options: DownloadOptions, name: str) -> bool:
 
 
 def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] | None:
-    """What was done; none if a person stopped it."""
-    record = Record(options.folder)
+    """What was done; None if a person stopped it."""
+    record = DownloadRecord(options.folder)
     problems: list[str] = []
     new: list[str] = []
-    size = sum(item.blob.size for item in items)
-    with Progress("downloading", len(items), size) as progress:
-        patience = Patience(options.patience_minutes * 60, progress.say)
-        fetcher = Fetcher(patience, progress, record, overwrite=options.overwrite)
+    total = sum(item.blob.size for item in items)
+    with Progress("downloading", len(items), total) as progress:
+        retry = StorageRetry(options.retry_timeout_minutes * 60, progress.say)
+        downloader = BlobDownloader(retry, progress, record, overwrite=options.overwrite)
 
         def work(item: Item) -> None:
             try:
-                if fetcher.fetch(item.client, item.address, item.blob, item.target):
+                if downloader.fetch(item.client, item.address, item.blob, item.target):
                     new.append(str(item.target))
             except LocalError as error:
                 problems.append(str(error))
@@ -161,7 +163,7 @@ def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] 
             progress.file()
 
         try:
-            each(items, work, options.threads, patience)
+            for_each(items, work, options.threads, retry)
         except KeyboardInterrupt:
             progress.say(
                 f"stopped: {progress.total_files:,} of {len(items):,} files are there; the same"
@@ -176,13 +178,13 @@ def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] 
         "run": options.run,
         "folder": str(options.folder),
         "files": len(items),
-        "bytes": size,
+        "bytes": total,
         "new_files": len(new),
     }
 
 
-def _words(done: Mapping[str, object]) -> str:
+def _words(done: Mapping[str, Any]) -> str:
     return (
-        f"{done['folder']}: {done['files']:,} files, {volume(float(str(done['bytes'])))}, of which"
+        f"{done['folder']}: {done['files']:,} files, {size(done['bytes'])}, of which"
         f" {done['new_files']:,} are new"
     )

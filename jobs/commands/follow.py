@@ -1,27 +1,30 @@
-"""`python -m jobs follow NAME`."""
+"""`python -m jobs follow NAME`, and following for the commands that submit."""
 
 import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from common.errors import UserError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
 from infra.outputs import PlatformOutputs
-from jobs.azure.job_attempts import find
+from jobs.assets.prepared_data import register_prepared
 from jobs.azure.job_records import Job
-from jobs.azure.prepared_data import register_prepared
 from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace, connect
-from jobs.console import Console, command
+from jobs.console import Console, next_command
 from jobs.errors import RequestError
-from jobs.following.follower import PATIENCE_SECONDS, POLL_SECONDS, Manner, ranks_manner
-from jobs.following.supervisor import Outcome, Supervisor
+from jobs.exit_status import INTERRUPTED
+from jobs.following.follower import (
+    POLL_SECONDS,
+    RETRY_TIMEOUT_SECONDS,
+    FollowSettings,
+    show_ranks,
+)
+from jobs.following.supervisor import RunResult, Supervisor
 from jobs.options import ResubmitOptions
 
-DETACHED = 130
-
 _UNATTENDED = (
-    "if its nodes are taken away, it is submitted again only while someone follows it with"
+    "if its nodes are pre-empted, it is submitted again only while someone follows it with"
     " --supervise"
 )
 _UNREGISTERED = "the data set that it writes is registered when `follow` sees the job's good end"
@@ -37,13 +40,21 @@ class WatchOptions:
     poll_seconds: Annotated[float, Bounds(above=0)] = POLL_SECONDS
     """Pause between two questions to Azure."""
 
-    patience_minutes: Annotated[float, Bounds(above=0)] = PATIENCE_SECONDS / 60
-    """That Azure may be out of reach in one piece before following ends; the job is not touched."""
+    retry_timeout_minutes: Annotated[float, Bounds(above=0), Formerly("patience_minutes")] = (
+        RETRY_TIMEOUT_SECONDS / 60
+    )
+    """Longest continuous outage of Azure to tolerate before following ends; the job is not
+    touched."""
 
-    def manner(self) -> Manner:
-        """As the follower takes it."""
-        manner = Manner(poll_seconds=self.poll_seconds, patience_seconds=self.patience_minutes * 60)
-        return ranks_manner(self.rank, manner)
+    def settings(self) -> FollowSettings:
+        """As the follower takes them.
+
+        Raises:
+            UserError: the ranks are neither all nor numbers.
+        """
+        timeout = self.retry_timeout_minutes * 60
+        settings = FollowSettings(poll_seconds=self.poll_seconds, retry_timeout_seconds=timeout)
+        return show_ranks(settings, self.rank)
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ class FollowOptions(WatchOptions):
     """Of the run or the job; the first argument."""
 
     supervise: bool = False
-    """Submit the run again when its nodes were taken away, until it has trained to its end. Any
+    """Submit the run again when its nodes were pre-empted, until it has trained to its end. Any
     number of people may do this at once, from any machine."""
 
     resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
@@ -65,70 +76,79 @@ class FollowOptions(WatchOptions):
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Follow a run; the exit status is its truth."""
     if not options.name:
-        raise UserError(f"follow: name a run or a job; `{command('list')}` shows them")
+        raise UserError(f"follow: name a run or a job; `{next_command('list')}` shows them")
     console, workspace = Console(as_json=as_json), connect(outputs)
-    manner = options.manner()
+    settings = options.settings()
     try:
-        job = find(workspace, options.name)
+        job = workspace.jobs.find(options.name)
     except KeyboardInterrupt:
         return detached(options.name)
-    return follow(
-        Supervisor(workspace, console, manner, options.resubmit, again=options.supervise), job
+    supervisor = make_supervisor(
+        workspace, outputs, console, settings, options.resubmit, resubmits=options.supervise
+    )
+    result = follow(workspace, supervisor, job)
+    return INTERRUPTED if result is None else result.exit_code
+
+
+def make_supervisor(
+    workspace: Workspace,
+    outputs: PlatformOutputs,
+    console: Console,
+    settings: FollowSettings,
+    options: ResubmitOptions,
+    *,
+    resubmits: bool,
+) -> Supervisor:
+    """Who follows a run of a workspace."""
+    return Supervisor(
+        workspace.jobs,
+        workspace.manager,
+        workspace.storage,
+        outputs.clusters,
+        console,
+        settings,
+        options,
+        resubmits=resubmits,
     )
 
 
-def follow(supervisor: Supervisor, job: Job) -> int:
-    """Follow and tell how it ended; Ctrl-C leaves the job and says how to come back."""
+def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult | None:
+    """Follow and tell how it ended; Ctrl-C leaves the job and says how to come back.
+
+    Returns:
+        None after Ctrl-C.
+    """
     try:
-        outcome = supervisor.follow(job)
+        result = supervisor.follow(job)
     except KeyboardInterrupt:
-        return detached(job.run, supervisor, job)
+        detached(job.run, supervisor, job)
+        return None
     except RequestError as error:
         # Only following has ended.
         lines = [str(error), *_left(supervisor, job), f"`{_back(supervisor, job)}` goes on with it"]
         raise type(error)("\n".join(lines), error.status) from error
     try:
-        asset = _registered(supervisor.workspace, outcome)
+        data_set = _register_prepared(workspace, result)
     except KeyboardInterrupt:
-        return detached(job.run, supervisor, job)
+        detached(job.run, supervisor, job)
+        return None
     except UserError:
         again = f"`{_back(supervisor, job)}` tries again"
-        supervisor.console.note(f"{outcome.job.name}: completed, but not registered; {again}")
+        supervisor.console.note(f"{result.job.name}: completed, but not registered; {again}")
         raise
-    finish(supervisor.console, outcome, asset)
-    return outcome.exit_code
+    _tell_end(supervisor.console, result, data_set)
+    return result
 
 
-def finish(console: Console, outcome: Outcome, asset: str | None) -> None:
-    """Tell how it ended, and what comes next.
-
-    Args:
-        console: where.
-        outcome: the end.
-        asset: the data set that was registered by it.
-    """
-    job = outcome.job
-    lines = [f"{job.name}: {outcome.reason}"]
-    document = outcome.document()
-    if asset is not None:
-        document["asset"] = asset
-        lines.append(f"registered: a training reads it by --data.asset {asset}")
-    elif outcome.exit_code == 0 and job.kind in TRAINING:
-        lines.append(f"`{command('download', job.run)}` fetches what it leaves")
-    elif outcome.exit_code and job.page:
-        lines.append(f"its page: {job.page}")
-    console.answer(document, "\n".join(lines))
-
-
-def notes(job: Job, *, again: bool) -> list[str]:
+def notes(job: Job, *, resubmits: bool) -> list[str]:
     """What a person has to know who does not follow a job.
 
     Args:
         job: runs, or will.
-        again: whether it would be submitted again if it were followed.
+        resubmits: whether it would be submitted again if it were followed.
     """
     prepares = job.kind == "prepare"
-    return [*([_UNATTENDED] if again else []), *([_UNREGISTERED] if prepares else [])]
+    return [*([_UNATTENDED] if resubmits else []), *([_UNREGISTERED] if prepares else [])]
 
 
 def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = None) -> int:
@@ -138,14 +158,38 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
         name: of the run or the job.
         supervisor: has followed it.
         job: an attempt of the run, as far as it is known.
+
+    Returns:
+        Exit status.
     """
     known = supervisor is not None and job is not None
     left = _left(supervisor, job) if supervisor and job else ["what Azure runs goes on"]
-    back = _back(supervisor, job) if supervisor and job else command("follow", name)
+    back = _back(supervisor, job) if supervisor and job else next_command("follow", name)
     words = "goes on with it" if known else "follows it again"
     lines = ["\nno longer followed", *left, f"  {back}    {words}"]
-    print(*lines, f"  {command('cancel', name)}    ends it", sep="\n", file=sys.stderr)
-    return DETACHED
+    print(*lines, f"  {next_command('cancel', name)}    ends it", sep="\n", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _tell_end(console: Console, result: RunResult, data_set: str | None) -> None:
+    """Tell how it ended, and what comes next.
+
+    Args:
+        console: where.
+        result: the end.
+        data_set: that was registered by it.
+    """
+    job = result.job
+    lines = [f"{job.name}: {result.reason}"]
+    document = result.document()
+    if data_set is not None:
+        document["asset"] = data_set
+        lines.append(f"registered: a training reads it by --data.asset {data_set}")
+    elif result.exit_code == 0 and job.kind in TRAINING:
+        lines.append(f"`{next_command('download', job.run)}` fetches what it leaves")
+    elif result.exit_code and job.page:
+        lines.append(f"its page: {job.page}")
+    console.answer(document, "\n".join(lines))
 
 
 def _left(supervisor: Supervisor, job: Job) -> list[str]:
@@ -155,18 +199,18 @@ def _left(supervisor: Supervisor, job: Job) -> list[str]:
             f"{job.run}: its last attempt has ended; nothing of it goes on by itself, and from here"
             " nobody submits it again"
         ]
-    return ["what Azure runs goes on", *notes(job, again=supervisor.again)]
+    return ["what Azure runs goes on", *notes(job, resubmits=supervisor.resubmits)]
 
 
 def _back(supervisor: Supervisor, job: Job) -> str:
-    supervise = ["--supervise"] if supervisor.again or supervisor.waiting else []
-    return command("follow", job.run, *supervise)
+    supervise = ["--supervise"] if supervisor.resubmits or supervisor.waiting else []
+    return next_command("follow", job.run, *supervise)
 
 
-def _registered(workspace: Workspace, outcome: Outcome) -> str | None:
-    """Register what a preparation has written; none if it was none, or has not ended well."""
-    job = outcome.job
+def _register_prepared(workspace: Workspace, result: RunResult) -> str | None:
+    """Register what a preparation has written; None if it was none, or has not ended well."""
+    job = result.job
     folder = job.tags.get("data")
-    if outcome.exit_code or job.kind != "prepare" or folder is None:
+    if result.exit_code or job.kind != "prepare" or folder is None:
         return None
-    return register_prepared(workspace, folder).reference
+    return register_prepared(workspace.manager, workspace.storage, folder).reference

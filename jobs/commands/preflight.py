@@ -1,26 +1,30 @@
-"""`python -m jobs preflight`: whether a run could start, each point with what to do about it."""
+"""`python -m jobs preflight`: whether a run could start, each check with what to do about it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from common.errors import UserError
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.azure import job_states, submission, training_data
-from jobs.azure.results import read
-from jobs.azure.workspace import Workspace, connect, segment
+from jobs.assets import prepared_data
+from jobs.azure import clusters
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.storage import Storage
+from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
-from jobs.following.follower import quota_problems
 from jobs.spec import from_options
-from jobs.spec.build_context import build_context
+from jobs.spec.builder import find_cluster
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
 from trainer.config import TrainConfig
 
-SUBSCRIPTIONS = "2022-12-01"
+SUBSCRIPTIONS: Final = "2022-12-01"
 """Version of Resource Manager's own interface."""
+_NO_RUN: Final = "preflight-looks-for-this"
+"""A run that cannot be there: the answer tells that a service can be reached from here."""
 
 
 @dataclass(frozen=True)
@@ -31,87 +35,92 @@ class PreflightOptions(RunOptions):
 
 
 @dataclass(frozen=True)
-class Point:
+class Check:
     """One thing that was looked at."""
 
     name: str
     good: bool
     text: str
-    """What was found, or what to do."""
+    """What was seen, or what to do."""
 
 
 def run(
     options: PreflightOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Look at everything; status 1 if something is not as it must be."""
-    console, points = Console(as_json=as_json), []
-    for point in look(connect(outputs), options, program):
-        points.append(point)
-        mark = "ok  " if point.good else "STOP"
-        console.say(f"{mark}  {point.name}: " + point.text.replace("\n", "\n      "))
-    bad = sum(not point.good for point in points)
+    console, checks = Console(as_json=as_json), []
+    for check in look(connect(outputs), outputs, options, program):
+        checks.append(check)
+        mark = "ok  " if check.good else "STOP"
+        console.say(f"{mark}  {check.name}: " + check.text.replace("\n", "\n      "))
+    failed = sum(not check.good for check in checks)
     if as_json:
-        console.answer([{"name": p.name, "good": p.good, "text": p.text} for p in points], "")
-    console.say("a run could start" if not bad else f"{bad} of {len(points)} points to mend")
-    return 1 if bad else 0
+        document = [{"name": c.name, "good": c.good, "text": c.text} for c in checks]
+        console.answer(document, "")
+    console.say("a run could start" if not failed else f"{failed} of {len(checks)} checks failed")
+    return 1 if failed else 0
 
 
 def look(
-    workspace: Workspace, options: PreflightOptions, program: tuple[str, ...]
-) -> Iterator[Point]:
-    """All points, those first without which the others cannot be looked at."""
-    signed_in = _point("sign-in", lambda: f"as {_who(workspace)}")
+    workspace: Workspace,
+    outputs: PlatformOutputs,
+    options: PreflightOptions,
+    program: tuple[str, ...],
+) -> Iterator[Check]:
+    """All checks, those first without which the others cannot be made."""
+    manager, storage = workspace.manager, workspace.storage
+    signed_in = _check("sign-in", lambda: f"as {_user(workspace)}")
     yield signed_in
     if not signed_in.good:
         return
-    yield _point("subscription", lambda: _subscription(workspace))
-    there = _point("workspace", lambda: _workspace(workspace))
+    yield _check("subscription", lambda: _subscription(manager, outputs))
+    there = _check("workspace", lambda: _workspace(manager, outputs))
     yield there
     if not there.good:
         return
-    yield _point("run history", lambda: _run_history(workspace))
-    yield _point("storage", lambda: _storage(workspace))
+    yield _check("run history", lambda: _run_history(workspace))
+    yield _check("storage", lambda: _storage(storage))
     config: TrainConfig | None = None
     spec: JobSpec | None = None
+    software = from_options.read_software()
     if options.preset is not None or options.kind != "train":
         try:
             config = from_options.read_config(options, program)
             attempt = from_options.first_attempt(options)
-            spec = from_options.make_spec(
-                workspace.outputs, options, config, attempt, from_options.read_source()
-            )
+            spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
         except UserError as error:
-            yield Point("options", good=False, text=str(error))
+            yield Check("options", good=False, text=str(error))
             return
-        yield Point("options", good=True, text=f"{spec.description}")
-    cluster = spec.cluster if spec else _named(workspace.outputs, options)
-    yield from _cluster_points(workspace, cluster, options.nodes)
+        yield Check("options", good=True, text=f"{spec.description}")
+    cluster = spec.cluster if spec else find_cluster(outputs, options)
+    yield from _cluster_checks(manager, cluster, options.nodes)
     if spec is not None:
-        yield _point("image", lambda: _image(workspace, spec))
+        files = len(software.image(spec).contents)
+        environment = spec.environment
+        yield _check("image", lambda: _image(manager, environment, files))
     if config is not None and config.data.source == "tfrecords" and spec is not None:
         ranks = spec.ranks
-        yield _point("data", lambda: _data(workspace, options, config, ranks))
+        yield _check("data", lambda: _data(manager, storage, options, config, ranks))
 
 
-def _point(name: str, ask: Callable[[], str]) -> Point:
+def _check(name: str, ask: Callable[[], str]) -> Check:
     try:
-        return Point(name, good=True, text=ask())
+        return Check(name, good=True, text=ask())
     except UserError as error:
-        return Point(name, good=False, text=str(error))
+        return Check(name, good=False, text=str(error))
 
 
-def _who(workspace: Workspace) -> str:
-    workspace.token()
-    return workspace.who() or "somebody without a name"
+def _user(workspace: Workspace) -> str:
+    workspace.requests.authenticate()
+    return workspace.requests.user() or "somebody without a name"
 
 
-def _subscription(workspace: Workspace) -> str:
-    outputs = workspace.outputs
-    found = workspace.arm("GET", f"/subscriptions/{outputs.subscription_id}", SUBSCRIPTIONS)
-    name, state = found.get("displayName"), found.get("state")
+def _subscription(manager: ResourceManager, outputs: PlatformOutputs) -> str:
+    subscription = manager.get(manager.subscription_id, SUBSCRIPTIONS)
+    name, state = subscription.get("displayName"), subscription.get("state")
     if state not in (None, "Enabled", "Warned"):
         raise UserError(f"{name} is {state}; its owner has to enable it in the portal")
-    tenant = found.get("tenantId")
+    tenant = subscription.get("tenantId")
     if tenant not in (None, outputs.tenant_id):
         raise UserError(
             f"{name} belongs to tenant {tenant}, but the stack was deployed in {outputs.tenant_id};"
@@ -120,77 +129,74 @@ def _subscription(workspace: Workspace) -> str:
     return f"{name or outputs.subscription_id}"
 
 
-def _workspace(workspace: Workspace) -> str:
-    found = workspace.arm("GET", workspace.id)
-    state = found["properties"].get("provisioningState")
+def _workspace(manager: ResourceManager, outputs: PlatformOutputs) -> str:
+    state = manager.get(manager.workspace_id)["properties"].get("provisioningState")
     if state not in (None, "Succeeded"):
         raise UserError(
-            f"{workspace.outputs.workspace}: its state is {state}; wait, or deploy the stack again"
+            f"{manager.workspace}: its state is {state}; wait, or deploy the stack again"
         )
-    return f"{workspace.outputs.workspace} ({workspace.outputs.access.profile})"
+    return f"{manager.workspace} ({outputs.access.profile})"
 
 
 def _run_history(workspace: Workspace) -> str:
-    # A run that cannot be there: the answer tells that the service can be reached from here.
     with suppress(MissingError):
-        workspace.history("GET", "runs/preflight-looks-for-this/details")
+        workspace.jobs.details(_NO_RUN)
     return "states and logs can be read from here"
 
 
-def _storage(workspace: Workspace) -> str:
-    store = workspace.outputs.datastores.results
-    # Whether it is there does not matter: the answer tells that it may be asked for.
-    read(workspace, store, "runs/preflight-looks-for-this")
+def _storage(storage: Storage) -> str:
+    store = storage.datastores.results
+    storage.read(store, f"runs/{_NO_RUN}")
     return f"results can be read from {store.account}"
 
 
-def _cluster_points(workspace: Workspace, cluster: Cluster, wanted: int) -> Iterator[Point]:
+def _cluster_checks(manager: ResourceManager, cluster: Cluster, needed: int) -> Iterator[Check]:
     try:
-        found: Any = workspace.arm("GET", f"computes/{segment(cluster.name)}")
+        answer: Any = manager.get(f"computes/{segment(cluster.name)}")
     except MissingError:
-        yield Point(
+        yield Check(
             "cluster",
             good=False,
             text=f"{cluster.name} is not in the workspace; deploy the stack again (make up)",
         )
         return
     except RequestError as error:
-        yield Point("cluster", good=False, text=str(error))
+        yield Check("cluster", good=False, text=str(error))
         return
-    problems = submission.cluster_problems(cluster, wanted, found)
-    nodes = job_states.read_nodes(found)
-    text = f"{cluster.name}: {nodes.most} x {nodes.size} at most, {nodes.allocated} allocated"
-    yield Point("cluster", good=not problems, text="\n".join(problems) or text)
-    missing = quota_problems(workspace, nodes, wanted)
-    enough = f"enough cores for {wanted} x {nodes.size}"
+    problems = clusters.problems(cluster, needed, answer)
+    nodes = clusters.read_nodes(answer)
+    text = f"{cluster.name}: {nodes.max_nodes} x {nodes.size} at most, {nodes.allocated} allocated"
+    yield Check("cluster", good=not problems, text="\n".join(problems) or text)
+    missing = clusters.missing_cores(manager, nodes, needed)
+    enough = f"enough cores for {needed} x {nodes.size}"
     if missing is None:
         enough = f"Azure does not tell how many cores are left for {nodes.size}"
-    yield Point("quota", good=not missing, text="\n".join(missing or [enough]))
+    yield Check("quota", good=not missing, text="\n".join(missing or [enough]))
 
 
-def _image(workspace: Workspace, spec: JobSpec) -> str:
-    name, _, version = spec.environment.partition(":")
+def _image(manager: ResourceManager, environment: str, files: int) -> str:
+    name, _, version = environment.partition(":")
     try:
-        workspace.arm("GET", f"environments/{segment(name)}/versions/{segment(version)}")
+        manager.get(f"environments/{segment(name)}/versions/{segment(version)}")
     except MissingError:
         # What submit does by itself is no reason to stop.
-        files = len(build_context(from_options.REPOSITORY, from_options.image_of(spec)).contents)
         return (
-            f"{spec.environment} is not registered yet; submit does it ({files} files), and its"
-            " first job waits until it is built"
+            f"{environment} is not registered yet; submit does it ({files} files), and its first"
+            " job waits until it is built"
         )
-    return f"{spec.environment} is registered"
+    return f"{environment} is registered"
 
 
-def _data(workspace: Workspace, options: PreflightOptions, config: TrainConfig, ranks: int) -> str:
-    found = training_data.manifest(workspace, options.data)
-    plan = training_data.plan(config, ranks, found)
+def _data(
+    manager: ResourceManager,
+    storage: Storage,
+    options: PreflightOptions,
+    config: TrainConfig,
+    ranks: int,
+) -> str:
+    manifest = prepared_data.read_manifest(manager, storage, options.data)
+    plan = prepared_data.plan(config, ranks, manifest)
     return (
-        f"version {found.version}: {plan.examples:,} images, {len(found.classes)} classes;"
+        f"version {manifest.version}: {plan.examples:,} images, {len(manifest.classes)} classes;"
         f" {plan.last_step:,} steps of {plan.global_batch:,} images"
     )
-
-
-def _named(outputs: PlatformOutputs, options: PreflightOptions) -> Cluster:
-    found: Cluster | None = getattr(outputs.clusters, options.cluster)
-    return found or outputs.clusters.gpu

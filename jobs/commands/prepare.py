@@ -10,15 +10,14 @@ from common.arguments import parse
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure import submission
-from jobs.azure.images import ensure
 from jobs.azure.workspace import connect
-from jobs.commands.follow import DETACHED, WatchOptions
-from jobs.commands.submit import carry_out
+from jobs.commands.follow import WatchOptions, make_supervisor
+from jobs.commands.submit import carry_out, register_image
 from jobs.console import Console
-from jobs.following.supervisor import Supervisor
+from jobs.exit_status import INTERRUPTED
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import from_options, kinds, summary
-from jobs.spec.run_key import Attempt, new_key
+from jobs.spec.run_key import RunAttempt, new_key
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 
 _OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
@@ -41,7 +40,7 @@ class PrepareOptions(JobOptions, WatchOptions):
     """Folder in the container of prepared data that is written."""
 
     name: str | None = None
-    """Key of the run; none is the preparation, time and a few letters. Under the key of one that
+    """Key of the run; None is the preparation, time and a few letters. Under the key of one that
     has ended it goes on where that stopped."""
 
     no_follow: bool = False
@@ -54,26 +53,26 @@ def run(
     """Submit a preparation and follow it to its end, which registers what it has written."""
     if not options.what:
         raise UserError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
-    console, workspace = Console(as_json=as_json), connect(outputs)
-    manner = options.manner()
-    what = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
+    console, settings = Console(as_json=as_json), options.settings()
+    preparation = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
     folders = PreparationOptions(options.raw, options.prepared)
     key = options.name or new_key(
         f"prepare-{options.what}", datetime.now(UTC), secrets.token_hex(2)
     )
-    source, attempt = from_options.read_source(), Attempt(key)
-    spec = kinds.prepare(outputs, what, folders, options, attempt, source)
+    software, attempt = from_options.read_software(), RunAttempt(key)
+    spec = kinds.prepare(outputs, preparation, folders, options, attempt, software.versions)
+    workspace = connect(outputs)
     try:
         if options.name is not None:
-            attempt = submission.free_attempt(workspace, attempt)
-            spec = kinds.prepare(outputs, what, folders, options, attempt, source)
-        submission.look_up(workspace, spec)
+            spec = spec.for_attempt(submission.free_attempt(workspace.jobs, attempt))
+        submission.look_up(workspace.manager, spec)
         console.say(summary.lines(spec, None, None, None))
-        image = ensure(from_options.image_of(spec), workspace, from_options.REPOSITORY)
-        console.say(f"image {image} is registered")
+        register_image(console, workspace, spec, software)
     except KeyboardInterrupt:
         print("\ninterrupted; nothing was submitted", file=sys.stderr)
-        return DETACHED
-    again = spec.cluster.priority == "LowPriority"
-    supervisor = Supervisor(workspace, console, manner, options.resubmit, again=again)
-    return carry_out(supervisor, spec, None, no_follow=options.no_follow)
+        return INTERRUPTED
+    resubmits = spec.cluster.priority == "LowPriority"
+    supervisor = make_supervisor(
+        workspace, outputs, console, settings, options.resubmit, resubmits=resubmits
+    )
+    return carry_out(workspace, supervisor, spec, software, None, no_follow=options.no_follow)

@@ -12,28 +12,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from azure.core.exceptions import AzureError
-
 from common import fields
 from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
+from jobs.assets import models
+from jobs.assets.models import EXPORT, Model
 from jobs.azure import results
-from jobs.azure.asset_paths import place
-from jobs.azure.containers import container, read_small, refused
-from jobs.azure.job_attempts import attempts
 from jobs.azure.job_records import Job
-from jobs.azure.workspace import Workspace, connect, segment
+from jobs.azure.storage import Storage, read_small
+from jobs.azure.workspace import connect
 from jobs.console import Console
-from jobs.errors import ConflictError, MissingError
+from jobs.errors import MissingError
 from jobs.options import NAME
 from jobs.spec.job_spec import datastore_uri
-from jobs.spec.run_key import attempt_of, key_problems
-from jobs.transfer import model_copy
+from jobs.spec.run_key import key_problems, run_of
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 
 VERSION_LENGTH: Final = 16
-EXPORT: Final = "export"
-"""Property of a registered model: hash of the facts of the export that it is."""
 
 _METRICS: Final = ("top1", "top5", "examples", "epochs", "steps", "ranks")
 _SPEED: Final = ("images_per_second", "training_seconds", "attempts")
@@ -47,34 +42,25 @@ class RegisterOptions:
     """Of the run or the job; the first argument."""
 
     model: str | None = None
-    """What the model is registered as; none is the preset that the run began with."""
+    """What the model is registered as; None is the preset that the run began with."""
 
     @property
     def run(self) -> str:
         """Key of the run."""
-        attempt = attempt_of(self.name)
-        return attempt.run if attempt else self.name
+        return run_of(self.name)
 
 
 @dataclass(frozen=True)
-class Model:
-    """What is registered."""
+class TrainedRun:
+    """Files of a run that has trained to its end, as the trainer wrote them."""
 
-    name: str
-    version: str
-    folder: str
-    """In the container of results."""
-    uri: str
-    description: str
-    tags: Mapping[str, str]
-    """To be found by."""
-    properties: Mapping[str, str]
-    """Never changed again."""
-
-    @property
-    def reference(self) -> str:
-        """NAME:VERSION."""
-        return f"{self.name}:{self.version}"
+    config: Mapping[str, Any]
+    result: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    digest: str
+    """Of the export's facts."""
+    written: datetime
+    """When the result was."""
 
 
 def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
@@ -89,13 +75,13 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     if problems:
         raise ConfigError(problems)
     workspace = connect(outputs)
-    found = _read(workspace, options.run)
-    code = code_of(attempts(workspace, options.run), found.written)
-    model = describe(options, outputs, found, code)
-    new = not _is_there(workspace, model)
+    trained = _read(workspace.storage, options.run)
+    code = code_of(workspace.jobs.attempts(options.run), trained.written)
+    model = describe(options, outputs, trained, code)
+    new = not models.is_registered(workspace.manager, model)
     if new:
-        _copy(workspace, options.run, model)
-        _register(workspace, model)
+        _copy(workspace.storage, options.run, model)
+        models.register(workspace.manager, model)
     answer = {
         "model": model.reference,
         "new": new,
@@ -108,57 +94,44 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     return 0
 
 
-@dataclass(frozen=True)
-class Finished:
-    """Files of a run that has trained to its end, as the trainer wrote them."""
-
-    config: Mapping[str, Any]
-    result: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    digest: str
-    """Of the export's facts."""
-    written: datetime
-    """When the result was."""
-
-
 def describe(
-    options: RegisterOptions, outputs: PlatformOutputs, found: Finished, code: str | None
+    options: RegisterOptions, outputs: PlatformOutputs, trained: TrainedRun, code: str | None
 ) -> Model:
     """What to register. Pure.
 
     Args:
         options: of the command.
         outputs: of the stack.
-        found: of the run.
+        trained: files of the run.
         code: digest of the code snapshot that it was trained by, if that is known.
 
     Raises:
         UserError: the export is not of the run's last step, or no name fits.
     """
-    run, steps, step = options.run, found.result["steps"], found.facts["step"]
+    run, steps, step = options.run, trained.result["steps"], trained.facts["step"]
     if step != steps:
         raise UserError(
             f"run {run}: its exported model is of step {step}, but it has trained to step {steps};"
             " submit it again under the same name, and it exports its final weights"
         )
-    name = options.model or str(found.config["config"]["preset"])
-    metrics = {key: str(found.result[key]) for key in _METRICS if found.result.get(key) is not None}
-    speed = {key: str(found.result[key]) for key in _SPEED if found.result.get(key) is not None}
+    name = options.model or str(trained.config["config"]["preset"])
+    result = trained.result
+    metrics = {key: str(result[key]) for key in _METRICS if result.get(key) is not None}
+    speed = {key: str(result[key]) for key in _SPEED if result.get(key) is not None}
     versions = {
-        "data_version": str(found.facts["data_version"]),
-        "code_version": str(found.facts["code_version"]),
+        "data_version": str(trained.facts["data_version"]),
+        "code_version": str(trained.facts["code_version"]),
         **({} if code is None else {"code": code}),
     }
     version = hashlib.sha256(run.encode()).hexdigest()[:VERSION_LENGTH]
-    folder = model_copy.folder_of(name, version)
+    folder = models.folder_of(name, version)
     return Model(
         name=name,
         version=version,
-        folder=folder,
         uri=datastore_uri(outputs.datastores.results.name, folder),
         description=f"SavedModel of run {run} after {steps} steps",
         tags={"run": run, **metrics, **versions},
-        properties={"run": run, EXPORT: found.digest, **metrics, **speed, **versions},
+        properties={"run": run, EXPORT: trained.digest, **metrics, **speed, **versions},
     )
 
 
@@ -170,15 +143,15 @@ def code_of(jobs: Sequence[Job], written: datetime) -> str | None:
         written: when the result was; who was submitted later found it there.
     """
     # Storage tells whole seconds.
-    trained = [job for job in jobs if job.created and job.created.replace(microsecond=0) <= written]
-    return trained[-1].tags.get("code") if trained else None
+    before = [job for job in jobs if job.created and job.created.replace(microsecond=0) <= written]
+    return before[-1].tags.get("code") if before else None
 
 
-def _read(workspace: Workspace, run: str) -> Finished:
-    store = workspace.outputs.datastores.results
-    client = container(store, workspace.credential)
+def _read(storage: Storage, run: str) -> TrainedRun:
+    store = storage.datastores.results
+    client = storage.container(store)
     folder = results.run_folder(run)
-    try:
+    with storage.errors(store):
         config = read_small(client, f"{folder}/config.json")
         result = read_small(client, f"{folder}/{results.RESULT}")
         written = None
@@ -187,8 +160,6 @@ def _read(workspace: Workspace, run: str) -> Finished:
             written = blob.get_blob_properties().last_modified
         facts = read_small(client, f"{folder}/{FOLDER}/{FACTS}")
         graph = client.get_blob_client(f"{folder}/{FOLDER}/{SAVED_MODEL}/saved_model.pb").exists()
-    except AzureError as error:
-        raise refused(error, store, workspace.outputs, workspace.who, writing=False) from error
     if config is None:
         raise MissingError(
             f"run {run}: has no folder {folder} in container {store.container} of {store.account};"
@@ -205,7 +176,7 @@ def _read(workspace: Workspace, run: str) -> Finished:
             " --export True, which trains nothing more and exports its final weights"
         )
     try:
-        return Finished(
+        return TrainedRun(
             config=json.loads(config),
             result=json.loads(result),
             facts=json.loads(facts),
@@ -216,59 +187,19 @@ def _read(workspace: Workspace, run: str) -> Finished:
         raise UserError(f"run {run}: a file of its folder is not JSON ({error})") from error
 
 
-def _copy(workspace: Workspace, run: str, model: Model) -> None:
+def _copy(storage: Storage, run: str, model: Model) -> None:
     """Put the export where nothing writes any more.
 
     Raises:
         UserError: it changed meanwhile.
     """
-    store = workspace.outputs.datastores.results
-    client = container(store, workspace.credential)
-    try:
-        model_copy.copy(client, f"{results.run_folder(run)}/{FOLDER}", model.folder)
+    store = storage.datastores.results
+    client = storage.container(store)
+    with storage.errors(store, writing=True):
+        models.copy(client, f"{results.run_folder(run)}/{FOLDER}", model.folder)
         facts = read_small(client, f"{model.folder}/{FACTS}")
-    except AzureError as error:
-        raise refused(error, store, workspace.outputs, workspace.who, writing=True) from error
     if facts is None or hashlib.sha256(facts).hexdigest() != model.properties[EXPORT]:
         raise UserError(
             f"run {run}: was exported again meanwhile, so nothing was registered; give the same"
             " command again"
         )
-
-
-def _is_there(workspace: Workspace, model: Model) -> bool:
-    """Whether the version is registered.
-
-    Raises:
-        ConflictError: it is of another model, or of an older export of the run.
-    """
-    try:
-        there = workspace.arm("GET", _path(model))["properties"]
-    except MissingError:
-        workspace.check()
-        return False
-    same = (there.get("properties") or {}).get(EXPORT) == model.properties[EXPORT]
-    if place(str(there["modelUri"])) != place(model.uri) or not same:
-        raise ConflictError(
-            f"model {model.reference}: is registered, but the run has been exported again since"
-            " and a version stays what it is; register it by another --model"
-        )
-    return True
-
-
-def _register(workspace: Workspace, model: Model) -> None:
-    body = {
-        "properties": {
-            "modelType": "custom_model",
-            "modelUri": model.uri,
-            "description": model.description,
-            "tags": dict(model.tags),
-            "properties": dict(model.properties),
-            "isAnonymous": False,
-        }
-    }
-    workspace.arm("PUT", _path(model), body=body)
-
-
-def _path(model: Model) -> str:
-    return f"models/{segment(model.name)}/versions/{segment(model.version)}"

@@ -6,14 +6,14 @@ from pathlib import Path
 from infra.outputs import PlatformOutputs
 from jobs.console import Console
 from jobs.spec import from_options
-from jobs.spec.code_snapshot import stage
+from jobs.spec.code_snapshot import CodeSnapshot
 from jobs.spec.from_options import RunOptions
 
 
 @dataclass(frozen=True)
 class SpecOptions(RunOptions):
     """Print a job as YAML that `az ml job create --file` takes, with the options of submit. The
-    code that it names is staged below build/.
+    code that it names is written below build/.
     """
 
 
@@ -21,20 +21,20 @@ def run(
     options: SpecOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Print the job; asks nothing of Azure."""
-    source, attempt = from_options.read_source(), from_options.first_attempt(options)
+    software, attempt = from_options.read_software(), from_options.first_attempt(options)
     config = from_options.read_config(options, program)
-    spec = from_options.make_spec(outputs, options, config, attempt, source)
+    spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
     # Imported here, as the SDK takes seconds.
     from jobs.spec.sdk_job import to_yaml  # noqa: PLC0415
 
-    text = to_yaml(spec, staged_code(from_options.REPOSITORY, source.code))
+    text = to_yaml(spec, written_code(from_options.REPOSITORY, software.code))
     Console(as_json=as_json).answer({"job": spec.name, "yaml": text}, text.rstrip())
     return 0
 
 
-def staged_code(repository: Path, digest: str) -> Path:
+def written_code(repository: Path, code: CodeSnapshot) -> Path:
     """The snapshot in a folder of its own, which is filled once for each content."""
-    folder = repository / "build" / "code" / digest
+    folder = repository / "build" / "code" / code.digest
     if not folder.exists():
-        stage(repository, folder)
+        code.write(folder)
     return folder

@@ -1,22 +1,22 @@
-"""`python -m jobs status`: what runs, and what costs money now."""
+"""`python -m jobs status` and `list`: what costs money now, the runs, and the jobs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure import job_attempts, job_states
+from jobs.azure.clusters import ClusterNodes, read_nodes
 from jobs.azure.job_records import Job
-from jobs.azure.job_states import Nodes
-from jobs.azure.workspace import Workspace, connect, segment
-from jobs.commands.list import ago, document
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import MissingError
 
-LOOKED_AT: Final = 500
+MAX_JOBS: Final = 500
 """Jobs, the newest first, among which runs are looked for; the list comes page by page."""
 
 
@@ -31,6 +31,20 @@ class StatusOptions:
 
 
 @dataclass(frozen=True)
+class ListOptions:
+    """List the jobs of the workspace, the newest first."""
+
+    limit: Annotated[int, Bounds(at_least=1)] = 30
+    """Jobs to list."""
+
+    all: bool = False
+    """Those of other programs as well."""
+
+    kind: Literal["train", "smoke", "benchmark", "prepare", "check"] | None = None
+    """Only of this kind."""
+
+
+@dataclass(frozen=True)
 class Run:
     """A run with its attempts, the first one first."""
 
@@ -42,58 +56,88 @@ class Run:
         return self.jobs[-1]
 
 
-def run(options: StatusOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Show nodes and runs."""
-    workspace = connect(outputs)
-    workspace.check()
-    nodes = [_nodes(workspace, name) for name in _clusters(outputs)]
-    jobs = list(islice(job_attempts.listed(workspace), LOOKED_AT + 1))
-    more = len(jobs) > LOOKED_AT
-    runs = shown(grouped(jobs[:LOOKED_AT]), options.runs)
-    there = [one for one in nodes if one is not None]
-    lines = [*cost_lines(there, datetime.now(UTC)), "", *_run_lines(runs)]
-    if more:
-        lines.append(f"only the newest {LOOKED_AT} jobs were looked at; there are older ones")
-    text = "\n".join(lines)
-    Console(as_json=as_json).answer(
-        {
-            "clusters": [_cluster_document(one) for one in there],
-            "runs": [
-                {"run": one.key, "attempts": [document(job) for job in one.jobs]} for one in runs
-            ],
-            "older_jobs": more,
-        },
-        text,
-    )
+def run(options: StatusOptions | ListOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Show nodes and runs, or list jobs."""
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    if isinstance(options, ListOptions):
+        _list(options, workspace, console)
+    else:
+        _status(options, outputs, workspace, console)
     return 0
 
 
-def grouped(jobs: Iterable[Job]) -> list[Run]:
+def group_by_run(jobs: Iterable[Job]) -> list[Run]:
     """Jobs of this project by their runs, the run with the newest job first. Pure."""
-    found: dict[str, list[Job]] = {}
+    runs: dict[str, list[Job]] = {}
     for job in jobs:
         if job.attempt is not None:
-            found.setdefault(job.run, []).append(job)
+            runs.setdefault(job.run, []).append(job)
     return [
         Run(key, tuple(sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)))
-        for key, own in found.items()
+        for key, own in runs.items()
     ]
 
 
-def shown(runs: Sequence[Run], most: int) -> list[Run]:
+def shown_runs(runs: Sequence[Run], limit: int) -> list[Run]:
     """So many of the newest, and all that have not ended. Pure."""
-    return [one for place, one in enumerate(runs) if place < most or not one.last.ended]
+    return [run for index, run in enumerate(runs) if index < limit or not run.last.ended]
 
 
-def cost_lines(clusters: Sequence[Nodes], now: datetime) -> list[str]:
+def cost_lines(clusters: Sequence[ClusterNodes], now: datetime) -> list[str]:
     """What costs money now, in words. Pure."""
-    costly = [one for one in clusters if one.allocated]
+    costly = [nodes for nodes in clusters if nodes.allocated]
     if not costly:
         return ["no nodes are allocated, so no cluster costs anything now"]
-    return ["nodes that cost money now:", *(f"  {_cost(one, now)}" for one in costly)]
+    return ["nodes that cost money now:", *(f"  {_cost(nodes, now)}" for nodes in costly)]
 
 
-def _cost(nodes: Nodes, now: datetime) -> str:
+def age(moment: datetime | None, now: datetime | None = None) -> str:
+    """How long ago something was, by its largest unit. Pure, where the time is given."""
+    if moment is None:
+        return ""
+    seconds = max(((now or datetime.now(UTC)) - moment).total_seconds(), 0.0)
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length or (unit != "min" and seconds >= length * 1.5):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _list(options: ListOptions, workspace: Workspace, console: Console) -> None:
+    matching = (
+        job
+        for job in workspace.jobs.newest_first()
+        if (options.all or job.attempt is not None) and options.kind in (None, job.kind)
+    )
+    jobs = list(islice(matching, options.limit))
+    console.answer([_job_document(job) for job in jobs], _job_words(jobs))
+
+
+def _status(
+    options: StatusOptions, outputs: PlatformOutputs, workspace: Workspace, console: Console
+) -> None:
+    workspace.manager.check_workspace()
+    clusters = [
+        nodes
+        for name in _cluster_names(outputs)
+        if (nodes := _read_cluster(workspace.manager, name)) is not None
+    ]
+    jobs = list(islice(workspace.jobs.newest_first(), MAX_JOBS + 1))
+    older = len(jobs) > MAX_JOBS
+    runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)
+    lines = [*cost_lines(clusters, datetime.now(UTC)), "", *_run_lines(runs)]
+    if older:
+        lines.append(f"only the newest {MAX_JOBS} jobs were looked at; there are older ones")
+    document = {
+        "clusters": [_cluster_document(nodes) for nodes in clusters],
+        "runs": [
+            {"run": run.key, "attempts": [_job_document(job) for job in run.jobs]} for run in runs
+        ],
+        "older_jobs": older,
+    }
+    console.answer(document, "\n".join(lines))
+
+
+def _cost(nodes: ClusterNodes, now: datetime) -> str:
     states = [
         f"{count} {word}"
         for word, count in (
@@ -111,7 +155,7 @@ def _cost(nodes: Nodes, now: datetime) -> str:
     if not nodes.steady:
         text += f"; Azure is changing that to {nodes.target}"
     elif nodes.since is not None:
-        text += f"; as many for {ago(nodes.since, now)}"
+        text += f"; as many for {age(nodes.since, now)}"
     if nodes.idle and not nodes.running:
         text += "; nothing runs there"
     return text
@@ -122,40 +166,64 @@ def _run_lines(runs: Sequence[Run]) -> list[str]:
         return ["no runs; `python -m jobs submit --help` says how to begin one"]
     rows = [
         (
-            one.key,
-            one.last.kind,
-            f"{one.last.status}{' (cancelled by us)' if one.last.canceled_by_us else ''}",
-            ", ".join(job.status for job in one.jobs[:-1]) or "-",
-            f"{one.last.nodes} on {one.last.cluster}",
-            f"{ago(one.last.created)} ago",
+            run.key,
+            run.last.kind,
+            f"{run.last.status}{' (cancelled by us)' if run.last.canceled_by_us else ''}",
+            ", ".join(job.status for job in run.jobs[:-1]) or "-",
+            f"{run.last.nodes} on {run.last.cluster}",
+            f"{age(run.last.created)} ago",
         )
-        for one in runs
+        for run in runs
     ]
     head = ("run", "kind", "newest attempt", "attempts before", "nodes", "submitted")
     return table(head, rows).splitlines()
 
 
-def _clusters(outputs: PlatformOutputs) -> list[str]:
-    clusters = outputs.clusters
-    known = (clusters.gpu, clusters.gpu_dedicated, clusters.preparation, clusters.build)
-    return [one.name for one in known if one is not None]
+def _job_words(jobs: Sequence[Job]) -> str:
+    if not jobs:
+        return "no jobs; `python -m jobs submit --help` says how to begin one"
+    rows = [
+        (job.name, job.kind, job.status, job.cluster, str(job.nodes), f"{age(job.created)} ago")
+        for job in jobs
+    ]
+    return table(("job", "kind", "status", "cluster", "nodes", "created"), rows)
 
 
-def _nodes(workspace: Workspace, name: str) -> Nodes | None:
+def _cluster_names(outputs: PlatformOutputs) -> list[str]:
+    own = outputs.clusters
+    known = (own.gpu, own.gpu_dedicated, own.preparation, own.build)
+    return [cluster.name for cluster in known if cluster is not None]
+
+
+def _read_cluster(manager: ResourceManager, name: str) -> ClusterNodes | None:
     try:
-        return job_states.read_nodes(workspace.arm("GET", f"computes/{segment(name)}"))
+        return read_nodes(manager.get(f"computes/{segment(name)}"))
     except MissingError:
         return None
 
 
-def _cluster_document(nodes: Nodes) -> dict[str, Any]:
+def _job_document(job: Job) -> dict[str, Any]:
+    return {
+        "job": job.name,
+        "run": job.run,
+        "attempt": job.attempt.number if job.attempt else None,
+        "kind": job.kind or None,
+        "status": job.status,
+        "cluster": job.cluster,
+        "nodes": job.nodes,
+        "created": job.created.isoformat() if job.created else None,
+        "page": job.page,
+    }
+
+
+def _cluster_document(nodes: ClusterNodes) -> dict[str, Any]:
     return {
         "cluster": nodes.cluster,
         "size": nodes.size,
         "priority": nodes.priority,
         "allocated": nodes.allocated,
         "target": nodes.target,
-        "most": nodes.most,
+        "most": nodes.max_nodes,
         "busy": nodes.running,
         "idle": nodes.idle,
         "preparing": nodes.preparing,

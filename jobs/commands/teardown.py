@@ -11,19 +11,18 @@ from typing import Annotated, Final
 from common.errors import ConfigError, UserError
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
-from jobs.azure.workspace import Workspace, connect
-from jobs.confirm import confirm
-from jobs.console import Console
+from jobs.azure.workspace import connect
+from jobs.console import Console, confirm
 from jobs.errors import NotDeployedError
+from jobs.exit_status import INTERRUPTED
 from jobs.pulumi import cluster_teardown
 from jobs.pulumi.cli import Pulumi
-from jobs.pulumi.leftover_resources import Left, group_is_there, left, workspace_is_there
-from jobs.pulumi.state import Declared
-from jobs.pulumi.teardown_record import Record
-from jobs.pulumi.teardown_steps import Dismantling, running
+from jobs.pulumi.leftover_resources import AzureResources, Leftover
+from jobs.pulumi.state import StackResource
+from jobs.pulumi.teardown_record import TeardownRecord
+from jobs.pulumi.teardown_steps import Teardown
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-INTERRUPTED: Final = 130
 _GROUP: Final = "azure-native:resources:ResourceGroup"
 
 
@@ -67,7 +66,7 @@ def run(
 
     Args:
         options: of the command.
-        outputs: of the stack; none if Pulumi has none any more, as after an interruption.
+        outputs: of the stack; None if Pulumi has none any more, as after an interruption.
         as_json: whether a program reads the answer.
         stack: its name for Pulumi, if a person has given it.
         repository: folder of Pulumi.yaml.
@@ -81,52 +80,73 @@ def run(
     """
     console = Console(as_json=as_json)
     name = outputs.stack if outputs else _short(stack or "dev")
-    pulumi, record = Pulumi(repository, stack or name), Record(repository, name)
+    pulumi, record = Pulumi(repository, stack or name), TeardownRecord(repository, name)
     if outputs is None and options.cluster is not None:
         raise NotDeployedError(f"stack {name}: exports nothing, so it has no cluster to delete")
     if outputs is None and not record.is_there:
         pulumi.check()
-        if not pulumi.declared():
+        if not pulumi.resources():
             text = f"stack {name}: nothing is left; its state is empty, no teardown is unfinished"
-            console.answer(_answer(name, [], []), text)
+            console.answer(_document(name, [], []), text)
             return 0
     known = outputs or record.read()
     if stack is not None and _short(stack) != known.stack:
         raise ConfigError([f"--stack: {stack!r}, but the outputs are those of {known.stack!r}"])
     workspace = connect(known)
-    work = Dismantling(workspace, pulumi, console, options.wait_minutes * 60, options.poll_seconds)
+    manager, jobs = workspace.manager, workspace.jobs
+    in_azure = AzureResources(manager, known)
+    teardown = Teardown(
+        manager, jobs, in_azure, pulumi, console, options.wait_minutes * 60, options.poll_seconds
+    )
     try:
-        declared = pulumi.declared()
-        check_same(workspace.group_id, declared)
+        resources = pulumi.resources()
+        check_same(manager.group_id, resources)
         if options.cluster is not None:
             return cluster_teardown.remove(
-                options.cluster, workspace, declared, work, console, ask=not options.yes
+                options.cluster,
+                known.stack,
+                manager,
+                jobs,
+                resources,
+                teardown,
+                console,
+                ask=not options.yes,
             )
-        check_protected(pulumi.stack, declared)
-        check_known(workspace, pulumi.stack, declared, begun=record.begun(known))
-        _confirm(options, workspace, declared, console)
+        check_protected(pulumi.stack, resources)
+        check_known(
+            in_azure,
+            manager.group_id,
+            known,
+            pulumi.stack,
+            resources,
+            begun=record.has_begun(known),
+        )
+        # With neither resources nor a group nothing can be lost any more; names are to be freed.
+        if not options.yes and (resources or in_azure.has_group()):
+            running = jobs.running() if in_azure.has_workspace() else []
+            confirm(known.stack, _warning(known, len(resources), len(running)), console)
         record.write(known)
-        work.run(declared)
-        remains = [*left(workspace), *work.declared_left()]
+        teardown.run(resources)
+        leftovers = [*in_azure.leftovers(), *teardown.leftovers_of_state()]
     except KeyboardInterrupt:
         console.note(
-            f"interrupted; done: {'; '.join(work.done) or 'nothing'}\nto go on, give the same"
+            f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nto go on, give the same"
             " command again: what is done is not missed"
         )
         return INTERRUPTED
-    if not remains:
+    if not leftovers:
         record.remove()
-    console.answer(_answer(known.stack, work.done, remains), _words(known.stack, remains))
-    return 1 if remains else 0
+    console.answer(_document(known.stack, teardown.done, leftovers), _words(known.stack, leftovers))
+    return 1 if leftovers else 0
 
 
-def check_protected(stack: str, declared: Sequence[Declared]) -> None:
+def check_protected(stack: str, resources: Sequence[StackResource]) -> None:
     """Stop before anything is deleted if not all of it may be.
 
     Raises:
         ProtectedError: some resources are protected.
     """
-    names = [one.name for one in declared if one.protected]
+    names = [resource.name for resource in resources if resource.protected]
     if names:
         raise ProtectedError(
             f"stack {stack}: {len(names)} resources are protected ({', '.join(names)}), so nothing"
@@ -137,46 +157,53 @@ def check_protected(stack: str, declared: Sequence[Declared]) -> None:
         )
 
 
-def check_same(group: str, declared: Sequence[Declared]) -> None:
+def check_same(group: str, resources: Sequence[StackResource]) -> None:
     """Stop if outputs and state are of two platforms.
 
     Args:
         group: id of the resource group that the outputs name.
-        declared: what the state holds.
+        resources: what the state holds.
 
     Raises:
         UserError: the state has another group.
     """
-    for one in declared:
-        if one.kind == _GROUP and one.id.lower() != group.lower():
+    for resource in resources:
+        if resource.kind == _GROUP and resource.id.lower() != group.lower():
             raise UserError(
-                f"the outputs are of {group}, but Pulumi's stack has {one.id}; nothing was deleted."
-                " Leave --outputs and JOBS_OUTPUTS out, so that the stack's own are read"
+                f"the outputs are of {group}, but Pulumi's stack has {resource.id}; nothing was"
+                " deleted. Leave --outputs and JOBS_OUTPUTS out, so that the stack's own are read"
             )
 
 
 def check_known(
-    workspace: Workspace, stack: str, declared: Sequence[Declared], *, begun: bool
+    in_azure: AzureResources,
+    group: str,
+    outputs: PlatformOutputs,
+    stack: str,
+    resources: Sequence[StackResource],
+    *,
+    begun: bool,
 ) -> None:
     """Stop if the platform is there and Pulumi knows nothing of it, nor what is protected.
 
     Args:
-        workspace: of the outputs.
+        in_azure: what is there.
+        group: id of the resource group.
+        outputs: of the stack.
         stack: its name for Pulumi.
-        declared: what the state holds.
+        resources: what the state holds.
         begun: whether a teardown of this platform was begun here. It has purged the workspace
             before Pulumi forgets anything, so it explains a group, and never a live workspace.
 
     Raises:
         UnknownError: that is so.
     """
-    group = workspace.group_id.lower()
-    if any(f"{one.id.lower()}/".startswith(f"{group}/") for one in declared):
+    prefix = f"{group.lower()}/"
+    if any(f"{resource.id.lower()}/".startswith(prefix) for resource in resources):
         return
-    outputs = workspace.outputs
-    if workspace_is_there(workspace):
+    if in_azure.has_workspace():
         what = f"workspace {outputs.workspace} is there"
-    elif not begun and group_is_there(workspace):
+    elif not begun and in_azure.has_group():
         what = f"resource group {outputs.resource_group} is there"
     else:
         return
@@ -188,26 +215,20 @@ def check_known(
     )
 
 
-def _confirm(
-    options: TeardownOptions, workspace: Workspace, declared: Sequence[Declared], console: Console
-) -> None:
-    outputs = workspace.outputs
-    if options.yes:
-        return
-    if not declared and not group_is_there(workspace):
-        # Nothing can be lost any more; only names are still to be freed.
-        return
-    jobs = len(running(workspace)) if workspace_is_there(workspace) else 0
-    warning = (
-        f"stack {outputs.stack} in subscription {outputs.subscription_id}: {len(declared)}"
-        f" resources in group {outputs.resource_group}, with all data, checkpoints and models in"
-        f" them; {jobs} jobs have not ended and are cancelled. This cannot be undone."
+def _warning(outputs: PlatformOutputs, resources: int, jobs: int) -> str:
+    return (
+        f"stack {outputs.stack} in subscription {outputs.subscription_id}: {resources} resources in"
+        f" group {outputs.resource_group}, with all data, checkpoints and models in them; {jobs}"
+        " jobs have not ended and are cancelled. This cannot be undone."
     )
-    confirm(outputs.stack, warning, console)
 
 
-def _answer(stack: str, done: Sequence[str], remains: Sequence[Left]) -> dict[str, object]:
-    return {"stack": stack, "done": list(done), "left": [asdict(one) for one in remains]}
+def _document(stack: str, done: Sequence[str], leftovers: Sequence[Leftover]) -> dict[str, object]:
+    return {
+        "stack": stack,
+        "done": list(done),
+        "left": [asdict(leftover) for leftover in leftovers],
+    }
 
 
 def _short(stack: str) -> str:
@@ -215,8 +236,8 @@ def _short(stack: str) -> str:
     return stack.rpartition("/")[2]
 
 
-def _words(stack: str, remains: Sequence[Left]) -> str:
-    if not remains:
+def _words(stack: str, leftovers: Sequence[Leftover]) -> str:
+    if not leftovers:
         return f"stack {stack}: nothing is left"
-    lines = [f"  - {one.what}: {one.why}" for one in remains]
-    return "\n".join([f"stack {stack}: {len(remains)} things are left:", *lines])
+    lines = [f"  - {leftover.what}: {leftover.why}" for leftover in leftovers]
+    return "\n".join([f"stack {stack}: {len(leftovers)} things are left:", *lines])

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from common.errors import UserError
 from common.fields import Bounds
 from infra.outputs import Datastore, PlatformOutputs
-from jobs.azure import job_attempts
 from jobs.azure.results import artifact_folder, artifact_store
-from jobs.azure.workspace import async_credential, connect
+from jobs.azure.sign_in import async_credential
+from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.spec.job_spec import TENSORBOARD_DIR
 
@@ -46,13 +46,13 @@ def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool)
     if not options.name:
         raise UserError("tensorboard: name a run or a job; `python -m jobs list` shows them")
     workspace = connect(outputs)
-    job = job_attempts.find(workspace, options.name)
+    job = workspace.jobs.find(options.name)
     jobs = [job]
     if job.attempt is not None and options.name == job.run:
-        jobs = list(job_attempts.attempts(workspace, job.run))
-    store = artifact_store(workspace)
+        jobs = list(workspace.jobs.attempts(job.run))
+    store = artifact_store(workspace.manager, workspace.storage)
     _configure(store)
-    folders = {one.name: f"{artifact_folder(one.name)}/{TENSORBOARD_DIR}" for one in jobs}
+    folders = {shown.name: f"{artifact_folder(shown.name)}/{TENSORBOARD_DIR}" for shown in jobs}
     console = Console(as_json=as_json)
     return _serve(options, folders, store, console)
 
@@ -75,11 +75,11 @@ def arguments(
     options: TensorboardOptions, folders: dict[str, str], store: Datastore
 ) -> dict[str, Any]:
     """TensorBoard's own. Pure."""
-    places = {name: f"{PROTOCOL}://{store.container}/{path}" for name, path in folders.items()}
-    one = next(iter(places.values()))
-    many = ",".join(f"{name}:{place}" for name, place in places.items())
+    urls = {name: f"{PROTOCOL}://{store.container}/{path}" for name, path in folders.items()}
+    first = next(iter(urls.values()))
+    named = ",".join(f"{name}:{url}" for name, url in urls.items())
     return {
-        **({"logdir": one} if len(places) == 1 else {"logdir_spec": many}),
+        **({"logdir": first} if len(urls) == 1 else {"logdir_spec": named}),
         "host": options.host,
         "port": options.port,
         "load_fast": "false",

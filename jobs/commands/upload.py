@@ -4,26 +4,31 @@ The same command after an interruption sends the rest.
 """
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any
 
 from azure.core.exceptions import AzureError
 
 from common import fields
 from common.errors import ConfigError
-from common.fields import Bounds
+from common.fields import Bounds, Formerly
+from common.text import duration, size
 from infra.outputs import Datastore, PlatformOutputs
-from jobs.azure.containers import refused
+from jobs.assets import data_sets
+from jobs.assets.data_sets import DataSet
+from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import connect
 from jobs.console import Console
+from jobs.errors import ConflictError
+from jobs.exit_status import INTERRUPTED
 from jobs.options import FOLDER, NAME
-from jobs.transfer.data_set import DataSet, read_data_set
-from jobs.transfer.folder_upload import Upload
-from jobs.transfer.progress import Progress, span, volume
-
-INTERRUPTED: Final = 130
+from jobs.retry import StorageRetry
+from jobs.spec.job_spec import datastore_uri
+from jobs.transfer.folder_upload import FolderUpload, LocalDataSet, read_data_set
+from jobs.transfer.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class UploadOptions:
     such as prepared/imagenet."""
 
     name: str | None = None
-    """What the data set is registered as; none is the last part of the path. Its version is the
+    """What the data set is registered as; None is the last part of the path. Its version is the
     manifest's, or a hash of all files."""
 
     register: bool = True
@@ -56,8 +61,8 @@ class UploadOptions:
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 16
     """Files, and as many blocks of large files, that are sent at once."""
 
-    patience_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
-    """How long storage may be away before this gives up."""
+    retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
+    """Longest time that a request to storage is repeated before this gives up."""
 
     @property
     def datastore(self) -> str:
@@ -92,18 +97,98 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     for text in _notes(data):
         console.note(text)
     workspace = connect(outputs)
-    with Progress("uploading", len(data.wanted), data.folder.bytes) as progress:
-        upload = Upload(options, store, data, workspace, progress)
-        try:
-            done = upload.preview() if options.dry_run else upload.run()
-        except AzureError as error:
-            upload.say_how_far()
-            raise refused(error, store, outputs, workspace.who, writing=True) from error
-        except KeyboardInterrupt:
-            upload.say_how_far()
-            return INTERRUPTED
+    registration = _Registration(options, store, data, workspace.manager)
+    facts = {
+        "uri": datastore_uri(store.name, options.path),
+        "files": len(data.files),
+        "bytes": data.folder.bytes,
+    }
+    began = time.monotonic()
+    try:
+        with Progress("uploading", len(data.files), data.folder.bytes) as progress:
+            upload = FolderUpload(
+                data,
+                options.folder,
+                workspace.storage.container(store, connections=2 * options.threads, retries=0),
+                options.to,
+                options.path,
+                StorageRetry(options.retry_timeout_minutes * 60, progress.say),
+                progress,
+                threads=options.threads,
+                overwrite=options.overwrite,
+                complete=registration.complete,
+            )
+            with workspace.storage.errors(store, writing=True):
+                try:
+                    if options.dry_run:
+                        would = upload.preview()
+                        console.answer({**facts, "would": would}, _preview_words(facts, would))
+                        return 0
+                    upload.run()
+                except (AzureError, KeyboardInterrupt):
+                    upload.say_how_far()
+                    raise
+        asset = registration.register(data.version(upload.hashes))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    done = {
+        **facts,
+        "asset": asset,
+        "new_files": len(upload.new),
+        "sent_bytes": progress.total_moved,
+        "seconds": round(time.monotonic() - began, 1),
+    }
     console.answer(done, _words(done))
     return 0
+
+
+class _Registration:
+    """The data set as which the uploaded folder is registered.
+
+    Raises:
+        ConflictError: the manifest's version is another folder's, or the folder another version's.
+        RequestError: the workspace cannot be asked.
+    """
+
+    def __init__(
+        self,
+        options: UploadOptions,
+        store: Datastore,
+        data: LocalDataSet,
+        manager: ResourceManager,
+    ) -> None:
+        self._options, self._store, self._manager = options, store, manager
+        self._tags = data_sets.describe(
+            len(data.files), data.folder.bytes, data.manifest, data.manifest_content
+        )
+        self._registered: dict[str, str] = {}
+        self.complete: ConflictError | None = None
+        """The error for a change of a folder that must stay as it is, if it is one."""
+        if not options.register or options.dry_run:
+            return
+        # First of all, as what is not there has no data sets either.
+        manager.check_workspace()
+        self._registered = data_sets.versions(manager, options.asset)
+        if data.manifest is not None:
+            # Of a manifest's own version a lost file may be sent again; it is the same file.
+            data_sets.is_registered(self._data_set(data.manifest.version), self._registered)
+            return
+        version = data_sets.version_in(self._data_set("").uri, self._registered)
+        if version is not None:
+            self.complete = data_sets.folder_taken(options.asset, version, options.path)
+
+    def register(self, version: str) -> str | None:
+        """Register the folder, unless it is; its NAME:VERSION, or None if it is not to be."""
+        if not self._options.register:
+            return None
+        data_set = self._data_set(version)
+        if not data_sets.is_registered(data_set, self._registered):
+            data_sets.register(self._manager, data_set)
+        return data_set.reference
+
+    def _data_set(self, version: str) -> DataSet:
+        options = self._options
+        return DataSet(options.asset, version, self._store.name, options.path, self._tags)
 
 
 def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
@@ -121,42 +206,44 @@ def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
 
 
 def _problems(options: UploadOptions) -> list[str]:
-    found = []
+    problems = []
     if not options.folder:
-        found.append("name the folder to upload: python -m jobs upload FOLDER --to DATASTORE/PATH")
+        problems.append(
+            "name the folder to upload: python -m jobs upload FOLDER --to DATASTORE/PATH"
+        )
     if not re.fullmatch(FOLDER, options.path):
-        found.append(
+        problems.append(
             f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path is of"
             " letters, digits and any of _ . = + @ - with a slash between its parts"
         )
     elif options.register and not re.fullmatch(NAME, options.asset):
-        found.append(
+        problems.append(
             f"--name: {options.asset!r} must be letters, digits, '_' and '-', the first a letter or"
             " digit, as it names a data set of Azure Machine Learning"
         )
-    return found
+    return problems
 
 
-def _notes(data: DataSet) -> list[str]:
-    found = []
+def _notes(data: LocalDataSet) -> list[str]:
+    notes = []
     for what, names in (("hidden", data.folder.hidden), ("empty folders", data.folder.empty)):
         if names:
-            found.append(f"left out: {len(names)} {what}, such as {names[0]}")
+            notes.append(f"left out: {len(names)} {what}, such as {names[0]}")
     if data.manifest is None:
-        found.append("no manifest.json: sent as raw files, which only their own hashes vouch for")
-    return found
+        notes.append("no manifest.json: sent as raw files, which only their own hashes vouch for")
+    return notes
 
 
-def _words(done: Mapping[str, object]) -> str:
-    would = done.get("would")
-    if isinstance(would, dict):
-        lines = [f"{verb:8} {name}" for verb, names in would.items() for name in names]
-        counts = ", ".join(f"{verb} {len(names):,}" for verb, names in would.items() if names)
-        return "\n".join([*lines, f"would {counts} of {done['files']} files: {done['uri']}"])
-    size, sent = float(str(done["bytes"])), float(str(done["sent_bytes"]))
+def _preview_words(facts: Mapping[str, object], would: Mapping[str, list[str]]) -> str:
+    lines = [f"{action:8} {name}" for action, names in would.items() for name in names]
+    counts = ", ".join(f"{action} {len(names):,}" for action, names in would.items() if names)
+    return "\n".join([*lines, f"would {counts} of {facts['files']} files: {facts['uri']}"])
+
+
+def _words(done: Mapping[str, Any]) -> str:
     asset = f"; registered as {done['asset']}" if done["asset"] else ""
     return (
-        f"{done['files']:,} files, {volume(size)}, are complete in {done['uri']}{asset}\n"
-        f"sent {done['new_files']:,} files, {volume(sent)}, in"
-        f" {span(float(str(done['seconds'])))}"
+        f"{done['files']:,} files, {size(done['bytes'])}, are complete in {done['uri']}{asset}\n"
+        f"sent {done['new_files']:,} files, {size(done['sent_bytes'])}, in"
+        f" {duration(done['seconds'])}"
     )

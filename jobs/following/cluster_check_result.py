@@ -25,15 +25,15 @@ GOOD: Final = 0.8
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClusterCheckResult:
     """Whether an expensive job may start."""
 
     good: bool
     lines: tuple[str, ...]
 
 
-def verdict(measured: Mapping[str, Any], cluster: Cluster) -> Verdict:
-    """Judge what `trainer.diagnostics.cluster_check` wrote.
+def assess(measured: Mapping[str, Any], cluster: Cluster) -> ClusterCheckResult:
+    """Assess what `trainer.diagnostics.cluster_check` wrote.
 
     Args:
         measured: the object in its file.
@@ -51,26 +51,26 @@ def verdict(measured: Mapping[str, Any], cluster: Cluster) -> Verdict:
             f"the file of the check does not say what this version expects ({error!r}); run the"
             " check again with this one"
         ) from error
-    return Verdict(all(good for good, _ in lines), tuple(text for _, text in lines))
+    return ClusterCheckResult(all(good for good, _ in lines), tuple(text for _, text in lines))
 
 
 def _ranks(measured: Mapping[str, Any], cluster: Cluster) -> tuple[bool, str]:
-    each = int(measured["ranks_per_node"])
-    wanted = cluster.gpus_per_node or each
-    text = f"{measured['ranks']} ranks, {each} a node"
+    per_node = int(measured["ranks_per_node"])
+    needed = cluster.gpus_per_node or per_node
+    text = f"{measured['ranks']} ranks, {per_node} a node"
     gpus = measured["environment"].get("gpus", [])
     if cluster.gpus_per_node and len(gpus) != measured["ranks"]:
         return (
             False,
             f"{text}, of which {len(gpus)} see a GPU: the image or its driver is not right",
         )
-    return each == wanted, text if each == wanted else f"{text}, where {wanted} were wanted"
+    return per_node == needed, text if per_node == needed else f"{text}, not {needed}"
 
 
 def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[tuple[bool, str]]:
-    largest = max(measured["sums"], key=lambda one: one["bytes"])
-    found = float(largest["bus_bytes_per_second"])
-    text = f"{found / 1e9:.1f} GB/s of bus bandwidth for {largest['bytes'] // _MIB} MiB"
+    largest = max(measured["sums"], key=lambda result: result["bytes"])
+    bandwidth = float(largest["bus_bytes_per_second"])
+    text = f"{bandwidth / 1e9:.1f} GB/s of bus bandwidth for {largest['bytes'] // _MIB} MiB"
     if nodes == 1:
         return [(True, f"one node: {text}, inside of it")]
     lines = []
@@ -89,16 +89,16 @@ def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[
                 ),
             )
         )
-    wanted = FIGURES.get(cluster.size, {}).get(largest["bytes"])
-    if wanted is None:
+    published = FIGURES.get(cluster.size, {}).get(largest["bytes"])
+    if published is None:
         return [*lines, (True, f"{nodes} nodes: {text}; no figure to compare with")]
-    part = found / wanted
+    part = bandwidth / published
     return [
         *lines,
         (
             part >= GOOD,
-            f"{nodes} nodes: {text}, {part:.0%} of the {wanted / 1e9:.1f} that Azure published for"
-            f" 2 nodes of {cluster.size}",
+            f"{nodes} nodes: {text}, {part:.0%} of the {published / 1e9:.1f} that Azure published"
+            f" for 2 nodes of {cluster.size}",
         ),
     ]
 

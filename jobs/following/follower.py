@@ -6,61 +6,74 @@ it asks again. Only an answer that no waiting changes ends it.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from common.errors import UserError
-from jobs.azure import job_attempts, job_states, quota
-from jobs.azure.job_records import ENDED, Details, Job
-from jobs.azure.workspace import Workspace, segment
+from jobs.azure.clusters import queue_reasons
+from jobs.azure.job_records import ENDED, Details, Job, Jobs
+from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
-from jobs.following.log_stream import Line, Logs, fetcher
-from jobs.following.outage import Outage
+from jobs.following import job_states
+from jobs.following.log_stream import LogLine, LogStream
+from jobs.retry import AzureRetry
 
 POLL_SECONDS: Final = 5.0
-PATIENCE_SECONDS: Final = 3600.0
-UNREAD: Final = 3
+RETRY_TIMEOUT_SECONDS: Final = 3600.0
+MAX_REFUSALS: Final = 3
 """Refusals in a row after which a log counts as one that cannot be read."""
 
 
 @dataclass(frozen=True)
-class Manner:
+class FollowSettings:
     """How a job is followed."""
 
     ranks: Callable[[int], bool] = lambda rank: rank == 0
     """Whose lines are shown."""
-    named: bool = False
+    labelled: bool = False
     """Whether each line says whose it is."""
     poll_seconds: float = POLL_SECONDS
-    patience_seconds: float = PATIENCE_SECONDS
-    """That Azure may be out of reach in one piece."""
+    retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS
+    """Longest continuous outage of Azure to tolerate."""
+
+    def retry(self, console: Console) -> AzureRetry:
+        """Repeats questions about one run."""
+        return AzureRetry(self.retry_timeout_seconds, console.note, self.poll_seconds)
 
 
-@dataclass
 class Follower:
-    """One job, followed once."""
+    """One job, followed once.
 
-    workspace: Workspace
-    job: Job
-    console: Console
-    manner: Manner = field(default_factory=Manner)
-    outage: Outage | None = None
-    """Shared with others who ask about the same run."""
-    show: Callable[[Line], None] | None = None
-    """Takes the lines of the processes; a person reads them if none."""
+    Args:
+        jobs: of the workspace.
+        manager: of the workspace, for why a job is still queued.
+        job: to follow.
+        console: is told its states.
+        settings: how it is followed.
+        retry: shared with others who ask about the same run.
+        show: takes the lines of the processes; None prints them for a person.
+    """
 
-    def __post_init__(self) -> None:
-        self._logs = Logs(fetcher(self.workspace), self.manner.ranks)
+    def __init__(
+        self,
+        jobs: Jobs,
+        manager: ResourceManager,
+        job: Job,
+        console: Console,
+        settings: FollowSettings,
+        retry: AzureRetry,
+        show: Callable[[LogLine], None] | None = None,
+    ) -> None:
+        self._jobs, self._manager, self._job = jobs, manager, job
+        self._console, self._settings, self._retry = console, settings, retry
+        self._show = show or self._print
+        self._log = LogStream(jobs.read_log, settings.ranks)
         self._state: str | None = None
         self._queued_at = 0.0
         self._hints = 0
         self._refusals = 0
-        self._outage = self.outage or Outage(
-            self.console, self.manner.patience_seconds, self.manner.poll_seconds
-        )
-        self._take = self.show or self._print
 
     def follow(self) -> Details:
         """Until the job has ended.
@@ -69,56 +82,44 @@ class Follower:
             RequestError: Azure refuses to tell, or was out of reach for too long.
         """
         while True:
-            details = self._details()
-            if details is not None:
-                ended = details.status in ENDED
-                if not ended:
-                    self._tell(details.status)
-                for line in self._logs.more(details.logs):
-                    self._take(line)
-                self._tell_unread()
-                if ended:
-                    for line in self._logs.rest():
-                        self._take(line)
-                    # Its last lines come before its end, as they were written before it.
-                    self._tell(details.status)
-                    return details
-            time.sleep(self.manner.poll_seconds)
-
-    def _details(self) -> Details | None:
-        """What is known now; none if nothing could be learned."""
-        try:
-            found = self._ask()
-        except RequestError as error:
-            self._outage.lost(error)
-            return None
-        self._outage.answered()
-        return found
+            details = self._retry.call(self._ask)
+            ended = details.status in ENDED
+            if not ended:
+                self._tell(details.status)
+            for line in self._log.more(details.logs):
+                self._show(line)
+            self._tell_refused()
+            if ended:
+                for line in self._log.rest():
+                    self._show(line)
+                # Its last lines come before its end, as they were written before it.
+                self._tell(details.status)
+                return details
+            time.sleep(self._settings.poll_seconds)
 
     def _ask(self) -> Details:
-        name = self.job.name
         try:
-            return job_attempts.details(self.workspace, name)
+            return self._jobs.details(self._job.name)
         except MissingError:
             # The run history learns of a job a moment after Resource Manager does.
-            found = job_attempts.job(self.workspace, name)
-            if found is None:
+            job = self._jobs.get(self._job.name)
+            if job is None:
                 raise
-            return Details(found.status)
+            return Details(job.status)
 
     def _tell(self, status: str) -> None:
         before, self._state = self._state, status
         if status != before:
-            text = job_states.words(status, self.job.nodes, self.job.cluster)
+            text = job_states.words(status, self._job.nodes, self._job.cluster)
             if before is not None and job_states.restarted(before, status):
                 text += "; Azure begins it anew, and it goes on from its newest checkpoint"
-            self.console.say(f"{self.job.name}: {text}{self._since(status)}")
+            self._console.say(f"{self._job.name}: {text}{self._since(status)}")
             self._queued_at, self._hints = time.monotonic(), 0
         if status == "Queued":
             self._hint()
 
     def _since(self, status: str) -> str:
-        created = self.job.created
+        created = self._job.created
         if status != "Queued" or created is None:
             return ""
         waited = (datetime.now(UTC) - created).total_seconds()
@@ -130,69 +131,37 @@ class Follower:
             return
         self._hints += 1
         try:
-            lines = queue_hints(self.workspace, self.job)
+            reasons = queue_reasons(self._manager, self._job)
         except RequestError as error:
-            lines = [f"its cluster cannot be looked at: {_head(error)}"]
-        self.console.say(f"{self.job.name}: still queued after {waited / 60:.0f} minutes")
-        for line in lines:
-            self.console.say(f"  {line}")
+            reasons = [f"its cluster cannot be looked at: {str(error).splitlines()[0]}"]
+        self._console.say(f"{self._job.name}: still queued after {waited / 60:.0f} minutes")
+        for reason in reasons:
+            self._console.say(f"  {reason}")
 
-    def _print(self, line: Line) -> None:
-        named = f"[{line.rank}] " if self.manner.named else ""
-        self.console.say(f"{named}{line.text}")
+    def _print(self, line: LogLine) -> None:
+        label = f"[{line.rank}] " if self._settings.labelled else ""
+        self._console.say(f"{label}{line.text}")
 
-    def _tell_unread(self) -> None:
+    def _tell_refused(self) -> None:
         """Say once that the log cannot be read; an address that has run out is refused only
         once.
         """
-        self._refusals = self._refusals + 1 if self._logs.refused else 0
-        if self._refusals == UNREAD:
-            text = f"{self.job.name}: its log cannot be read from here: {self._logs.refused}"
-            self.console.note(text)
+        self._refusals = self._refusals + 1 if self._log.refused else 0
+        if self._refusals == MAX_REFUSALS:
+            text = f"{self._job.name}: its log cannot be read from here: {self._log.refused}"
+            self._console.note(text)
 
 
-def queue_hints(workspace: Workspace, job: Job) -> list[str]:
-    """Why a job may still be queued, by what Azure tells of its cluster and of cores."""
-    nodes = job_states.read_nodes(workspace.arm("GET", f"computes/{segment(job.cluster)}"))
-    return job_states.queue_hints(
-        job.nodes, nodes, quota_problems(workspace, nodes, job.nodes) or []
-    )
-
-
-def quota_problems(workspace: Workspace, nodes: job_states.Nodes, wanted: int) -> list[str] | None:
-    """What the subscription's cores keep a cluster from; none if Azure does not tell."""
-    outputs = workspace.outputs
-    place = (
-        f"/subscriptions/{outputs.subscription_id}/providers/Microsoft.MachineLearningServices"
-        f"/locations/{outputs.region}"
-    )
-    try:
-        sizes = quota.read_sizes(workspace.arm("GET", f"{place}/vmSizes"))
-        usages = list(workspace.arm_list(f"{place}/usages"))
-    except RequestError:
-        # A region whose list cannot be read is no reason why a job waits.
-        return None
-    size = sizes.get(nodes.size.lower())
-    if size is None or not size.cores:
-        return None
-    found = quota.find_quota(usages, nodes.priority, size.family)
-    return quota.missing(found, size, wanted, nodes.allocated, nodes.priority)
-
-
-def ranks_manner(text: str, manner: Manner) -> Manner:
+def show_ranks(settings: FollowSettings, text: str) -> FollowSettings:
     """The same for the ranks that a person names: all, or numbers with commas between them.
 
     Raises:
         UserError: the text is neither.
     """
     if text == "all":
-        return replace(manner, ranks=lambda _: True, named=True)
+        return replace(settings, ranks=lambda _: True, labelled=True)
     parts = text.split(",")
     if not all(part.strip().isdigit() for part in parts):
         raise UserError(f"--rank: {text!r} must be all, or numbers such as 0 or 0,8")
     numbers = {int(part) for part in parts}
-    return replace(manner, ranks=lambda rank: rank in numbers, named=len(numbers) > 1)
-
-
-def _head(error: UserError) -> str:
-    return str(error).splitlines()[0]
+    return replace(settings, ranks=lambda rank: rank in numbers, labelled=len(numbers) > 1)

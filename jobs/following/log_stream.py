@@ -10,29 +10,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from azure.core.exceptions import HttpResponseError
-from azure.core.rest import HttpRequest
-
-from jobs.azure.workspace import Workspace
+from jobs.azure.run_history import CHUNK
 from jobs.errors import MissingError, RequestError
-
-CHUNK: Final = 4 << 20
-"""Bytes asked for at once."""
 
 TAIL: Final = 256
 """Bytes before the offset that are read again: the figures in a log's lines make them its own."""
 
-LONGEST: Final = 1 << 16
+LONGEST_LINE: Final = 1 << 16
 """Bytes of an unfinished line that are waited for; a longer one is given in parts."""
 
 _NAME: Final = re.compile(r"user_logs/std_log(?:_process_(\d+))?\.txt")
 
-Fetch = Callable[[str, int], bytes | None]
-"""Bytes from an offset on; none if the file is shorter than that, so has been begun anew."""
+ReadLog = Callable[[str, int], bytes | None]
+"""Bytes of an address from an offset on; see `jobs.azure.run_history.RunHistory.read_log`."""
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """One line of a process."""
 
     rank: int
@@ -49,24 +43,24 @@ class _File:
 
 
 @dataclass
-class Logs:
+class LogStream:
     """How far the log of each process has been read."""
 
-    fetch: Fetch
+    read_log: ReadLog
     ranks: Callable[[int], bool] = lambda _: True
     """Whose files are read."""
     refused: str | None = None
     """Why the last reading gave nothing, if it was refused."""
     _files: dict[str, _File] = field(default_factory=dict)
 
-    def more(self, addresses: Mapping[str, str]) -> Iterator[Line]:
+    def more(self, addresses: Mapping[str, str]) -> Iterator[LogLine]:
         """Lines that have come since the last call, rank by rank.
 
         Args:
             addresses: of all log files by their names, as the run history gives them now.
         """
         self.refused = None
-        for name, rank in wanted(addresses, self.ranks):
+        for name, rank in process_logs(addresses, self.ranks):
             file = self._files.setdefault(name, _File())
             try:
                 yield from self._read(addresses[name], file, rank)
@@ -77,69 +71,78 @@ class Logs:
                 # An address that is too old is refused as well; the next call has a new one.
                 self.refused = str(error)
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[LogLine]:
         """What stands after the last end of a line, when no more will come."""
         for name, file in self._files.items():
             rank = rank_of(name)
             if file.rest and rank is not None:
-                yield Line(rank, _text(file.rest))
+                yield LogLine(rank, _text(file.rest))
                 file.rest = b""
 
-    def _read(self, address: str, file: _File, rank: int) -> Iterator[Line]:
+    def _read(self, address: str, file: _File, rank: int) -> Iterator[LogLine]:
         while True:
-            found = self.fetch(address, file.offset - len(file.tail))
-            if found is None or not found.startswith(file.tail):
+            part = self.read_log(address, file.offset - len(file.tail))
+            if part is None or not part.startswith(file.tail):
                 file.offset, file.tail, file.rest = 0, b"", b""
-                found = self.fetch(address, 0) or b""
-            new = found[len(file.tail) :]
+                part = self.read_log(address, 0) or b""
+            new = part[len(file.tail) :]
             file.offset += len(new)
             file.tail = (file.tail + new)[-TAIL:]
             *whole, file.rest = (file.rest + new).split(b"\n")
             for line in whole:
-                yield Line(rank, _text(line))
-            if len(file.rest) > LONGEST:
-                yield Line(rank, _text(file.rest))
+                yield LogLine(rank, _text(line))
+            if len(file.rest) > LONGEST_LINE:
+                yield LogLine(rank, _text(file.rest))
                 file.rest = b""
-            if len(found) < CHUNK:
+            if len(part) < CHUNK:
                 return
 
 
-def wanted(names: Iterable[str], ranks: Callable[[int], bool]) -> list[tuple[str, int]]:
-    """Log files of processes with their ranks, in order of these."""
+def process_logs(names: Iterable[str], ranks: Callable[[int], bool]) -> list[tuple[str, int]]:
+    """Log files of processes with their ranks, in order of these. Pure.
+
+    Args:
+        names: of files.
+        ranks: whose files are asked for.
+    """
     known = ((name, rank_of(name)) for name in names)
-    found = [(name, rank) for name, rank in known if rank is not None and ranks(rank)]
-    return sorted(found, key=lambda one: (one[1], one[0]))
+    files = [(name, rank) for name, rank in known if rank is not None and ranks(rank)]
+    return sorted(files, key=lambda file: (file[1], file[0]))
 
 
 def rank_of(name: str) -> int | None:
-    """Whose log a file is; 0 for that of the only process, none for any other file."""
+    """Whose log a file is; 0 for that of the only process, None for any other file."""
     match = _NAME.fullmatch(name)
     return int(match[1] or 0) if match else None
 
 
-def fetcher(workspace: Workspace) -> Fetch:
-    """Reads addresses that hold their own signature."""
+def last_lines(
+    read_log: ReadLog, logs: Mapping[str, str], messages: Iterable[str], count: int
+) -> list[str]:
+    """The end of the log that Azure's messages name, or of the lowest rank; else why it cannot be
+    read.
 
-    def fetch(address: str, offset: int) -> bytes | None:
-        headers = {"Range": f"bytes={offset}-{offset + CHUNK - 1}"}
-        with workspace.errors("log file"):
-            response = workspace.anonymous.send_request(
-                HttpRequest("GET", address, headers=headers)
-            )
-            if response.status_code == 416:
-                return _past_end(response.headers.get("Content-Range", ""), offset)
-            if response.status_code >= 400:
-                raise HttpResponseError(response=response)
-            content: bytes = response.content
-            # A server may ignore the range, and send the file from its start.
-            return content if response.status_code == 206 else content[offset : offset + CHUNK]
-
-    return fetch
-
-
-def _past_end(content_range: str, offset: int) -> bytes | None:
-    size = content_range.rpartition("/")[2]
-    return None if size.isdigit() and int(size) < offset else b""
+    Args:
+        read_log: reads them.
+        logs: addresses of all log files by their names.
+        messages: of Azure.
+        count: of lines.
+    """
+    files = process_logs(logs, lambda _: True)
+    if not files:
+        return []
+    texts = list(messages)
+    named = [name for name, _ in files if any(name in text for text in texts)]
+    name = named[0] if named else files[0][0]
+    offset, end = 0, b""
+    try:
+        while part := read_log(logs[name], offset):
+            offset += len(part)
+            end = (end + part)[-LONGEST_LINE:]
+    except RequestError as error:
+        return [f"{name}: cannot be read from here: {error}"]
+    lines = end.decode(errors="replace").splitlines()[-count:]
+    return [f"the last lines of {name}:", *(f"  {line}" for line in lines)]
 
 
 def _text(line: bytes) -> str:

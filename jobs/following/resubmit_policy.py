@@ -1,8 +1,8 @@
 """Whether a run whose job has ended is submitted again. Pure: the same history, the same decision.
 
-What was taken away is submitted again: nodes that Azure took back, a job that used up the time that
-such nodes are lent for. What is broken is not, and what a person cancelled is not, unless it was
-asked for. Two who supervise the same run come to the same attempt, which has one name.
+What was interrupted is submitted again: nodes that Azure pre-empted, a job that used up the time
+that such nodes are lent for. What is broken is not, and what a person cancelled is not, unless it
+was asked for. Two who supervise the same run come to the same attempt, which has one name.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Final, Literal
 from common.errors import ConfigError, UserError
 from infra.outputs import Cluster
 from jobs.errors import RequestError
+from jobs.exit_status import CANCELED, NOT_RESUBMITTED
 from jobs.options import ResubmitOptions
 from jobs.spec.job_spec import LIFETIME_HOURS
 from trainer.errors import (
@@ -29,13 +30,10 @@ Status = Literal["Completed", "Failed", "Canceled"]
 among both: a job that sends no heartbeat may still train."""
 
 FAILED: Final = UserError.exit_code
-CANCELED: Final = 20
-INTERRUPTED: Final = 21
-"""Taken away, and not submitted again."""
-UNSEEN: Final = RequestError.exit_code
+RESULT_UNKNOWN: Final = RequestError.exit_code
 """Completed, but nobody could look at its result."""
 
-NEARLY: Final = 0.99
+LIMIT_REACHED: Final = 0.99
 """Part of a limit at which it counts as reached: the times in a run's history are those of its
 service, not of its nodes."""
 
@@ -55,7 +53,7 @@ _LOST_PEER: Final = {PeerError.exit_code, WATCHDOG_EXIT_CODE}
 
 
 @dataclass(frozen=True)
-class Ending:
+class AttemptResult:
     """How one attempt of a run ended."""
 
     status: Status
@@ -70,7 +68,7 @@ class Ending:
     canceled_by_us: bool = False
     """Whether the person who supervises asked for the end."""
     trained: bool | None = None
-    """Whether the run's result is there, of all of its epochs; none where nobody could look."""
+    """Whether the run's result is there, of all of its epochs; None where nobody could look."""
     trains: bool = True
     """Whether it is a training; other kinds of job leave no result to look at."""
     by_person: bool = False
@@ -79,7 +77,10 @@ class Ending:
 
     @property
     def timed_out(self) -> bool:
-        return self.timeout_seconds is not None and self.seconds >= self.timeout_seconds * NEARLY
+        return (
+            self.timeout_seconds is not None
+            and self.seconds >= self.timeout_seconds * LIMIT_REACHED
+        )
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,12 @@ class Stop:
 
 
 def decide(
-    history: Sequence[Ending], options: ResubmitOptions, cluster: Cluster
+    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster
 ) -> Resubmit | Stop:
     """What to do after the last attempt.
 
     Args:
-        history: endings of all attempts until now, the first one first.
+        history: results of all attempts until now, the first one first.
         options: how often, and with which pauses.
         cluster: where the last attempt ran.
     """
@@ -119,7 +120,7 @@ def decide(
         return Stop(0, "trained to its end" if last.trained else "completed")
     if last.status == "Completed" and last.trained is None:
         return Stop(
-            UNSEEN,
+            RESULT_UNKNOWN,
             "completed; its result could not be looked at, so nobody knows here whether it has"
             " trained to its end. Following it again looks again",
         )
@@ -127,14 +128,14 @@ def decide(
         return Stop(CANCELED, "cancelled, as you asked")
     number = len(history) + 1
     history = _since_a_person(history)
-    taken = _taken(history, options, cluster)
-    if taken is None:
+    interruption = _interruption(history, options, cluster)
+    if interruption is None:
         return _stop(last)
     count = len(history) + 1
     if count > options.attempts:
         return Stop(
-            INTERRUPTED,
-            f"{taken}; not submitted again, as {options.attempts} attempts are all that"
+            NOT_RESUBMITTED,
+            f"{interruption}; not submitted again, as {options.attempts} attempts are all that"
             " --resubmit.attempts allows. Its checkpoints stay, and the same command with a higher"
             " number goes on from them",
         )
@@ -145,33 +146,35 @@ def decide(
         following = f"attempt {number} of {options.attempts} comes next"
     else:
         following = f"attempt {number} comes next, {count} of {options.attempts} since a person's"
-    return Resubmit(number, delay, f"{taken}; {following}")
+    return Resubmit(number, delay, f"{interruption}; {following}")
 
 
 def evidence(messages: Sequence[str]) -> str | None:
-    """The first of Azure's messages that tells of nodes that were taken back or lost."""
+    """The first of Azure's messages that tells of nodes that were pre-empted or lost."""
     return next((text for text in messages if _EVIDENCE.search(text)), None)
 
 
-def _since_a_person(history: Sequence[Ending]) -> Sequence[Ending]:
+def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]:
     """The attempts that count: a person who submits a run again begins to count anew."""
-    persons = (index for index, ending in enumerate(history) if ending.by_person)
+    persons = (index for index, result in enumerate(history) if result.by_person)
     return history[max(persons, default=0) :]
 
 
-def _taken(history: Sequence[Ending], options: ResubmitOptions, cluster: Cluster) -> str | None:
-    """How the last attempt was taken away; none if it was not."""
+def _interruption(
+    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster
+) -> str | None:
+    """How the last attempt was interrupted; None if it was not."""
     last = history[-1]
     if last.status == "Completed" or last.exit_code in _EXPLAINED:
         # What is broken stays broken on other nodes.
         return None
-    told = evidence(last.messages)
-    if told is not None:
-        return f"interrupted: {told}"
+    message = evidence(last.messages)
+    if message is not None:
+        return f"interrupted: {message}"
     if last.status == "Failed":
         return _lost(history)
     longest = LIFETIME_HOURS[cluster.priority] * 3600
-    if last.seconds >= longest * NEARLY:
+    if last.seconds >= longest * LIMIT_REACHED:
         days = longest // 86_400
         return f"interrupted: a job on {cluster.priority} nodes lives {days} days at most"
     if last.timed_out:
@@ -179,7 +182,7 @@ def _taken(history: Sequence[Ending], options: ResubmitOptions, cluster: Cluster
     return "cancelled, not by you" if options.canceled else None
 
 
-def _lost(history: Sequence[Ending]) -> str | None:
+def _lost(history: Sequence[AttemptResult]) -> str | None:
     """What the trainer's status says of a job that failed without any word of Azure's."""
     last = history[-1]
     if last.exit_code in STOP_STATUSES:
@@ -193,7 +196,7 @@ def _lost(history: Sequence[Ending]) -> str | None:
     return f"interrupted: a rank was lost (the trainer ended with status {last.exit_code})"
 
 
-def _stop(last: Ending) -> Stop:
+def _stop(last: AttemptResult) -> Stop:
     if last.status == "Canceled" and last.timed_out:
         return Stop(
             CANCELED,

@@ -1,36 +1,35 @@
-"""Follows a run through its attempts: what was taken away is submitted again, by the rules of
+"""Follows a run through its attempts: what was interrupted is submitted again, by the rules of
 `jobs.following.resubmit_policy`.
 
 It keeps nothing but what the workspace knows, so it can be ended, begun again and run twice.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from common.errors import UserError
-from infra.outputs import Cluster
-from jobs.azure import job_attempts
-from jobs.azure.job_records import Details, Job, ending
-from jobs.azure.results import TRAINING, trained
-from jobs.azure.submission import submit_again
-from jobs.azure.workspace import Workspace
-from jobs.console import Console, command
-from jobs.errors import RequestError
-from jobs.following.follower import Follower, Manner
-from jobs.following.log_stream import LONGEST, fetcher, wanted
-from jobs.following.outage import Outage
-from jobs.following.resubmit_policy import INTERRUPTED, Ending, Resubmit, Stop, decide
+from infra.outputs import Cluster, Clusters
+from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.results import TRAINING, is_trained
+from jobs.azure.storage import Storage
+from jobs.azure.submission import resubmit
+from jobs.console import Console, next_command
+from jobs.errors import AccessError, RequestError
+from jobs.exit_status import NOT_RESUBMITTED
+from jobs.following.follower import Follower, FollowSettings
+from jobs.following.log_stream import last_lines
+from jobs.following.resubmit_policy import AttemptResult, Resubmit, Status, Stop, decide
 from jobs.options import ResubmitOptions
 
 LAST_LINES: Final = 30
-LOOK_SECONDS: Final = 5.0
+LOOK_SECONDS = 5.0
 """Between two looks at a run while the pause before its next attempt lasts."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """How following a run has ended."""
 
     job: Job
@@ -54,24 +53,40 @@ class Outcome:
         }
 
 
-@dataclass
 class Supervisor:
-    """One run, followed to its end."""
+    """One run, followed to its end.
 
-    workspace: Workspace
-    console: Console
-    manner: Manner
-    resubmit: ResubmitOptions
-    again: bool
-    """Whether to submit again what was taken away; else only to say so."""
-    waiting: bool = field(default=False, init=False)
-    """Whether the last attempt has ended, so that nothing of the run goes on by itself."""
+    Args:
+        jobs: of the workspace.
+        manager: of the workspace.
+        storage: holds the results of runs.
+        clusters: of the stack.
+        console: is told what happens.
+        settings: how each job is followed.
+        options: when a run is submitted again.
+        resubmits: whether to submit again what was interrupted; else only to say so.
+    """
 
-    def __post_init__(self) -> None:
-        manner = self.manner
-        self._outage = Outage(self.console, manner.patience_seconds, manner.poll_seconds)
+    def __init__(
+        self,
+        jobs: Jobs,
+        manager: ResourceManager,
+        storage: Storage,
+        clusters: Clusters,
+        console: Console,
+        settings: FollowSettings,
+        options: ResubmitOptions,
+        *,
+        resubmits: bool,
+    ) -> None:
+        self._jobs, self._manager, self._storage = jobs, manager, storage
+        self._clusters, self._settings, self._options = clusters, settings, options
+        self._retry = settings.retry(console)
+        self.console, self.resubmits = console, resubmits
+        self.waiting = False
+        """Whether the last attempt has ended, so that nothing of the run goes on by itself."""
 
-    def follow(self, job: Job) -> Outcome:
+    def follow(self, job: Job) -> RunResult:
         """From one attempt to the end of the run.
 
         Raises:
@@ -79,54 +94,53 @@ class Supervisor:
         """
         while True:
             self.waiting = False
-            details = Follower(
-                self.workspace, job, self.console, self.manner, self._outage
-            ).follow()
+            follower = Follower(
+                self._jobs, self._manager, job, self.console, self._settings, self._retry
+            )
+            details = follower.follow()
             self.waiting = True
             history = self._history(job, details)
             decision = self._decide(job, history)
             if isinstance(decision, Stop):
-                return self._stopped(job, details, decision, len(history))
-            if not self.again:
+                return self._stop(job, details, decision, len(history))
+            if not self.resubmits:
                 reason = (
                     f"{decision.reason.split(';')[0]};"
-                    f" `{command('follow', job.run, '--supervise')}` submits it again"
+                    f" `{next_command('follow', job.run, '--supervise')}` submits it again"
                 )
-                return Outcome(job, details.status, INTERRUPTED, reason, len(history))
+                return RunResult(job, details.status, NOT_RESUBMITTED, reason, len(history))
             following = self._next(job, decision)
             if following is None:
                 history = self._history(self._fresh(job), details)
                 stop = self._decide(job, history)
                 assert isinstance(stop, Stop)
-                return self._stopped(job, details, stop, len(history))
+                return self._stop(job, details, stop, len(history))
             job = following
 
-    def _history(self, job: Job, details: Details) -> list[Ending]:
-        """Endings of all attempts up to this one, which has just ended.
+    def _history(self, job: Job, details: Details) -> list[AttemptResult]:
+        """Results of all attempts up to this one, which has just ended.
 
         Whether a run is trained only matters for the last one.
         """
-        found = []
+        results = []
         attempt = job.attempt
         if attempt is not None:
-            tried = self._outage.ask(lambda: job_attempts.attempts(self.workspace, job.run))
-            for earlier in tried[: attempt.number - 1]:
-                known = self._outage.ask(
-                    partial(job_attempts.details, self.workspace, earlier.name)
-                )
-                found.append(ending(earlier, known, trained=None))
+            attempts = self._retry.call(lambda: self._jobs.attempts(job.run))
+            for earlier in attempts[: attempt.number - 1]:
+                known = self._retry.call(partial(self._jobs.details, earlier.name))
+                results.append(attempt_result(earlier, known, trained=None))
         trains = job.kind in TRAINING and attempt is not None
-        looked = self._trained(job, details) if trains else None
-        return [*found, ending(self._fresh(job), details, trained=looked, trains=trains)]
+        trained = self._is_trained(job, details) if trains else None
+        last = attempt_result(self._fresh(job), details, trained=trained, trains=trains)
+        return [*results, last]
 
-    def _decide(self, job: Job, history: list[Ending]) -> Resubmit | Stop:
-        if job.attempt is None:
-            # What another program submitted has no further attempts.
-            return decide(history, ResubmitOptions(attempts=1), self._cluster(job))
-        return decide(history, self.resubmit, self._cluster(job))
+    def _decide(self, job: Job, history: list[AttemptResult]) -> Resubmit | Stop:
+        # What another program submitted has no further attempts.
+        options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
+        return decide(history, options, self._cluster(job))
 
     def _next(self, job: Job, decision: Resubmit) -> Job | None:
-        """The next attempt, after the pause; none if a person has cancelled the run in it."""
+        """The next attempt, after the pause; None if a person has cancelled the run in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         until = time.monotonic() + decision.delay
         while True:
@@ -136,8 +150,9 @@ class Supervisor:
             if left <= 0:
                 break
             time.sleep(min(left, LOOK_SECONDS))
-        following, by_us = self._outage.ask(
-            lambda: submit_again(self.workspace, job), despite_refusal=False
+        # Nobody gets the role to submit by waiting.
+        following, by_us = self._retry.call(
+            lambda: resubmit(self._jobs, job), unless=(AccessError,)
         )
         self.console.say(
             f"{following.name}: submitted"
@@ -147,47 +162,58 @@ class Supervisor:
         return following
 
     def _fresh(self, job: Job) -> Job:
-        return self._outage.ask(lambda: job_attempts.job(self.workspace, job.name)) or job
+        return self._retry.call(lambda: self._jobs.get(job.name)) or job
 
-    def _trained(self, job: Job, details: Details) -> bool | None:
+    def _is_trained(self, job: Job, details: Details) -> bool | None:
         try:
-            return self._outage.ask(
-                lambda: trained(self.workspace, job, details), despite_refusal=False
+            return self._retry.call(
+                lambda: is_trained(self._storage, job, details), unless=(AccessError,)
             )
         except RequestError as error:
             self.console.note(f"{job.run}: its result cannot be looked at from here: {error}")
             return None
 
-    def _stopped(self, job: Job, details: Details, stop: Stop, count: int) -> Outcome:
+    def _stop(self, job: Job, details: Details, stop: Stop, attempts: int) -> RunResult:
         if stop.show_log:
-            for line in last_lines(self.workspace, details):
+            for line in last_lines(self._jobs.read_log, details.logs, details.messages, LAST_LINES):
                 self.console.note(line)
         if details.status == "Failed":
             for message in details.messages:
                 self.console.note(f"Azure: {message}")
-        return Outcome(job, details.status, stop.exit_code, stop.reason, count)
+        return RunResult(job, details.status, stop.exit_code, stop.reason, attempts)
 
     def _cluster(self, job: Job) -> Cluster:
         """Where it ran; the pre-emptible one for a cluster that the stack does not name."""
-        clusters = self.workspace.outputs.clusters
-        known = (clusters.gpu, clusters.preparation, clusters.build, clusters.gpu_dedicated)
-        return next((one for one in known if one and one.name == job.cluster), clusters.gpu)
+        own = self._clusters
+        known = (own.gpu, own.preparation, own.build, own.gpu_dedicated)
+        return next(
+            (cluster for cluster in known if cluster and cluster.name == job.cluster), own.gpu
+        )
 
 
-def last_lines(workspace: Workspace, details: Details) -> list[str]:
-    """The end of the log that Azure's messages name, or of rank 0."""
-    files = wanted(details.logs, lambda _: True)
-    if not files:
-        return []
-    named = [name for name, _ in files if any(name in text for text in details.messages)]
-    name = named[0] if named else files[0][0]
-    fetch, text = fetcher(workspace), b""
-    try:
-        offset = 0
-        while part := fetch(details.logs[name], offset):
-            offset += len(part)
-            text = (text + part)[-LONGEST:]
-    except UserError as error:
-        return [f"{name}: cannot be read from here: {error}"]
-    lines = text.decode(errors="replace").splitlines()[-LAST_LINES:]
-    return [f"the last lines of {name}:", *(f"  {line}" for line in lines)]
+def attempt_result(
+    job: Job, details: Details, *, trained: bool | None, trains: bool = True
+) -> AttemptResult:
+    """How an attempt ended, as the policy takes it. Pure.
+
+    Args:
+        job: has ended.
+        details: of the same job.
+        trained: whether the result of its run is there; None where nobody could look.
+        trains: whether it is a training.
+    """
+    seconds = 0.0
+    if details.started and details.ended:
+        seconds = max((details.ended - details.started).total_seconds(), 0.0)
+    status = details.status if details.status in ENDED else job.status
+    return AttemptResult(
+        status=cast("Status", status),
+        seconds=seconds,
+        timeout_seconds=job.timeout_seconds,
+        messages=details.messages,
+        exit_code=exit_code(details.messages),
+        canceled_by_us=job.canceled_by_us,
+        trained=trained,
+        trains=trains,
+        by_person=RESUBMITTED not in job.tags,
+    )

@@ -11,11 +11,20 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from common.errors import UserError
-from jobs.errors import HalfMadeError, LockedError, NotDeployedError, PlatformReadError
-from jobs.pulumi.stack_outputs import cause
-from jobs.pulumi.state import Declared, half_made, resources
+from jobs.errors import (
+    LockedError,
+    NotDeployedError,
+    PendingOperationsError,
+    PlatformReadError,
+    PulumiMissingError,
+)
+from jobs.pulumi.state import StackResource, pending_creations, resources
 
-STATE_SECONDS: Final = 300
+OUTPUT: Final = "platform"
+"""Name of the stack output."""
+
+READ_SECONDS: Final = 300
+"""That Pulumi may take to read a state."""
 _STDERR: Final = 2
 """Descriptor; stdout is for the answer."""
 _LOOK_SECONDS: Final = 0.1
@@ -23,6 +32,33 @@ _LOOK_SECONDS: Final = 0.1
 _CHUNK: Final = 1 << 16
 _LOCKED: Final = ("the stack is currently locked", "another update is currently in progress")
 """What Pulumi says when somebody else works on the stack, or was killed; in lower case."""
+
+_CAUSES: Final = (
+    (
+        ("no stack named", "no such stack"),
+        NotDeployedError,
+        "there is no stack {stack}; `pulumi stack ls` lists those of this backend, and"
+        " `make up STACK={stack}` deploys it",
+    ),
+    (
+        ("passphrase", "incorrect secret", "failed to decrypt"),
+        PlatformReadError,
+        "the state is encrypted; give PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE in"
+        " the environment, or sign in to the key that encrypts it",
+    ),
+    (
+        ("pulumi login", "not logged in", "access token", "pulumi_access_token", "unauthorized"),
+        PlatformReadError,
+        "run `pulumi login` with the address of the team's state",
+    ),
+    (
+        ("does not have output property", "no output property", "current stack has no output"),
+        NotDeployedError,
+        "the stack {stack} has never been deployed to its end; run `make up STACK={stack}`",
+    ),
+)
+"""What Pulumi says, in lower case, which error it is and what to do about it."""
+
 _Read = TypeVar("_Read")
 
 
@@ -37,14 +73,23 @@ class Pulumi:
     def __init__(self, repository: Path, stack: str) -> None:
         self._repository, self.stack = repository, stack
 
-    def declared(self) -> list[Declared]:
+    def outputs(self) -> Any:
+        """The stack output `platform`.
+
+        Raises:
+            NotDeployedError: the stack exports nothing.
+            PlatformReadError: it cannot be read, with what to do.
+        """
+        return self._ask("stack", "output", OUTPUT, "--json")
+
+    def resources(self) -> list[StackResource]:
         """What the state says is deployed; nothing where there is no such stack.
 
         Raises:
             PlatformReadError: the state cannot be read.
         """
         try:
-            return self._read(resources)
+            return self._read_state(resources)
         except NotDeployedError:
             return []
 
@@ -54,11 +99,12 @@ class Pulumi:
         Raises:
             NotDeployedError: there is no such stack.
             PlatformReadError: its state cannot be read, with what to do.
-            HalfMadeError: a deployment goes on, or was killed and must be cleared up after.
+            PendingOperationsError: a deployment goes on, or was killed and must be cleared up
+                after.
         """
-        names = self._read(half_made)
+        names = self._read_state(pending_creations)
         if names:
-            raise HalfMadeError(
+            raise PendingOperationsError(
                 f"stack {self.stack}: a deployment makes {', '.join(names)} at this moment, or was"
                 " killed while it did, and then Pulumi cannot know whether Azure has it; nothing"
                 " was changed. Wait for who is at it. Only if nobody is, let Pulumi forget the"
@@ -68,40 +114,6 @@ class Pulumi:
                 "If Pulumi then says 'cannot create already existing resource', Azure has made it"
                 " all the same: delete it (`az resource delete --ids ID`), as nothing uses it yet"
             )
-
-    def _read(self, look: Callable[[dict[str, Any]], _Read]) -> _Read:
-        try:
-            return look(self._state())
-        except (KeyError, TypeError, AttributeError) as error:
-            raise PlatformReadError(
-                f"pulumi: the state of the stack {self.stack} is not as expected ({error!r})"
-            ) from error
-
-    def _state(self) -> dict[str, Any]:
-        command = [self._program(), "stack", "export", "--stack", self.stack, "--non-interactive"]
-        try:
-            ended = subprocess.run(
-                command,
-                cwd=self._repository,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=STATE_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise PlatformReadError(
-                f"pulumi: cannot read the stack {self.stack}: {error}"
-            ) from error
-        if ended.returncode != 0:
-            raise cause(ended.stderr, self.stack)
-        try:
-            found: dict[str, Any] = json.loads(ended.stdout)
-        except ValueError as error:
-            raise PlatformReadError(
-                f"pulumi: the state of the stack {self.stack} is not JSON ({error})"
-            ) from error
-        return found
 
     def destroy(self) -> None:
         """Delete everything that the state knows, after comparing it with what is there.
@@ -141,19 +153,58 @@ class Pulumi:
         shown = "--json" if as_json else "--diff"
         self._attended("preview", shown, "--non-interactive", asks=False, quiet=False)
 
-    def _attended(self, verb: str, *options: str, asks: bool, quiet: bool = True) -> None:
+    def _read_state(self, look: Callable[[dict[str, Any]], _Read]) -> _Read:
+        try:
+            return look(self._ask("stack", "export"))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise PlatformReadError(
+                f"pulumi: the state of the stack {self.stack} is not as expected ({error!r})"
+            ) from error
+
+    def _ask(self, *words: str) -> Any:
+        """What a command answers in JSON."""
+        command = [self._program(), *words, "--stack", self.stack, "--non-interactive"]
+        try:
+            ended = subprocess.run(
+                command,
+                cwd=self._repository,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=READ_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PlatformReadError(
+                f"pulumi: has not read the stack {self.stack} in {READ_SECONDS} s; look at the"
+                " network, and whether the place of its state answers (`pulumi whoami -v`)"
+            ) from error
+        except OSError as error:
+            raise PlatformReadError(f"{command[0]}: cannot be run ({error.strerror})") from error
+        if ended.returncode != 0:
+            raise _cause(ended.stderr or ended.stdout, self.stack)
+        try:
+            return json.loads(ended.stdout)
+        except ValueError as error:
+            shown = f"pulumi {' '.join(words)} --stack {self.stack}"
+            raise PlatformReadError(
+                f"pulumi: its answer for the stack {self.stack} is not JSON ({error}); look at what"
+                f" `{shown}` prints"
+            ) from error
+
+    def _attended(self, command: str, *options: str, asks: bool, quiet: bool = True) -> None:
         """Run a command that a person watches.
 
         Args:
-            verb: of Pulumi.
-            options: of the verb.
+            command: of Pulumi.
+            options: of the command.
             asks: whether Pulumi may ask the person.
             quiet: whether its words go to stderr.
         """
         # A file and no pipe: when this process is killed, Pulumi must not break off its work.
         with tempfile.TemporaryFile() as words:
             process = subprocess.Popen(
-                [self._program(), verb, *options, "--stack", self.stack],
+                [self._program(), command, *options, "--stack", self.stack],
                 cwd=self._repository,
                 stdin=None if asks else subprocess.DEVNULL,
                 stdout=_STDERR if quiet else None,
@@ -171,18 +222,28 @@ class Pulumi:
             )
         if status != 0:
             raise UserError(
-                f"pulumi {verb}: ended with status {status}; its words above say why. Give the"
+                f"pulumi {command}: ended with status {status}; its words above say why. Give the"
                 " same command again when that is mended: what is done already is not done twice"
             )
 
     def _program(self) -> str:
-        found = shutil.which("pulumi")
-        if found is None:
-            raise PlatformReadError(
+        program = shutil.which("pulumi")
+        if program is None:
+            raise PulumiMissingError(
                 "pulumi: is not on the path; install its command line"
                 " (https://www.pulumi.com/docs/install)"
             )
-        return found
+        return program
+
+
+def _cause(said: str, stack: str) -> PlatformReadError:
+    """The error for one of Pulumi's, with its own words and what to do."""
+    words = " ".join(said.split()).removeprefix("error: ")
+    lower = words.lower()
+    for signs, kind, advice in _CAUSES:
+        if any(sign in lower for sign in signs):
+            return kind(f"pulumi: {words}\n{advice.format(stack=stack)}")
+    return PlatformReadError(f"pulumi: could not read the stack {stack}: {words}")
 
 
 def _watched(process: subprocess.Popen[bytes], words: IO[bytes]) -> tuple[int, bool]:

@@ -8,18 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.errors import UserError
-from jobs.azure.workspace import Workspace
-from jobs.confirm import confirm
-from jobs.console import Console, command
-from jobs.pulumi.state import Declared, clusters
-from jobs.pulumi.teardown_steps import Dismantling, running
+from jobs.azure.job_records import Jobs
+from jobs.azure.resource_manager import ResourceManager
+from jobs.console import Console, confirm, next_command
+from jobs.pulumi.state import StackResource, clusters
+from jobs.pulumi.teardown_steps import Teardown
 
 
 def remove(
     name: str,
-    workspace: Workspace,
-    declared: Sequence[Declared],
-    work: Dismantling,
+    stack: str,
+    manager: ResourceManager,
+    jobs: Jobs,
+    stack_resources: Sequence[StackResource],
+    teardown: Teardown,
     console: Console,
     *,
     ask: bool,
@@ -28,9 +30,11 @@ def remove(
 
     Args:
         name: of the cluster, or what it is for, such as gpu.
-        workspace: that it is in.
-        declared: what Pulumi's state holds.
-        work: deletes it.
+        stack: that it belongs to.
+        manager: of the stack.
+        jobs: of the stack's workspace.
+        stack_resources: what Pulumi's state holds.
+        teardown: deletes it.
         console: is told what is done.
         ask: whether a person is asked before.
 
@@ -40,66 +44,67 @@ def remove(
     Raises:
         UserError: there is no such cluster, Pulumi does not know it, or jobs are on it.
     """
-    outputs = workspace.outputs
-    there = [str(one["name"]) for one in workspace.arm_list("computes")]
-    cluster = find(name, declared, there)
-    check_declared(f"{workspace.id}/computes/{cluster}", declared, outputs.stack)
-    if cluster in there:
-        check_idle(cluster, running(workspace, cluster))
+    existing = [str(compute["name"]) for compute in manager.items("computes")]
+    cluster = find(name, stack_resources, existing)
+    check_removable(f"{manager.workspace_id}/computes/{cluster}", stack_resources, stack)
+    if cluster in existing:
+        check_idle(cluster, jobs.running(cluster))
         if ask:
             warning = (
-                f"cluster {cluster} of stack {outputs.stack} is deleted with its nodes; everything"
-                " else stays"
+                f"cluster {cluster} of stack {stack} is deleted with its nodes; everything else"
+                " stays"
             )
             confirm(cluster, warning, console)
-        work.delete_clusters([cluster])
-    document: dict[str, Any] = {"stack": outputs.stack, "cluster": cluster, "done": work.done}
-    said = "is deleted" if work.done else "is gone already"
-    again = f"`{command('up', '--refresh', 'True')}` makes it again, as the settings have it then"
-    console.answer(document, f"cluster {cluster}: {said}; {again}")
+        teardown.delete_clusters([cluster])
+    document: dict[str, Any] = {"stack": stack, "cluster": cluster, "done": teardown.done}
+    state = "is deleted" if teardown.done else "is gone already"
+    again = (
+        f"`{next_command('up', '--refresh', 'True')}` makes it again, as the settings have it then"
+    )
+    console.answer(document, f"cluster {cluster}: {state}; {again}")
     return 0
 
 
-def find(name: str, declared: Sequence[Declared], there: Sequence[str]) -> str:
+def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence[str]) -> str:
     """The cluster that a person means. Pure.
 
     Not by the stack's outputs: after an `up` that failed they name the cluster that was to be.
 
     Args:
         name: its name, or what it is for.
-        declared: what Pulumi's state holds.
-        there: names of the clusters that the workspace has.
+        stack_resources: what Pulumi's state holds.
+        existing: names of the clusters that the workspace has.
 
     Raises:
         UserError: no cluster has the name, or is for that.
     """
-    names = clusters(declared)
+    names = clusters(stack_resources)
     if name in names:
         return names[name]
-    for known in (*there, *names.values()):
+    for known in (*existing, *names.values()):
         if known.lower() == name.lower():
             return known
     listed = [f"{known} ({role})" for role, known in names.items()]
-    listed += [known for known in there if known not in names.values()]
+    listed += [known for known in existing if known not in names.values()]
     raise UserError(
         f"--cluster: {name!r} is no cluster of the stack; there are {', '.join(listed) or 'none'}"
     )
 
 
-def check_declared(identifier: str, declared: Sequence[Declared], stack: str) -> None:
+def check_removable(identifier: str, stack_resources: Sequence[StackResource], stack: str) -> None:
     """Stop if `up` would not make it again. Pure.
 
     Raises:
         UserError: the state does not know the cluster, or protects it.
     """
     name = identifier.rpartition("/")[2]
-    known = [one for one in declared if one.id.lower() == identifier.lower()]
+    known = [resource for resource in stack_resources if resource.id.lower() == identifier.lower()]
     if not known:
         raise UserError(
             f"cluster {name}: Pulumi knows nothing of it in stack {stack}, so nothing was deleted:"
             " nobody would make it again. If it was made by hand, delete it in the portal"
         )
-    if any(one.protected for one in known):
+    if any(resource.protected for resource in known):
         raise UserError(
             f"cluster {name}: is protected, so nothing was deleted; `pulumi state unprotect"
             f" '{known[0].urn}' --stack {stack}` takes that off"
@@ -117,8 +122,8 @@ def check_idle(cluster: str, jobs: Sequence[str]) -> None:
         UserError: there are some.
     """
     if jobs:
-        shown = ", ".join(jobs)
         raise UserError(
-            f"cluster {cluster}: {len(jobs)} jobs on it have not ended ({shown}), so nothing was"
-            f" deleted; wait for them, or give `{command('cancel', jobs[0])}`"
+            f"cluster {cluster}: {len(jobs)} jobs on it have not ended ({', '.join(jobs)}), so"
+            " nothing was deleted; wait for them, or give"
+            f" `{next_command('cancel', jobs[0])}`"
         )

@@ -6,89 +6,96 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from infra.outputs import PlatformOutputs
-from jobs.azure.workspace import Workspace
+from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import MissingError, SignInError
 
 VAULTS: Final = "2023-07-01"
-_NO_SUBSCRIPTION: Final = "SubscriptionNotFound"
+"""API version of vaults."""
 GROUPS: Final = "2021-04-01"
-"""API versions of what is not Azure Machine Learning."""
+"""API version of resource groups."""
+_NO_SUBSCRIPTION: Final = "SubscriptionNotFound"
 
 
 @dataclass(frozen=True)
-class Left:
+class Leftover:
     """Something that is still there."""
 
     what: str
     why: str
 
 
-def group_is_there(workspace: Workspace) -> bool:
-    """Whether the resource group of a stack exists."""
-    return _is_there(workspace, lambda: workspace.arm("GET", workspace.group_id, GROUPS))
+class AzureResources:
+    """The resources of one stack, as Resource Manager tells of them.
 
-
-def workspace_is_there(workspace: Workspace) -> bool:
-    """Whether the workspace of a stack lives."""
-    return _is_there(workspace, workspace.check)
-
-
-def deleted_vault(workspace: Workspace) -> dict[str, Any] | None:
-    """The vault of a stack, if it is deleted and keeps its name; its properties and id."""
-    name, group = vault_name(workspace.outputs), f"{workspace.group_id}/".lower()
-    vaults = f"/subscriptions/{workspace.outputs.subscription_id}/providers/Microsoft.KeyVault"
-    for vault in workspace.arm_list(f"{vaults}/deletedVaults", VAULTS):
-        # One of another group has this name by chance, or is of someone who lent it to the stack.
-        lived = str(vault["properties"].get("vaultId", "")).lower()
-        if vault["name"].lower() == name.lower() and lived.startswith(group):
-            return {**vault["properties"], "id": vault["id"]}
-    return None
-
-
-def vault_name(outputs: PlatformOutputs) -> str:
-    """Of the stack's vault, by its address."""
-    return (urlsplit(outputs.vault_uri).hostname or "").partition(".")[0]
-
-
-def left(workspace: Workspace) -> Iterator[Left]:
-    """Everything of a stack that Azure still has, deleted or not.
-
-    Azure documents no list of deleted workspaces; its list of all workspaces shows some that are
-    being deleted (Azure/azure-powershell, issue 28286), so they are looked for there.
+    Args:
+        manager: of the stack.
+        outputs: of the stack, also if it is deleted.
     """
-    outputs = workspace.outputs
-    if group_is_there(workspace):
-        found = list(workspace.arm_list(f"{workspace.group_id}/resources", GROUPS))
-        for one in found:
-            yield Left(f"{one['type']} {one['name']}", "was not deleted")
-        if not found:
-            yield Left(f"resource group {outputs.resource_group}", "was not deleted, but is empty")
-    every = f"/subscriptions/{outputs.subscription_id}/providers"
-    every += "/Microsoft.MachineLearningServices/workspaces"
-    if any(str(one["id"]).lower() == workspace.id.lower() for one in workspace.arm_list(every)):
-        yield Left(
-            f"workspace {outputs.workspace}",
-            "is deleted, but keeps its name for 14 days; purge it in the portal, on the page of"
-            " Azure Machine Learning",
-        )
-    vault = deleted_vault(workspace)
-    if vault is not None:
-        yield Left(f"deleted vault {vault_name(outputs)}", _why(vault))
 
+    def __init__(self, manager: ResourceManager, outputs: PlatformOutputs) -> None:
+        self._manager, self._outputs = manager, outputs
+        self.vault = (urlsplit(outputs.vault_uri).hostname or "").partition(".")[0]
+        """Name of the stack's vault, by its address."""
 
-def _is_there(workspace: Workspace, look: Callable[[], object]) -> bool:
-    try:
-        look()
-    except MissingError as error:
-        if _NO_SUBSCRIPTION in str(error):
-            # Whoever is signed in to another tenant sees nothing, which is not the same.
-            subscription = workspace.outputs.subscription_id
-            raise SignInError(
-                f"subscription {subscription}: cannot be seen as {workspace.who()}; sign in to its"
-                f" tenant: az login --tenant {workspace.outputs.tenant_id}"
-            ) from error
-        return False
-    return True
+    def has_group(self) -> bool:
+        """Whether the resource group exists."""
+        return self._exists(lambda: self._manager.get(self._manager.group_id, GROUPS))
+
+    def has_workspace(self) -> bool:
+        """Whether the workspace lives."""
+        return self._exists(self._manager.check_workspace)
+
+    def deleted_vault(self) -> dict[str, Any] | None:
+        """The vault, if it is deleted and keeps its name; its properties and id."""
+        group = f"{self._manager.group_id}/".lower()
+        vaults = f"{self._manager.subscription_id}/providers/Microsoft.KeyVault/deletedVaults"
+        for vault in self._manager.items(vaults, VAULTS):
+            # One of another group has this name by chance, or is of someone who lent it to the
+            # stack.
+            lived = str(vault["properties"].get("vaultId", "")).lower()
+            if vault["name"].lower() == self.vault.lower() and lived.startswith(group):
+                return {**vault["properties"], "id": vault["id"]}
+        return None
+
+    def leftovers(self) -> Iterator[Leftover]:
+        """Everything that Azure still has, deleted or not.
+
+        Azure documents no list of deleted workspaces; its list of all workspaces shows some that
+        are being deleted (Azure/azure-powershell, issue 28286), so they are looked for there.
+        """
+        manager, outputs = self._manager, self._outputs
+        if self.has_group():
+            resources = list(manager.items(f"{manager.group_id}/resources", GROUPS))
+            for resource in resources:
+                yield Leftover(f"{resource['type']} {resource['name']}", "was not deleted")
+            if not resources:
+                yield Leftover(
+                    f"resource group {outputs.resource_group}", "was not deleted, but is empty"
+                )
+        ids = {str(item["id"]).lower() for item in manager.items(manager.workspaces_id)}
+        if manager.workspace_id.lower() in ids:
+            yield Leftover(
+                f"workspace {outputs.workspace}",
+                "is deleted, but keeps its name for 14 days; purge it in the portal, on the page of"
+                " Azure Machine Learning",
+            )
+        vault = self.deleted_vault()
+        if vault is not None:
+            yield Leftover(f"deleted vault {self.vault}", _why(vault))
+
+    def _exists(self, look: Callable[[], object]) -> bool:
+        try:
+            look()
+        except MissingError as error:
+            if _NO_SUBSCRIPTION in str(error):
+                # Whoever is signed in to another tenant sees nothing, which is not the same.
+                raise SignInError(
+                    f"subscription {self._outputs.subscription_id}: cannot be seen as"
+                    f" {self._manager.user()}; sign in to its tenant: az login --tenant"
+                    f" {self._outputs.tenant_id}"
+                ) from error
+            return False
+        return True
 
 
 def _why(vault: dict[str, Any]) -> str:

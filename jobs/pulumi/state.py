@@ -14,7 +14,7 @@ _CLUSTER_PREFIX: Final = "cluster-"
 
 
 @dataclass(frozen=True)
-class Declared:
+class StackResource:
     """A resource in the state of a stack."""
 
     urn: str
@@ -34,48 +34,57 @@ def name_of(urn: str) -> str:
     return urn.rpartition("::")[2]
 
 
-def resources(state: Mapping[str, Any]) -> list[Declared]:
+def resources(state: Mapping[str, Any]) -> list[StackResource]:
     """The resources of an exported state that stand for something in Azure."""
-    found = (state.get("deployment") or {}).get("resources") or []
+    exported = (state.get("deployment") or {}).get("resources") or []
     return [
-        Declared(
-            urn=str(one["urn"]),
-            kind=str(one["type"]),
-            id=str(one.get("id") or ""),
-            protected=bool(one.get("protect")),
+        StackResource(
+            urn=str(resource["urn"]),
+            kind=str(resource["type"]),
+            id=str(resource.get("id") or ""),
+            protected=bool(resource.get("protect")),
         )
-        for one in found
-        if one.get("custom") and not str(one["type"]).startswith(_PROVIDER)
+        for resource in exported
+        if resource.get("custom") and not str(resource["type"]).startswith(_PROVIDER)
     ]
 
 
-def half_made(state: Mapping[str, Any]) -> list[str]:
+def pending_creations(state: Mapping[str, Any]) -> list[str]:
     """Names of what was being made when a deployment was killed.
 
-    Pulumi cannot know whether Azure has made it, and keeps the question until somebody answers it.
+    Pulumi cannot know whether Azure has made it, and keeps the operation as pending until somebody
+    clears it.
     """
-    found = (state.get("deployment") or {}).get("pending_operations") or []
-    return [name_of(str(one["resource"]["urn"])) for one in found if one["type"] == _CREATING]
+    operations = (state.get("deployment") or {}).get("pending_operations") or []
+    return [
+        name_of(str(operation["resource"]["urn"]))
+        for operation in operations
+        if operation["type"] == _CREATING
+    ]
 
 
-def clusters(declared: Sequence[Declared]) -> dict[str, str]:
+def clusters(stack_resources: Sequence[StackResource]) -> dict[str, str]:
     """Names of the clusters, by what they are for, such as gpu_dedicated."""
     return {
-        one.name.removeprefix(_CLUSTER_PREFIX).replace("-", "_"): one.id.rpartition("/")[2]
-        for one in declared
-        if one.kind == _CLUSTER
+        resource.name.removeprefix(_CLUSTER_PREFIX).replace("-", "_"): resource.id.rpartition("/")[
+            2
+        ]
+        for resource in stack_resources
+        if resource.kind == _CLUSTER
     }
 
 
-def replaced(declared: Sequence[Declared], planned: PlatformOutputs) -> list[str]:
-    """Clusters that are there and are to be others.
+def replaced_clusters(
+    stack_resources: Sequence[StackResource], planned: PlatformOutputs
+) -> list[str]:
+    """Names of the clusters that are there and are to be others.
 
     Args:
-        declared: what Pulumi's state holds.
+        stack_resources: what Pulumi's state holds.
         planned: outputs of the stack, which name what is to be.
     """
     return [
         name
-        for role, name in clusters(declared).items()
+        for role, name in clusters(stack_resources).items()
         if (cluster := getattr(planned.clusters, role, None)) is not None and cluster.name != name
     ]

@@ -1,20 +1,23 @@
-"""A teardown that has not ended, kept on this machine: Pulumi forgets the outputs first."""
+"""The record of a teardown that has not ended, kept on this machine: Pulumi forgets the outputs
+first.
+"""
 
 import json
 import os
 from pathlib import Path
 from typing import Final
 
+from common.errors import ProblemsError
+from common.files import write_atomically
 from infra import outputs as contract
-from infra.errors import OutputsError
 from infra.outputs import PlatformOutputs
 from jobs.errors import PlatformReadError
 
 VARIABLE: Final = "JOBS_TEARDOWN_FOLDER"
-"""Names the folder of records; none is `.teardown` of the repository."""
+"""Names the folder of records; None is `.teardown` of the repository."""
 
 
-class Record:
+class TeardownRecord:
     """Outputs of a stack that is being torn down: Pulumi forgets them before all is done.
 
     Args:
@@ -47,10 +50,10 @@ class Record:
                 " teardown of it was begun here. Deploy it again, or run `pulumi destroy --refresh"
                 f" --stack {self._stack}` and purge its workspace and vault in the portal"
             ) from error
-        except (OSError, ValueError, OutputsError) as error:
+        except (OSError, ValueError, ProblemsError) as error:
             raise PlatformReadError(f"{self._path}: cannot be used ({error})") from error
 
-    def begun(self, outputs: PlatformOutputs) -> bool:
+    def has_begun(self, outputs: PlatformOutputs) -> bool:
         """Whether a teardown of just this platform was begun here.
 
         Raises:
@@ -60,14 +63,8 @@ class Record:
 
     def write(self, outputs: PlatformOutputs) -> None:
         """Keep the outputs until the end."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         # Complete or absent: half of it would stand in the way of every further teardown.
-        draft = self._path.with_suffix(f".{os.getpid()}")
-        try:
-            draft.write_text(json.dumps(contract.to_dict(outputs), indent=1) + "\n")
-            draft.replace(self._path)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_atomically(self._path, json.dumps(contract.to_dict(outputs), indent=1) + "\n")
 
     def remove(self) -> None:
         """Forget them."""

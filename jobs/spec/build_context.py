@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from jobs.errors import SnapshotError
-from jobs.spec.code_snapshot import digest, files_below
+from jobs.spec.code_snapshot import digest, files_below, write_files
 
 Image = Literal["gpu", "cpu"]
 
@@ -45,10 +45,7 @@ class BuildContext:
 
     def write(self, folder: Path) -> None:
         """Fill a folder for the upload."""
-        for name, content in self.contents.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        write_files(folder, self.contents)
 
 
 def build_context(repository: Path, image: Image) -> BuildContext:
@@ -62,16 +59,16 @@ def build_context(repository: Path, image: Image) -> BuildContext:
         SnapshotError: the Dockerfile or the lock is missing, or there is a link among the files.
     """
     folder, lock = repository / "environments" / image, repository / "locks" / f"{image}.txt"
-    found = {
+    files = {
         name: path
         for name, path in files_below(folder, folder).items()
         if path.suffix not in _NOTES
     }
-    if "Dockerfile" not in found:
+    if "Dockerfile" not in files:
         raise SnapshotError(f"{folder / 'Dockerfile'}: is missing, so there is no image to build")
     if not lock.is_file():
         raise SnapshotError(f"{lock}: is missing; `make lock` writes it")
-    if LOCK in found:
-        raise SnapshotError(f"{found[LOCK]}: the lock of this image is {lock}; delete this file")
-    contents = {name: path.read_bytes() for name, path in found.items()}
+    if LOCK in files:
+        raise SnapshotError(f"{files[LOCK]}: the lock of this image is {lock}; delete this file")
+    contents = {name: path.read_bytes() for name, path in files.items()}
     return BuildContext(image, {**contents, LOCK: lock.read_bytes()})

@@ -1,4 +1,4 @@
-"""What all kinds of job have in common, collected with everything that is wrong so far. Pure."""
+"""Builds the `JobSpec` of any kind of job, with what all kinds have in common. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from jobs.errors import SpecError
 from jobs.options import JobOptions
 from jobs.spec import environment_variables
 from jobs.spec.job_spec import LIFETIME_HOURS, Folder, JobSpec, Kind, Services, datastore_uri
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 
 DATA_INPUT: Final = "data"
 
@@ -21,7 +21,7 @@ _SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
 
 
 @dataclass(frozen=True)
-class Source:
+class SoftwareVersions:
     """What a job's program is made of, by content."""
 
     gpu_environment: str
@@ -32,14 +32,14 @@ class Source:
 
 
 @dataclass
-class Draft:
-    """A job that is being put together."""
+class JobBuilder:
+    """A job that is being put together, with everything that is wrong so far."""
 
     kind: Kind
     outputs: PlatformOutputs
     options: JobOptions
-    attempt: Attempt
-    source: Source
+    attempt: RunAttempt
+    software: SoftwareVersions
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     inputs: dict[str, Folder] = field(default_factory=dict)
@@ -47,13 +47,11 @@ class Draft:
     variables: dict[str, str] = field(default_factory=dict)
     """What this kind wants beyond what all processes get."""
     tags: dict[str, str] = field(default_factory=dict)
+    cluster: Cluster = field(init=False)
+    """Where it runs."""
 
-    @property
-    def cluster(self) -> Cluster:
-        """Where it runs; the pre-emptible cluster in place of a dedicated one that is not there."""
-        clusters = self.outputs.clusters
-        named = getattr(clusters, self.options.cluster)
-        return named if named is not None else clusters.gpu
+    def __post_init__(self) -> None:
+        self.cluster = find_cluster(self.outputs, self.options)
 
     @property
     def processes(self) -> int:
@@ -81,42 +79,44 @@ class Draft:
         self.tags["data"] = name
         return True
 
-    def spec(self, command: str, processes: int | None) -> JobSpec:
-        """Finish.
+    def build(self, command: str, processes: int | None) -> JobSpec:
+        """The finished job.
+
+        Args:
+            command: what every process runs.
+            processes: on a node; None for a program of one process without MPI.
 
         Raises:
             SpecError: with all problems, those of the finished spec included.
         """
         options, attempt, cluster = self.options, self.attempt, self.cluster
-        asked, wrong = environment_variables.read(options.variables)
-        self.problems += wrong
         self._check_platform()
+        asked, problems = environment_variables.read(options.variables)
+        self.problems += problems
         hours = options.timeout_hours
         if hours is None:
             hours = _SHORT_HOURS.get(self.kind, LIFETIME_HOURS[cluster.priority])
-        gpus = cluster.gpus_per_node > 0
+        gpus, software = cluster.gpus_per_node > 0, self.software
+        description, tags = self._description(processes), self._tags()
+        variables = {**environment_variables.of_processes(cluster), **self.variables, **asked}
         try:
             spec = JobSpec(
                 kind=self.kind,
                 name=attempt.name,
                 run=attempt.run,
-                display_name=f"{attempt.run}, attempt {attempt.number}",
+                display_name=attempt.display_name,
                 experiment=options.experiment or self.kind,
-                description=self._description(processes),
+                description=description,
                 command=command,
-                environment=self.source.gpu_environment if gpus else self.source.cpu_environment,
+                environment=software.gpu_environment if gpus else software.cpu_environment,
                 cluster=cluster,
                 nodes=options.nodes,
                 processes_per_node=processes,
                 timeout_seconds=round(hours * 3600),
                 inputs=self.inputs,
                 outputs=self.written,
-                variables={
-                    **environment_variables.of_processes(cluster),
-                    **self.variables,
-                    **asked,
-                },
-                tags=self._tags(),
+                variables=variables,
+                tags=tags,
                 shm_size=options.shm_size if gpus else None,
                 docker_args=_PINNED_MEMORY if cluster.infiniband else None,
                 services=Services(options.services.ssh_public_key, options.services.vs_code),
@@ -146,7 +146,7 @@ class Draft:
             )
         if cluster.priority == "LowPriority" and self.kind != "check":
             self.notes.append(
-                "nodes of LowPriority may be taken back at any time, and a job lives 7 days at"
+                "nodes of LowPriority may be pre-empted at any time, and a job lives 7 days at"
                 " most; a run that is followed with --supervise goes on as a new attempt"
             )
 
@@ -162,9 +162,17 @@ class Draft:
             **self.attempt.tags,
             "kind": self.kind,
             "stack": self.outputs.stack,
-            "code": self.source.code,
+            "code": self.software.code,
             **self.tags,
         }
+
+
+def find_cluster(outputs: PlatformOutputs, options: JobOptions) -> Cluster:
+    """The cluster that the options name; the pre-emptible one in place of a dedicated one that is
+    not there.
+    """
+    cluster: Cluster | None = getattr(outputs.clusters, options.cluster)
+    return outputs.clusters.gpu if cluster is None else cluster
 
 
 def on_preparation(options: JobOptions) -> JobOptions:

@@ -1,14 +1,16 @@
-"""The code of a job: a folder that holds the trainer, what it shares, and nothing else.
+"""The code of a job: the trainer, what it shares, and nothing else.
 
 Whatever else is in the repository stays here: Azure ML keeps every snapshot, and shows it to
 everyone who may see the job.
 """
 
 import hashlib
-import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jobs.errors import SnapshotError
 
@@ -21,38 +23,33 @@ _COMPILED = {".pyc", ".pyo", ".so"}
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """A staged folder."""
+class CodeSnapshot:
+    """The code as it was when it was read."""
 
-    path: Path
-    files: tuple[str, ...]
-    """Below `path`, in order."""
-    digest: str
-    """Of names and contents; the same wherever and whenever it is staged."""
+    contents: Mapping[str, bytes]
+    """By name below the folder that a job runs in."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Of names and contents; the same wherever and whenever it is read."""
+        return digest(self.contents)
+
+    def write(self, target: Path) -> None:
+        """Fill an empty or new folder.
+
+        Raises:
+            SnapshotError: the folder is not empty.
+        """
+        if target.exists() and any(target.iterdir()):
+            raise SnapshotError(f"{target}: is not empty; write a snapshot into a new folder")
+        write_files(target, self.contents)
 
 
-def stage(repository: Path, target: Path) -> Snapshot:
-    """Copy the packages into an empty or new folder.
+def read_snapshot(repository: Path) -> CodeSnapshot:
+    """Read the packages.
 
     Args:
         repository: folder that holds `common/` and `trainer/`.
-        target: folder to fill; what `code` of a job names.
-
-    Raises:
-        SnapshotError: a package is not there, holds a link, or the folder is not empty.
-    """
-    if target.exists() and any(target.iterdir()):
-        raise SnapshotError(f"{target}: is not empty; stage a snapshot into a new folder")
-    files = package_files(repository)
-    for name, source in files.items():
-        path = target / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, path)
-    return Snapshot(target, tuple(files), digest({n: (target / n).read_bytes() for n in files}))
-
-
-def package_files(repository: Path) -> dict[str, Path]:
-    """Files of the packages by their names in a snapshot, in order.
 
     Raises:
         SnapshotError: a package is not there, or holds a link.
@@ -62,7 +59,29 @@ def package_files(repository: Path) -> dict[str, Path]:
         if not (package / "__init__.py").is_file():
             raise SnapshotError(f"{package}: is no Python package; run this in the repository")
         files |= files_below(package, repository)
-    return {name: path for name, path in files.items() if path.suffix not in _COMPILED}
+    return CodeSnapshot(
+        {name: path.read_bytes() for name, path in files.items() if path.suffix not in _COMPILED}
+    )
+
+
+def git_properties(repository: Path) -> dict[str, str]:
+    """What Git says of the code, by the names under which Azure ML and MLflow show it.
+
+    Returns:
+        Nothing outside of a work tree; an address that holds a password is left out.
+    """
+    commit = _git(repository, "rev-parse", "HEAD")
+    if not commit:
+        return {}
+    changes = _git(repository, "status", "--porcelain", ".")
+    url = _git(repository, "remote", "get-url", "origin")
+    known = {
+        "mlflow.source.git.commit": commit,
+        "mlflow.source.git.branch": _git(repository, "symbolic-ref", "--short", "HEAD"),
+        "mlflow.source.git.repoURL": None if url and urlsplit(url).password else url,
+        "azureml.git.dirty": None if changes is None else str(bool(changes)),
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def files_below(folder: Path, root: Path) -> dict[str, Path]:
@@ -71,7 +90,7 @@ def files_below(folder: Path, root: Path) -> dict[str, Path]:
     Raises:
         SnapshotError: one is a link, which might lead out of the folder.
     """
-    found = {}
+    files = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if any(part in _LEFT_OUT or part.startswith(".") for part in inside.parts):
@@ -79,8 +98,8 @@ def files_below(folder: Path, root: Path) -> dict[str, Path]:
         if path.is_symlink():
             raise SnapshotError(f"{path}: is a link; put the file itself there")
         if path.is_file():
-            found[path.relative_to(root).as_posix()] = path
-    return found
+            files[path.relative_to(root).as_posix()] = path
+    return files
 
 
 def digest(contents: Mapping[str, bytes]) -> str:
@@ -90,3 +109,26 @@ def digest(contents: Mapping[str, bytes]) -> str:
         for part in (name.encode(), contents[name]):
             whole.update(len(part).to_bytes(8, "big") + part)
     return whole.hexdigest()[:DIGEST_LENGTH]
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files by their names below a folder."""
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _git(repository: Path, *words: str) -> str | None:
+    """What Git prints; None if it is not installed or refuses."""
+    try:
+        done = subprocess.run(
+            ["git", *words],  # noqa: S607
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

@@ -30,15 +30,15 @@ def of_processes(cluster: Cluster) -> dict[str, str]:
     Horovod's fusion buffer and cycle time are not here: the trainer sets them from its
     configuration, unless the environment says otherwise.
     """
-    found = {"PYTHONUNBUFFERED": "1"}
+    variables = {"PYTHONUNBUFFERED": "1"}
     if cluster.gpus_per_node:
-        found |= {
+        variables |= {
             # NCCL names what it cannot use; its own choice of network is left alone.
             "NCCL_DEBUG": "WARN",
             # Horovod names the ranks that the others wait for; the trainer's watchdog ends them.
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "60",
         }
-    return found
+    return variables
 
 
 def of_check() -> dict[str, str]:
@@ -58,7 +58,7 @@ def of_data(data: DataOptions) -> dict[str, str]:
             {
                 "DATASET_MOUNT_CACHE_SIZE": data.cache_gb and f"{data.cache_gb}GB",
                 "DATASET_MOUNT_READ_THREADS": data.read_threads,
-                "DATASET_MOUNT_READ_BUFFER_BLOCK_COUNT": data.blocks_ahead,
+                "DATASET_MOUNT_READ_BUFFER_BLOCK_COUNT": data.prefetch_blocks,
             }
         ),
     }
@@ -66,7 +66,7 @@ def of_data(data: DataOptions) -> dict[str, str]:
 
 def read(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Variables given as NAME=VALUE, and what is wrong with them."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     problems: list[str] = []
     for text in texts:
         match = _FORM.fullmatch(text)
@@ -79,10 +79,10 @@ def read(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         problem = _problem(name, value)
         if problem:
             problems.append(f"--variables: {name}: {problem}")
-        elif name in found:
+        elif name in variables:
             problems.append(f"--variables: {name}: is given twice")
-        found[name] = value
-    return found, problems
+        variables[name] = value
+    return variables, problems
 
 
 def _problem(name: str, value: str) -> str | None:

@@ -2,17 +2,19 @@
 
 The service and its SDK accept much that only fails on a node, or worse, runs otherwise than meant:
 an output that is not declared, a shared memory of "64 gigs", no process a GPU. All of it is
-refused here, at once. `jobs.spec.kinds` makes specs, `jobs.spec.sdk_job` hands them to the SDK.
+refused here, at once. `jobs.spec.kinds` makes specs, `jobs.azure.job_body` hands them to
+Azure.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Self
 
 from infra.outputs import Cluster
 from jobs.errors import SpecError
 from jobs.options import ASSET, FOLDER, NAME
+from jobs.spec.run_key import RunAttempt
 
 Kind = Literal["train", "smoke", "benchmark", "prepare", "check"]
 
@@ -26,7 +28,7 @@ LIFETIME_HOURS: Final = {"LowPriority": 7 * 24, "Dedicated": 21 * 24}
 """Longest life of a job by its nodes' priority (Azure Machine Learning, "Manage and increase
 quotas", 27 January 2026)."""
 
-MOST_MPI_NODES: Final = 100
+MAX_MPI_NODES: Final = 100
 """The same source's limit for a job of MPI."""
 
 PLACEHOLDER = re.compile(r"\$\{\{(inputs|outputs)\.([a-z][a-z0-9_]*)\}\}")
@@ -92,6 +94,15 @@ class JobSpec:
         if problems:
             raise SpecError(problems)
 
+    def for_attempt(self, attempt: RunAttempt) -> Self:
+        """The same as another attempt of its run."""
+        return replace(
+            self,
+            name=attempt.name,
+            display_name=attempt.display_name,
+            tags={**self.tags, **attempt.tags},
+        )
+
     @property
     def ranks(self) -> int:
         """Processes of the whole job."""
@@ -103,69 +114,74 @@ def datastore_uri(datastore: str, folder: str) -> str:
     return f"azureml://datastores/{datastore}/paths/{folder}"
 
 
+def datastore_path(uri: str) -> str:
+    """Datastore and folder of an address: Azure gives back a longer one than it was given."""
+    return uri[uri.find("/datastores/") :].rstrip("/") if "/datastores/" in uri else uri
+
+
 def _names(spec: JobSpec) -> list[str]:
-    found = [
+    problems = [
         f"{what}: {text!r} must be letters, digits, '_' and '-', at most 255"
         for what, text in (("name", spec.name), ("experiment", spec.experiment))
         if not re.fullmatch(NAME, text)
     ]
     if not re.fullmatch(ASSET, spec.environment):
-        found.append(f"environment: {spec.environment!r} must be NAME:VERSION")
-    return found
+        problems.append(f"environment: {spec.environment!r} must be NAME:VERSION")
+    return problems
 
 
 def _shape(spec: JobSpec) -> list[str]:
     cluster, processes = spec.cluster, spec.processes_per_node
-    found = []
+    problems = []
     if not 1 <= spec.nodes <= cluster.max_nodes:
-        found.append(
+        problems.append(
             f"--nodes: {spec.nodes}, but the cluster {cluster.name} has from 1 to"
             f" {cluster.max_nodes}; ask for fewer, or raise its maximum in the stack"
         )
     if processes is None and spec.nodes != 1:
-        found.append(f"--nodes: {spec.nodes}, but a {spec.kind} job is one process on one node")
-    if processes is not None and spec.nodes > MOST_MPI_NODES:
-        found.append(f"--nodes: {spec.nodes}, but Azure runs MPI on at most {MOST_MPI_NODES}")
+        problems.append(f"--nodes: {spec.nodes}, but a {spec.kind} job is one process on one node")
+    if processes is not None and spec.nodes > MAX_MPI_NODES:
+        problems.append(f"--nodes: {spec.nodes}, but Azure runs MPI on at most {MAX_MPI_NODES}")
     if processes is not None and processes < 1:
-        found.append(f"processes: {processes} on a node must be at least 1")
+        problems.append(f"processes: {processes} on a node must be at least 1")
     if cluster.gpus_per_node and processes != cluster.gpus_per_node:
-        found.append(
+        problems.append(
             f"processes: {processes} on a node, but {cluster.size} has {cluster.gpus_per_node} GPUs"
             " and each needs its own"
         )
     if spec.shm_size is not None and not _SHM.fullmatch(spec.shm_size):
-        found.append(f"--shm-size: {spec.shm_size!r} must be a whole number and b, k, m or g")
+        problems.append(f"--shm-size: {spec.shm_size!r} must be a whole number and b, k, m or g")
     longest = LIFETIME_HOURS[cluster.priority]
     if not 0 < spec.timeout_seconds <= longest * 3600:
-        found.append(
+        problems.append(
             f"--timeout-hours: {spec.timeout_seconds / 3600:g}, but a job on {cluster.priority}"
             f" nodes lives {longest} hours at most; a longer run goes on as a new attempt from its"
             " newest checkpoint, so leave the option out"
         )
-    return found
+    return problems
 
 
 def _folders(spec: JobSpec) -> list[str]:
-    found = []
+    problems = []
     for name, folder in spec.inputs.items():
         if not _DATASTORE.fullmatch(folder.uri) and not _REGISTERED.fullmatch(folder.uri):
-            found.append(
+            problems.append(
                 f"inputs.{name}: {folder.uri!r} must be azureml:NAME:VERSION or"
                 " azureml://datastores/NAME/paths/FOLDER"
             )
         if folder.mode == "rw_mount":
-            found.append(f"inputs.{name}: an input is never written; mount it by ro_mount")
+            problems.append(f"inputs.{name}: an input is never written; mount it by ro_mount")
     for name, folder in spec.outputs.items():
         if not _DATASTORE.fullmatch(folder.uri):
-            found.append(
+            problems.append(
                 f"outputs.{name}: {folder.uri!r} must be azureml://datastores/NAME/paths/FOLDER"
             )
         if folder.mode != "rw_mount":
-            found.append(
+            problems.append(
                 f"outputs.{name}: {folder.mode} would upload only at the end, and pre-emption comes"
                 " before; use rw_mount"
             )
-    return found
+    return problems
 
 
 def _references(spec: JobSpec) -> list[str]:
@@ -175,11 +191,11 @@ def _references(spec: JobSpec) -> list[str]:
         for name in folders
     }
     used = set(_ANY_PLACEHOLDER.findall(spec.command))
-    found = [
+    problems = [
         f"command: {reference} is not among the job's inputs and outputs"
         for reference in sorted(used - declared)
     ]
-    found += [f"command: {reference} is never used" for reference in sorted(declared - used)]
+    problems += [f"command: {reference} is never used" for reference in sorted(declared - used)]
     if not spec.command.strip():
-        found.append("command: is empty")
-    return found
+        problems.append("command: is empty")
+    return problems

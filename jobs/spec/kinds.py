@@ -11,9 +11,9 @@ from typing import Any, Final
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import command_line, environment_variables
-from jobs.spec.builder import DATA_INPUT, Draft, Source, on_preparation
+from jobs.spec.builder import DATA_INPUT, JobBuilder, SoftwareVersions, on_preparation
 from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datastore_uri
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS, to_args
@@ -21,7 +21,7 @@ from trainer.presets import PRESETS, to_args
 RUN_OUTPUT: Final = "run"
 RAW_INPUT: Final = "raw"
 PREPARED_OUTPUT: Final = "prepared"
-VERDICT: Final = "outputs/check.json"
+CHECK_RESULT: Final = "outputs/check.json"
 """Where a cluster check writes what it measured."""
 
 DATA: Final = f"${{{{inputs.{DATA_INPUT}}}}}"
@@ -41,45 +41,45 @@ def train(
     outputs: PlatformOutputs,
     config: TrainConfig,
     options: JobOptions,
-    attempt: Attempt,
-    source: Source,
+    attempt: RunAttempt,
+    software: SoftwareVersions,
 ) -> JobSpec:
     """A training on the cluster that the options name."""
-    return _training(Draft("train", outputs, options, attempt, source), config)
+    return _training(JobBuilder("train", outputs, options, attempt, software), config)
 
 
 def smoke(
     outputs: PlatformOutputs,
     config: TrainConfig,
     options: JobOptions,
-    attempt: Attempt,
-    source: Source,
+    attempt: RunAttempt,
+    software: SoftwareVersions,
 ) -> JobSpec:
     """A training on CPUs that needs no data of the platform, to see that all else works."""
-    draft = Draft("smoke", outputs, on_preparation(options), attempt, source)
+    builder = JobBuilder("smoke", outputs, on_preparation(options), attempt, software)
     if config.data.source == "tfrecords":
-        draft.problems.append(
+        builder.problems.append(
             "--data.source: 'tfrecords', but a smoke test reads no data of the platform; say digits"
             " or synthetic"
         )
-    return _training(draft, config)
+    return _training(builder, config)
 
 
 def benchmark(
     outputs: PlatformOutputs,
     config: TrainConfig,
     options: JobOptions,
-    attempt: Attempt,
-    source: Source,
+    attempt: RunAttempt,
+    software: SoftwareVersions,
 ) -> JobSpec:
-    """Images a second of computing and exchanging, without reading any data."""
-    draft = Draft("benchmark", outputs, options, attempt, source)
+    """images/s of computing and exchanging, without reading any data."""
+    builder = JobBuilder("benchmark", outputs, options, attempt, software)
     if config.data.source != "synthetic":
-        draft.problems.append(
+        builder.problems.append(
             f"--data.source: {config.data.source!r}, but this benchmark is of computing and of the"
             " network alone; say synthetic"
         )
-    return _training(draft, config)
+    return _training(builder, config)
 
 
 def prepare(
@@ -87,8 +87,8 @@ def prepare(
     what: PrepareFolderOptions | PrepareImagenetOptions,
     folders: PreparationOptions,
     options: JobOptions,
-    attempt: Attempt,
-    source: Source,
+    attempt: RunAttempt,
+    software: SoftwareVersions,
 ) -> JobSpec:
     """Raw images into shards, by one process on the preparation cluster, as its identity.
 
@@ -99,117 +99,117 @@ def prepare(
         folders: the raw and the prepared folder.
         options: how the job is run.
         attempt: the run and which of its jobs this is; a later one goes on where the last ended.
-        source: image and code.
+        software: images and code.
     """
-    draft = Draft("prepare", outputs, on_preparation(options), attempt, source)
+    builder = JobBuilder("prepare", outputs, on_preparation(options), attempt, software)
     command, files = _FILES[type(what)]
     below: dict[str, Any] = {}
     for name in files:
-        given = getattr(what, name)
-        if given is None:
+        file = getattr(what, name)
+        if file is None:
             continue
         flag = "--" + name.replace("_", "-")
-        if given.startswith("/") or ".." in given.split("/"):
-            draft.problems.append(f"{flag}: {given!r} must be below the raw folder {folders.raw}")
-        if not given and len(files) > 1:
-            draft.problems.append(f"{flag}: name the file or folder below {folders.raw}")
-        below[name] = f"{_RAW}/{given}".rstrip("/")
+        if file.startswith("/") or ".." in file.split("/"):
+            builder.problems.append(f"{flag}: {file!r} must be below the raw folder {folders.raw}")
+        if not file and len(files) > 1:
+            builder.problems.append(f"{flag}: name the file or folder below {folders.raw}")
+        below[name] = f"{_RAW}/{file}".rstrip("/")
     words = command_line.changed(replace(what, **below, output=_PREPARED))
     stores = outputs.datastores
-    draft.inputs[RAW_INPUT] = Folder(datastore_uri(stores.raw.name, folders.raw), "ro_mount")
-    draft.written[PREPARED_OUTPUT] = Folder(
+    builder.inputs[RAW_INPUT] = Folder(datastore_uri(stores.raw.name, folders.raw), "ro_mount")
+    builder.written[PREPARED_OUTPUT] = Folder(
         datastore_uri(stores.prepared.name, folders.prepared), "rw_mount"
     )
-    draft.tags["data"] = folders.prepared
-    return draft.spec(command_line.line(*command_line.TRAINER, "prepare", command, *words), None)
+    builder.tags["data"] = folders.prepared
+    return builder.build(command_line.line(*command_line.TRAINER, "prepare", command, *words), None)
 
 
 def check(
-    outputs: PlatformOutputs, options: JobOptions, attempt: Attempt, source: Source
+    outputs: PlatformOutputs, options: JobOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
     """A short job before an expensive one: the bandwidth of a sum over all ranks, which network it
     takes and, if data are named, how fast they are read.
     """
-    draft = Draft("check", outputs, options, attempt, source)
-    words = ["--output", VERDICT]
+    builder = JobBuilder("check", outputs, options, attempt, software)
+    words = ["--output", CHECK_RESULT]
     if options.data.asset or options.data.path:
-        draft.read(outputs.datastores.prepared)
+        builder.read(outputs.datastores.prepared)
         words += ["--data", DATA]
-    draft.variables |= environment_variables.of_check()
+    builder.variables |= environment_variables.of_check()
     command = command_line.line("python", "-m", "trainer.diagnostics.cluster_check", *words)
-    return draft.spec(command, draft.processes)
+    return builder.build(command, builder.processes)
 
 
-def _training(draft: Draft, config: TrainConfig) -> JobSpec:
-    named = draft.options.data.asset or draft.options.data.path
+def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
+    named = builder.options.data.asset or builder.options.data.path
     data = config.data
     if data.source == "tfrecords":
-        if draft.read(draft.outputs.datastores.prepared):
+        if builder.read(builder.outputs.datastores.prepared):
             data = replace(data, dir=DATA)
     else:
-        draft.tags["data"] = data.source
+        builder.tags["data"] = data.source
         if named:
-            draft.problems.append(
+            builder.problems.append(
                 f"--data.source: {data.source!r} reads no data of the platform, but {named} is"
                 " named; leave one of them out"
             )
-    _check(draft, config, draft.cluster)
-    results = datastore_uri(draft.outputs.datastores.results.name, draft.attempt.folder)
-    draft.written[RUN_OUTPUT] = Folder(results, "rw_mount")
-    draft.tags["preset"] = config.preset
+    _check(builder, config, builder.cluster)
+    results = datastore_uri(builder.outputs.datastores.results.name, builder.attempt.folder)
+    builder.written[RUN_OUTPUT] = Folder(results, "rw_mount")
+    builder.tags["preset"] = config.preset
     resolved = replace(
         config,
-        name=draft.attempt.run,
+        name=builder.attempt.run,
         runs_dir=_RUN,
         data=data,
         log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
     )
     command = command_line.line(*command_line.TRAINER, "train", *to_args(resolved))
-    return draft.spec(command, draft.processes)
+    return builder.build(command, builder.processes)
 
 
-def _check(draft: Draft, config: TrainConfig, cluster: Cluster) -> None:
+def _check(builder: JobBuilder, config: TrainConfig, cluster: Cluster) -> None:
     """Options that make sense on a person's machine, and not in a job."""
-    checkpoint, run = config.checkpoint, draft.attempt.run
+    checkpoint, run = config.checkpoint, builder.attempt.run
     if config.name not in (None, run):
-        draft.problems.append(f"--name: {config.name!r}, but the key of the run is {run!r}")
+        builder.problems.append(f"--name: {config.name!r}, but the key of the run is {run!r}")
     if config.resume == "never":
-        draft.problems.append(
+        builder.problems.append(
             "--resume: 'never', but Azure may start a job again by itself; a new run has a new key"
             " anyway, so leave it out"
         )
     if config.runs_dir != TrainConfig.runs_dir:
-        draft.problems.append(
+        builder.problems.append(
             f"--runs-dir: {config.runs_dir!r}, but the run's folder is in the datastore of results;"
             " leave it out"
         )
     if config.data.dir not in (None, DATA, PRESETS[config.preset].data.dir):
-        draft.problems.append(
+        builder.problems.append(
             f"--data.dir: {config.data.dir!r} is a folder of a machine; a job's data are named by"
             " --data.asset or --data.path among its own options"
         )
     if config.log.tensorboard_dir not in (None, TENSORBOARD_DIR):
-        draft.problems.append(
+        builder.problems.append(
             f"--log.tensorboard-dir: {config.log.tensorboard_dir!r} would not be seen while the job"
             f" runs; leave it out, and it is {TENSORBOARD_DIR}"
         )
     timeline = config.exchange.timeline
     if timeline is not None and not timeline.startswith(UPLOADED):
-        draft.problems.append(
+        builder.problems.append(
             f"--exchange.timeline: {timeline!r} would be lost with the node; put it below outputs/"
         )
-    if config.data.cache_dir is not None and draft.options.data.mode == "download":
-        draft.problems.append(
+    if config.data.cache_dir is not None and builder.options.data.mode == "download":
+        builder.problems.append(
             "--data.cache-dir: the data are downloaded to the node's disk already; leave it out, or"
             " mount them"
         )
     if config.compute.precision == "mixed_float16" and not cluster.gpus_per_node:
-        draft.notes.append(
+        builder.notes.append(
             f"--compute.precision: mixed_float16 is for GPUs, and {cluster.size} has none"
         )
     if cluster.priority == "LowPriority" and not (
         checkpoint.every_minutes or checkpoint.every_steps
     ):
-        draft.notes.append(
-            "--checkpoint.every-minutes: 0, so a node that is taken back costs up to an epoch"
+        builder.notes.append(
+            "--checkpoint.every-minutes: 0, so a node that is pre-empted costs up to an epoch"
         )

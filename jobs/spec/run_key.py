@@ -16,11 +16,13 @@ KEY = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 """What both take: a job's name (Azure's REST definitions: 255 of these characters, the suffix of
 the attempt included) and the trainer's, which ends at 100."""
 
+MAX_ATTEMPTS = 99
+
 _NAME = re.compile(rf"({KEY}?)-r([1-9][0-9]?)")
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RunAttempt:
     """One job of a run.
 
     Raises:
@@ -30,19 +32,24 @@ class Attempt:
     run: str
     """Key of the run."""
     number: int = 1
-    """From 1 to 99."""
+    """From 1 to `MAX_ATTEMPTS`."""
 
     def __post_init__(self) -> None:
-        found = key_problems(self.run)
-        if not 1 <= self.number <= 99:
-            found.append(f"attempt: {self.number} must be from 1 to 99")
-        if found:
-            raise SpecError(found)
+        problems = key_problems(self.run)
+        if not 1 <= self.number <= MAX_ATTEMPTS:
+            problems.append(f"attempt: {self.number} must be from 1 to {MAX_ATTEMPTS}")
+        if problems:
+            raise SpecError(problems)
 
     @property
     def name(self) -> str:
         """Of the job."""
         return f"{self.run}-r{self.number}"
+
+    @property
+    def display_name(self) -> str:
+        """Of the job, for people."""
+        return f"{self.run}, attempt {self.number}"
 
     @property
     def folder(self) -> str:
@@ -58,10 +65,16 @@ class Attempt:
         return type(self)(self.run, self.number + 1)
 
 
-def attempt_of(name: str) -> Attempt | None:
-    """The attempt that a job is; none for a job that is not named by this module."""
+def attempt_of(name: str) -> RunAttempt | None:
+    """The attempt that a job is; None for a job that is not named by this module."""
     match = _NAME.fullmatch(name)
-    return Attempt(match[1], int(match[2])) if match and not key_problems(match[1]) else None
+    return RunAttempt(match[1], int(match[2])) if match and not key_problems(match[1]) else None
+
+
+def run_of(name: str) -> str:
+    """Key of the run that a name stands for: that of a run, or of one of its jobs."""
+    attempt = attempt_of(name)
+    return attempt.run if attempt else name
 
 
 def new_key(preset: str, when: datetime, token: str) -> str:

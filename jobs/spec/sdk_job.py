@@ -1,9 +1,8 @@
-"""From a JobSpec to what the SDK submits, and to what `az ml job create` takes.
+"""From a JobSpec to the file that `az ml job create` takes, by the SDK.
 
 The job is built as a `CommandJob` and not by `command()`: that makes a step of a pipeline, which
 swallows unknown arguments, ignores inputs that are set later, and is written to YAML in a form that
-cannot be loaded again. The SDK changes a job while it submits it, so each is made for one
-submission.
+cannot be loaded again.
 """
 
 import io
@@ -36,12 +35,11 @@ SCHEMA = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
 
 
 def command_job(spec: JobSpec, code: Path) -> CommandJob:
-    """The job, with the staged snapshot as its code.
+    """The job, with a written snapshot as its code.
 
     Args:
         spec: what to run.
-        code: folder that `jobs.spec.code_snapshot` has staged; it is uploaded when the job is
-            submitted.
+        code: folder that holds the snapshot; it is uploaded when the job is submitted.
     """
     return CommandJob(
         name=spec.name,
@@ -90,9 +88,9 @@ def to_yaml(spec: JobSpec, code: Path) -> str:
 
 
 def _services(asked: Services) -> dict[str, _Service] | None:
-    found: dict[str, _Service] = {}
+    services: dict[str, _Service] = {}
     if asked.ssh_public_key is not None:
-        found["ssh"] = SshJobService(ssh_public_keys=asked.ssh_public_key, nodes="all")
+        services["ssh"] = SshJobService(ssh_public_keys=asked.ssh_public_key, nodes="all")
     if asked.vs_code:
-        found["vs_code"] = VsCodeJobService(nodes="all")
-    return found or None
+        services["vs_code"] = VsCodeJobService(nodes="all")
+    return services or None

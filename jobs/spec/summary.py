@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from common.text import plural
 from jobs.spec.job_spec import JobSpec
 from trainer.data.manifest import Manifest
 from trainer.training.plan import Plan
@@ -12,7 +13,7 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
 
     Args:
         spec: the job.
-        plan: its numbers; none for a job that trains nothing, or if they are not known.
+        plan: its numbers; None for a job that trains nothing, or if they are not known.
         manifest: of its data set, if it is known.
         unknown: why the numbers are not known.
     """
@@ -34,7 +35,7 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
         facts["steps"] = f"{plan.last_step:,}{whole} ({plan.epochs} epochs)"
     elif unknown is not None:
         facts["steps"] = f"not known: {unknown}"
-    facts["time-out"] = _span(spec.timeout_seconds)
+    facts["time-out"] = _lifetime(spec.timeout_seconds)
     width = max(map(len, facts))
     return "\n".join(
         [
@@ -71,6 +72,8 @@ def _nodes(spec: JobSpec) -> str:
     return f"{nodes} with {cluster.gpus_per_node} GPUs{network}"
 
 
-def _span(seconds: int) -> str:
+def _lifetime(seconds: int) -> str:
     hours = seconds / 3600
-    return f"{hours / 24:g} days" if hours >= 48 and hours % 24 == 0 else f"{hours:g} hours"
+    return (
+        plural(round(hours / 24), "day") if hours >= 48 and not hours % 24 else f"{hours:g} hours"
+    )

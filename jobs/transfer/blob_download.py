@@ -16,10 +16,11 @@ from azure.core.exceptions import AzureError, ResourceModifiedError
 from azure.storage.blob import ContainerClient
 
 from common.errors import UserError
-from jobs.azure.containers import CHECKED_CHUNK, Blob
+from common.files import write_atomically
+from jobs.azure.storage import CHECKED_CHUNK, Blob
+from jobs.retry import Retry
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
-from jobs.transfer.retry import Patience
 
 RECORD: Final = ".downloaded.json"
 """Beside what was downloaded: how each file was left, to tell it from a person's own."""
@@ -30,7 +31,7 @@ CHANGES: Final = 5
 
 
 @dataclass(frozen=True)
-class Left:
+class FileState:
     """A file as a download left it."""
 
     etag: str
@@ -39,8 +40,8 @@ class Left:
 
     @classmethod
     def of(cls, path: Path, etag: str) -> Self:
-        found = path.stat()
-        return cls(etag, found.st_size, found.st_mtime_ns)
+        status = path.stat()
+        return cls(etag, status.st_size, status.st_mtime_ns)
 
 
 _MISMATCH: Final = "MD5 mismatch"
@@ -49,13 +50,13 @@ _MISMATCH: Final = "MD5 mismatch"
 Action = Literal["fetch", "keep", "compare", "refuse"]
 
 
-def decide(blob: Blob, left: Left | None, now: Left | None) -> Action:
+def choose_action(blob: Blob, left: FileState | None, now: FileState | None) -> Action:
     """What to do about a file. Pure.
 
     Args:
         blob: to download.
         left: the file as the last download left it, if it did.
-        now: the file as it is, with the etag of `left`; none if it is not there.
+        now: the file as it is, with the etag of `left`; None if it is not there.
     """
     if now is None:
         return "fetch"
@@ -88,15 +89,15 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-class Record:
+class DownloadRecord:
     """What was downloaded into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / RECORD
-        self.files: dict[str, Left] = {}
+        self.files: dict[str, FileState] = {}
         try:
-            found = json.loads(self._path.read_text())
-            self.files = {name: Left(**values) for name, values in found.items()}
+            entries = json.loads(self._path.read_text())
+            self.files = {name: FileState(**values) for name, values in entries.items()}
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -111,27 +112,24 @@ class Record:
 
     def save(self) -> None:
         """Write it, whole or not at all."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = self._path.with_name(f"{RECORD}.partial")
-        text = json.dumps({name: asdict(left) for name, left in sorted(self.files.items())})
-        scratch.write_text(text + "\n")
-        scratch.replace(self._path)
+        text = json.dumps({name: asdict(state) for name, state in sorted(self.files.items())})
+        write_atomically(self._path, text + "\n")
 
 
-class Fetcher:
+class BlobDownloader:
     """Downloads blobs, for many threads.
 
     Args:
-        patience: repeats requests.
+        retry: repeats requests.
         progress: is told what came.
         record: of what was downloaded before; is kept up to date.
         overwrite: whether a file that is not ours may be replaced.
     """
 
     def __init__(
-        self, patience: Patience, progress: Progress, record: Record, *, overwrite: bool
+        self, retry: Retry, progress: Progress, record: DownloadRecord, *, overwrite: bool
     ) -> None:
-        self._patience, self._progress = patience, progress
+        self._retry, self._progress = retry, progress
         self._record, self._overwrite = record, overwrite
 
     def fetch(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> bool:
@@ -154,12 +152,12 @@ class Fetcher:
         """
         try:
             if self._is_there(blob, target):
-                self._record.files[self._record.key(target)] = Left.of(target, blob.etag)
+                self._record.files[self._record.key(target)] = FileState.of(target, blob.etag)
                 self._progress.kept(blob.size)
                 return False
             target.parent.mkdir(parents=True, exist_ok=True)
             etag = self._write(client, address, blob, target)
-            self._record.files[self._record.key(target)] = Left.of(target, etag)
+            self._record.files[self._record.key(target)] = FileState.of(target, etag)
         except OSError as error:
             raise LocalError(f"{target}: cannot be written ({error.strerror})") from error
         return True
@@ -170,8 +168,8 @@ class Fetcher:
         if target.is_symlink() or target.is_dir():
             raise LocalError(f"{target}: is no file; move it away")
         if target.exists():
-            now = Left.of(target, left.etag if left else "")
-        action = decide(blob, left, now)
+            now = FileState.of(target, left.etag if left else "")
+        action = choose_action(blob, left, now)
         if action == "compare":
             action = "keep" if _md5(target) == blob.md5 else "refuse"
         if action == "refuse" and not self._overwrite:
@@ -186,7 +184,7 @@ class Fetcher:
             try:
                 self._complete(client, address, blob, target)
             except ResourceModifiedError:
-                properties = self._patience.ask(client.get_blob_client(address).get_blob_properties)
+                properties = self._retry.call(client.get_blob_client(address).get_blob_properties)
                 md5 = properties.content_settings.content_md5
                 blob = Blob(
                     name=blob.name,
@@ -248,7 +246,7 @@ class Fetcher:
             return bytes(stream.readall())
 
         try:
-            return self._patience.ask(request)
+            return self._retry.call(request)
         except AzureError as error:
             if _MISMATCH in str(error):
                 raise _damaged(address) from error
@@ -261,13 +259,13 @@ def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
     Raises:
         UserError: a name leads out of the folder.
     """
-    found = {}
+    paths = {}
     for name in blobs:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\0" in name:
             raise UserError(f"{name!r}: is a blob whose name is no file's; remove it from storage")
-        found[name] = folder.joinpath(*parts)
-    return found
+        paths[name] = folder.joinpath(*parts)
+    return paths
 
 
 def _damaged(address: str) -> UserError:

@@ -1,7 +1,7 @@
 """One file into one blob: hashed while it is read, by blocks if it is large, complete or absent.
 
-Blocks are named by their place and content. What an interrupted attempt has sent of a large file is
-recognised by that, also when the file has changed in the meantime.
+Blocks are named by their position and content. What an interrupted attempt has sent of a large file
+is recognised by that, also when the file has changed in the meantime.
 """
 
 import hashlib
@@ -14,22 +14,21 @@ from typing import Final
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
-from jobs.azure.containers import MIB, XXH128, Blob
-from jobs.transfer.file_reader import Hashes, Reading, Wanted
-from jobs.transfer.local_files import LocalError
+from jobs.azure.storage import MIB, XXH128, Blob
+from jobs.retry import Retry
+from jobs.transfer.local_files import FileReader, Hashes, LocalError, LocalFile
 from jobs.transfer.progress import Progress
-from jobs.transfer.retry import Patience
 
 BLOCK: Final = 8 * MIB
 """Bytes of a block; a file of at most so many is sent by one request."""
-MOST_BLOCKS: Final = 50_000
+MAX_BLOCKS: Final = 50_000
 """Of one blob (Azure, "Scalability and performance targets for Blob storage")."""
 ATTEMPTS: Final = 3
 """To commit blocks, should the server have lost some that it had taken."""
 
 
 @dataclass(frozen=True)
-class Sent:
+class UploadedFile:
     """A file whose blob is there now."""
 
     hashes: Hashes
@@ -41,13 +40,13 @@ class OccupiedError(LocalError):
     """A blob of this name is there, with other content."""
 
 
-class Sender:
+class BlobUploader:
     """Sends files into a folder of a container, for many threads.
 
     Args:
         client: of the container; made without retries of its own.
         folder: in the container.
-        patience: repeats requests.
+        retry: repeats requests.
         progress: is told what was sent.
         blocks: threads that send blocks.
         threads: how many those are.
@@ -59,7 +58,7 @@ class Sender:
         self,
         client: ContainerClient,
         folder: str,
-        patience: Patience,
+        retry: Retry,
         progress: Progress,
         blocks: ThreadPoolExecutor,
         threads: int,
@@ -68,18 +67,18 @@ class Sender:
         closed: bool = False,
     ) -> None:
         self._client, self._folder = client, folder
-        self._patience, self._progress = patience, progress
+        self._retry, self._progress = retry, progress
         self._blocks = blocks
         self._overwrite, self._closed = overwrite, closed
         # Bounds the memory of blocks that are read and not yet sent.
         self._slots = threading.Semaphore(2 * threads)
 
-    def send(self, wanted: Wanted, there: Blob | None) -> Sent:
+    def send(self, file: LocalFile, existing: Blob | None) -> UploadedFile:
         """Send a file, unless its blob is there.
 
         Args:
-            wanted: the file.
-            there: its blob, if there is one.
+            file: to send.
+            existing: its blob, if there is one.
 
         Raises:
             ChangedError: it changed since the folder was looked through.
@@ -88,36 +87,35 @@ class Sender:
             StoppedError: the work was stopped.
             AzureError: the container refuses it.
         """
-        size = wanted.file.size
-        if there is not None:
-            if there.size == size:
-                hashes = self._hashed(wanted)
-                if there.md5 == hashes.md5:
-                    self._progress.kept(size)
-                    return Sent(hashes, new=False)
+        if existing is not None:
+            if existing.size == file.size:
+                hashes = self._hash(file)
+                if existing.md5 == hashes.md5:
+                    self._progress.kept(file.size)
+                    return UploadedFile(hashes, new=False)
             if not self._overwrite:
-                found = "with other content" if there.md5 else "without a hash to compare with"
+                state = "with other content" if existing.md5 else "without a hash to compare with"
                 raise OccupiedError(
-                    f"{wanted.file.name}: is in {self._folder} already, {found}; --overwrite True"
-                    " replaces it"
+                    f"{file.name}: is in {self._folder} already, {state}; --overwrite True replaces"
+                    " it"
                 )
         if self._closed:
-            raise OccupiedError(f"{wanted.file.name}: is not in {self._folder}, which is complete")
-        blob = self._client.get_blob_client(f"{self._folder}/{wanted.file.name}")
-        put = self._put if size <= BLOCK else self._put_blocks
-        return Sent(put(blob, wanted), new=True)
+            raise OccupiedError(f"{file.name}: is not in {self._folder}, which is complete")
+        blob = self._client.get_blob_client(f"{self._folder}/{file.name}")
+        put = self._put if file.size <= BLOCK else self._put_blocks
+        return UploadedFile(put(blob, file), new=True)
 
-    def _hashed(self, wanted: Wanted) -> Hashes:
-        reading = Reading(wanted)
-        for _ in reading.blocks(BLOCK):
-            self._patience.check()
-        return reading.hashes
+    def _hash(self, file: LocalFile) -> Hashes:
+        reader = FileReader(file)
+        for _ in reader.blocks(BLOCK):
+            self._retry.check()
+        return reader.hashes
 
-    def _put(self, blob: BlobClient, wanted: Wanted) -> Hashes:
-        reading = Reading(wanted)
-        content = b"".join(reading.blocks(BLOCK))
-        hashes = reading.hashes
-        self._patience.ask(
+    def _put(self, blob: BlobClient, file: LocalFile) -> Hashes:
+        reader = FileReader(file)
+        content = b"".join(reader.blocks(BLOCK))
+        hashes = reader.hashes
+        self._retry.call(
             lambda: blob.upload_blob(
                 content,
                 length=len(content),
@@ -130,13 +128,13 @@ class Sender:
         self._progress.moved(len(content))
         return hashes
 
-    def _put_blocks(self, blob: BlobClient, wanted: Wanted) -> Hashes:
+    def _put_blocks(self, blob: BlobClient, file: LocalFile) -> Hashes:
         for attempt in range(1, ATTEMPTS + 1):
             staged = self._staged(blob)
-            reading = Reading(wanted)
+            reader = FileReader(file)
             names, sending = [], list[Future[None]]()
             try:
-                for number, content in enumerate(reading.blocks(block_size(wanted.file.size))):
+                for number, content in enumerate(reader.blocks(block_size(file.size))):
                     name = block_name(number, content)
                     names.append(name)
                     if staged.get(name) == len(content):
@@ -144,7 +142,7 @@ class Sender:
                         continue
                     self._wait_for_slot()
                     sending.append(self._blocks.submit(self._stage, blob, name, content))
-                hashes = reading.hashes
+                hashes = reader.hashes
             finally:
                 # Also after an error: no block may arrive when this file is done with.
                 errors = [future.exception() for future in sending]
@@ -158,21 +156,21 @@ class Sender:
     def _staged(self, blob: BlobClient) -> Mapping[str, int]:
         """Sizes of the blocks that wait to be committed, by name."""
         try:
-            _, found = self._patience.ask(lambda: blob.get_block_list("uncommitted"))
+            _, blocks = self._retry.call(lambda: blob.get_block_list("uncommitted"))
         except ResourceNotFoundError as error:
             if error.error_code == "ContainerNotFound":  # type: ignore[attr-defined]
                 raise
             return {}
-        if any(len(block.id) != NAME_LENGTH for block in found):
+        if any(len(block.id) != NAME_LENGTH for block in blocks):
             raise OccupiedError(
                 f"{blob.blob_name}: holds blocks of another program's unfinished upload; finish it"
                 " there, or choose another folder (storage drops such blocks after a week)"
             )
-        return {block.id: block.size for block in found}
+        return {block.id: block.size for block in blocks}
 
     def _stage(self, blob: BlobClient, name: str, content: bytes) -> None:
         try:
-            self._patience.ask(
+            self._retry.call(
                 lambda: blob.stage_block(name, content, len(content), validate_content=True)
             )
             self._progress.moved(len(content))
@@ -182,7 +180,7 @@ class Sender:
     def _commit(self, blob: BlobClient, names: list[str], hashes: Hashes, *, last: bool) -> bool:
         """Make the blob of its blocks; not if the server has lost some."""
         try:
-            self._patience.ask(
+            self._retry.call(
                 lambda: blob.commit_block_list(
                     [BlobBlock(name) for name in names],
                     content_settings=_settings(hashes),
@@ -197,17 +195,17 @@ class Sender:
 
     def _wait_for_slot(self) -> None:
         while not self._slots.acquire(timeout=0.2):
-            self._patience.check()
+            self._retry.check()
 
 
 def block_size(size: int) -> int:
     """Bytes of a block of a file: always the same for one size, so that blocks are found again."""
-    least = -(-size // MOST_BLOCKS)
+    least = -(-size // MAX_BLOCKS)
     return max(BLOCK, -(-least // MIB) * MIB)
 
 
 def block_name(number: int, content: bytes) -> str:
-    """Of a block, by its place and content."""
+    """Of a block, by its position and content."""
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     return f"{number:05d}-{digest}"
 

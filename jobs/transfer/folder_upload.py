@@ -1,218 +1,255 @@
-"""Makes a folder of a container equal to a local one, and registers it.
+"""Makes a folder of a container equal to a local one: shards with a manifest, or raw files.
 
 The container is listed until nothing lacks, and the manifest is sent last: a data set that has one
 is complete. What is there already, with the same size and hash, is not sent again.
 """
 
-import time
+import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final
 
-from infra.outputs import Datastore
-from jobs.azure import data_assets
-from jobs.azure.asset_paths import place
-from jobs.azure.containers import Blob, container, listed
-from jobs.azure.data_assets import DataAsset
-from jobs.azure.workspace import Workspace
-from jobs.errors import RequestError
-from jobs.transfer.blob_upload import OccupiedError, Sender
-from jobs.transfer.data_set import DataSet
-from jobs.transfer.file_reader import Hashes, Wanted
-from jobs.transfer.local_files import LocalError, listing
-from jobs.transfer.parallel import each
-from jobs.transfer.progress import Progress, volume
-from jobs.transfer.retry import Patience
+from azure.storage.blob import ContainerClient
 
-if TYPE_CHECKING:
-    from jobs.commands.upload import UploadOptions
+from common.text import listing, size
+from jobs.azure.storage import Blob, listed
+from jobs.errors import ConflictError, RequestError
+from jobs.retry import Retry
+from jobs.transfer.blob_upload import BlobUploader, OccupiedError
+from jobs.transfer.local_files import Hashes, LocalError, LocalFile, LocalFolder, scan
+from jobs.transfer.parallel import for_each
+from jobs.transfer.progress import Progress
+from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.errors import DataError
 
+VERSION_LENGTH: Final = 16
+"""Hexadecimal digits, as of a manifest's version."""
 ROUNDS: Final = 8
 """Times that a container is listed and completed; two are enough unless it loses what it took."""
 
 
-class Upload:
-    """One upload."""
+@dataclass(frozen=True)
+class LocalDataSet:
+    """A local folder that is sent."""
+
+    folder: LocalFolder
+    manifest: Manifest | None
+
+    @cached_property
+    def files(self) -> dict[str, LocalFile]:
+        """All files, by name, with the manifest's checksums."""
+        splits = self.manifest.splits.values() if self.manifest else ()
+        checksums = {shard.file: shard.xxh128 for split in splits for shard in split.shards}
+        return {
+            name: replace(file, xxh128=checksums.get(name))
+            for name, file in self.folder.files.items()
+        }
+
+    @property
+    def last(self) -> str | None:
+        """The file whose presence means that all others are there."""
+        return FILE_NAME if self.manifest else None
+
+    @cached_property
+    def manifest_content(self) -> bytes | None:
+        """Content of the manifest's file, if there is one."""
+        return self.folder.files[FILE_NAME].path.read_bytes() if self.manifest else None
+
+    def version(self, hashes: Mapping[str, Hashes]) -> str:
+        """Of the registered data set: the manifest's, or a hash of all names and contents.
+
+        Args:
+            hashes: of all files, where there is no manifest.
+        """
+        if self.manifest is not None:
+            return self.manifest.version
+        whole = hashlib.sha256()
+        for name, file in self.folder.files.items():
+            for part in (name.encode(), file.size.to_bytes(8, "big"), hashes[name].md5):
+                whole.update(len(part).to_bytes(8, "big") + part)
+        return whole.hexdigest()[:VERSION_LENGTH]
+
+
+def read_data_set(path: Path) -> LocalDataSet:
+    """Look through a folder, and compare it with its manifest if it has one.
+
+    Raises:
+        LocalError: it cannot be sent, or does not fit its manifest.
+    """
+    folder = scan(path)
+    if not folder.files:
+        raise LocalError(f"{path}: holds no files to send")
+    if not path.is_dir() or FILE_NAME not in folder.files:
+        return LocalDataSet(folder, None)
+    try:
+        manifest = load_manifest(path)
+    except DataError as error:
+        raise LocalError(str(error)) from error
+    shards = {shard.file for split in manifest.splits.values() for shard in split.shards}
+    hidden = sorted(shards - set(folder.files))
+    if hidden:
+        raise LocalError(f"{path}: {hidden[0]} is in the manifest, but hidden; rename it")
+    return LocalDataSet(folder, manifest)
+
+
+class FolderUpload:
+    """One upload.
+
+    Args:
+        data: what is sent.
+        source: what a person calls the local folder.
+        client: of the container; made without retries of its own.
+        target: what a person calls the folder in the container, such as prepared/imagenet.
+        folder: in the container.
+        retry: repeats requests.
+        progress: is told what was sent.
+        threads: files, and as many blocks of large files, that are sent at once.
+        overwrite: whether files with other content may be replaced.
+        complete: the error to raise if something lacked in a folder that must not change.
+    """
 
     def __init__(
         self,
-        options: "UploadOptions",
-        store: Datastore,
-        data: DataSet,
-        workspace: Workspace,
+        data: LocalDataSet,
+        source: str,
+        client: ContainerClient,
+        target: str,
+        folder: str,
+        retry: Retry,
         progress: Progress,
+        *,
+        threads: int,
+        overwrite: bool,
+        complete: ConflictError | None = None,
     ) -> None:
-        self._options, self._store, self._data = options, store, data
-        self._workspace, self._progress = workspace, progress
-        self._patience = Patience(options.patience_minutes * 60, progress.say)
-        self._client = container(
-            store, workspace.credential, connections=2 * options.threads, retries=0
-        )
-        self._known: dict[str, Hashes] = {}
+        self._data, self._source = data, source
+        self._client, self._target, self._folder = client, target, folder
+        self._retry, self._progress, self._threads = retry, progress, threads
+        self._overwrite, self._complete = overwrite, complete
+        self.hashes: dict[str, Hashes] = {}
+        """Of all files that are known to be in the container."""
+        self.new: set[str] = set()
+        """Names of the files that were sent now."""
         self._problems: list[str] = []
-        self._new: set[str] = set()
 
-    def preview(self) -> dict[str, object]:
-        """What would be sent, without reading the files."""
-        there = self._listed()
+    def preview(self) -> dict[str, list[str]]:
+        """What would be sent, without reading the files: names by what would be done."""
+        blobs = self._list()
         would: dict[str, list[str]] = {"send": [], "compare": [], "replace": [], "keep": []}
-        for name, wanted in self._data.wanted.items():
-            blob = there.get(name)
+        for name, file in self._data.files.items():
+            blob = blobs.get(name)
             if blob is None:
                 would["send"].append(name)
-            elif same(wanted, blob, None):
+            elif is_same(file, blob, None):
                 would["keep"].append(name)
             else:
-                equal = blob.size == wanted.file.size
-                would["compare" if equal else "replace"].append(name)
-        return {**self._facts(), "would": would}
+                would["compare" if blob.size == file.size else "replace"].append(name)
+        return would
 
-    def run(self) -> dict[str, object]:
-        """Send what lacks, register it, and say what was done."""
-        began = time.monotonic()
-        registered = self._registered()
-        if self._data.manifest is not None:
-            data_assets.check(self._asset({}), registered)
-        here = place(self._asset_uri)
-        owner = next((v for v, at in registered.items() if at == here), None)
-        # Of a manifest's own version a lost file may be sent again; it is the same file.
-        closed = owner if self._data.manifest is None else None
-        self._complete(closed)
-        asset = self._asset(self._known)
-        if self._options.register and not data_assets.check(asset, registered):
-            data_assets.register(self._workspace, asset)
-        return {
-            **self._facts(),
-            "asset": asset.reference if self._options.register else None,
-            "new_files": len(self._new),
-            "sent_bytes": self._progress.total_moved,
-            "seconds": round(time.monotonic() - began, 1),
-        }
+    def run(self) -> None:
+        """Send what lacks until nothing does; what is there is compared, not believed.
+
+        Raises:
+            LocalError: some of it cannot be sent.
+            ConflictError: the folder must not change, and would.
+            RequestError: the container never lists what it was sent.
+            AzureError: the container refuses.
+        """
+        for _ in range(ROUNDS):
+            blobs = self._list()
+            lacking = [
+                file
+                for name, file in self._data.files.items()
+                if not self._is_there(file, blobs.get(name))
+            ]
+            next_files = [file for file in lacking if file.name != self._data.last] or lacking
+            if not next_files:
+                return
+            self._send(next_files, blobs)
+        raise RequestError(
+            f"{self._target}: lists other files than it was sent, again and again; does someone"
+            " else write to this folder?"
+        )
 
     def say_how_far(self) -> None:
         """Tell a person that nothing is lost."""
         self._progress.say(
-            f"stopped: {len(self._new):,} of {len(self._data.wanted):,} files and"
-            f" {volume(self._progress.total_moved)} were sent now; the same command sends what is"
+            f"stopped: {len(self.new):,} of {len(self._data.files):,} files and"
+            f" {size(self._progress.total_moved)} were sent now; the same command sends what is"
             " still missing, and no more"
         )
 
-    def _complete(self, closed: str | None) -> None:
-        """Send what lacks until nothing does; what is there is compared, not believed."""
-        for _ in range(ROUNDS):
-            there = self._listed()
-            lacking = [
-                wanted
-                for name, wanted in self._data.wanted.items()
-                if not self._is_there(wanted, there.get(name))
-            ]
-            now = [one for one in lacking if one.file.name != self._data.last] or lacking
-            if not now:
-                return
-            self._send(now, there, closed)
-        raise RequestError(
-            f"container {self._store.container} of {self._store.account}: lists other files than it"
-            " was sent, again and again; does someone else write to this folder?"
-        )
-
-    def _send(
-        self, wanted: Sequence[Wanted], there: Mapping[str, Blob], closed: str | None
-    ) -> None:
-        options = self._options
-        with ThreadPoolExecutor(options.threads) as blocks:
-            sender = Sender(
+    def _send(self, files: Sequence[LocalFile], blobs: Mapping[str, Blob]) -> None:
+        with ThreadPoolExecutor(self._threads) as block_threads:
+            uploader = BlobUploader(
                 self._client,
-                options.path,
-                self._patience,
+                self._folder,
+                self._retry,
                 self._progress,
-                blocks,
-                options.threads,
-                overwrite=options.overwrite and closed is None,
-                closed=closed is not None,
+                block_threads,
+                self._threads,
+                overwrite=self._overwrite and self._complete is None,
+                closed=self._complete is not None,
             )
 
-            def work(one: Wanted) -> None:
-                name = one.file.name
+            def work(file: LocalFile) -> None:
                 try:
-                    sent = sender.send(one, there.get(name))
+                    uploaded = uploader.send(file, blobs.get(file.name))
                 except OccupiedError as error:
-                    if closed is not None:
-                        raise data_assets.sealed(options.asset, closed, options.path) from None
+                    if self._complete is not None:
+                        raise self._complete from None
                     self._problems.append(str(error))
                     return
                 except LocalError as error:
                     self._problems.append(str(error))
                     return
-                if name not in self._known:
+                if file.name not in self.hashes:
                     self._progress.file()
-                self._known[name] = sent.hashes
-                if sent.new:
-                    self._new.add(name)
+                self.hashes[file.name] = uploaded.hashes
+                if uploaded.new:
+                    self.new.add(file.name)
 
-            each(wanted, work, options.threads, self._patience)
+            for_each(files, work, self._threads, self._retry)
         if self._problems:
             raise LocalError(
-                f"{options.folder}: not all of it could be sent:\n{listing(self._problems)}"
+                f"{self._source}: not all of it could be sent:\n{listing(self._problems)}"
             )
 
-    def _is_there(self, wanted: Wanted, blob: Blob | None) -> bool:
-        name = wanted.file.name
-        if blob is None or not same(wanted, blob, self._known.get(name)):
+    def _is_there(self, file: LocalFile, blob: Blob | None) -> bool:
+        if blob is None or not is_same(file, blob, self.hashes.get(file.name)):
             return False
-        if name not in self._known:
+        if file.name not in self.hashes:
             assert blob.md5 is not None
-            self._known[name] = Hashes(blob.md5, blob.xxh128)
+            self.hashes[file.name] = Hashes(blob.md5, blob.xxh128)
             self._progress.kept(blob.size)
             self._progress.file()
         return True
 
-    def _listed(self) -> dict[str, Blob]:
-        found = self._patience.ask(lambda: listed(self._client, self._options.path))
-        strange = sorted(set(found) - set(self._data.wanted))
+    def _list(self) -> dict[str, Blob]:
+        blobs = self._retry.call(lambda: listed(self._client, self._folder))
+        strange = sorted(set(blobs) - set(self._data.files))
         if strange:
             raise LocalError(
-                f"{self._options.to}: holds {len(strange)} files that {self._options.folder} does"
-                f" not, such as {strange[0]}; upload to an empty folder, or to one where this"
-                " upload was interrupted"
+                f"{self._target}: holds {len(strange)} files that {self._source} does not, such as"
+                f" {strange[0]}; upload to an empty folder, or to one where this upload was"
+                " interrupted"
             )
-        return found
-
-    def _registered(self) -> dict[str, str]:
-        if not self._options.register:
-            return {}
-        # First of all, as what is not there has no data sets either.
-        self._workspace.check()
-        return data_assets.versions(self._workspace, self._options.asset)
-
-    @property
-    def _asset_uri(self) -> str:
-        return self._asset_of("0").uri
-
-    def _asset(self, hashes: Mapping[str, Hashes]) -> DataAsset:
-        return self._asset_of(self._data.version(hashes))
-
-    def _asset_of(self, version: str) -> DataAsset:
-        options = self._options
-        return DataAsset(options.asset, version, self._store.name, options.path, self._data.tags())
-
-    def _facts(self) -> dict[str, object]:
-        return {
-            "uri": self._asset_uri,
-            "files": len(self._data.wanted),
-            "bytes": self._data.folder.bytes,
-        }
+        return blobs
 
 
-def same(wanted: Wanted, blob: Blob, hashes: Hashes | None) -> bool:
-    """Whether a blob is a file, as far as can be told without reading the file.
+def is_same(file: LocalFile, blob: Blob, hashes: Hashes | None) -> bool:
+    """Whether a blob is a file, as far as can be told without reading the file. Pure.
 
     Args:
-        wanted: the file.
+        file: with the manifest's checksum, if it has one.
         blob: of its name.
         hashes: of the file, if it was read already.
     """
-    if blob.size != wanted.file.size or blob.md5 is None:
+    if blob.size != file.size or blob.md5 is None:
         return False
     if hashes is not None:
         return blob.md5 == hashes.md5
-    return wanted.xxh128 is not None and blob.xxh128 == wanted.xxh128
+    return file.xxh128 is not None and blob.xxh128 == file.xxh128

@@ -5,40 +5,40 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from jobs.transfer.retry import Patience, StoppedError
+from jobs.retry import Retry, StoppedError
 
 T = TypeVar("T")
 
 
-def each(items: Iterable[T], work: Callable[[T], None], threads: int, patience: Patience) -> None:
+def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry: Retry) -> None:
     """Work on all items; after an error or Ctrl-C, no more of them are begun.
 
     Args:
         items: taken in order.
-        work: what to do with one; called by several threads at once.
+        work: what to do with an item; called by several threads at once.
         threads: how many.
-        patience: is stopped when something fails, so that the other threads end soon.
+        retry: is stopped when something fails, so that the other threads end soon.
 
     Raises:
         Exception: the first that work raised, when all threads have ended.
         KeyboardInterrupt: likewise.
     """
-    lock, left = threading.Lock(), iter(items)
+    lock, remaining = threading.Lock(), iter(items)
     causes: list[BaseException] = []
 
     def worker() -> None:
-        while not patience.stopped:
+        while not retry.stopped:
             with lock:
-                taken = next(left, _END)
-            if isinstance(taken, _End):
+                item = next(remaining, _END)
+            if isinstance(item, _End):
                 return
             try:
-                work(taken)
+                work(item)
             except StoppedError:
                 return
             except BaseException as error:
                 causes.append(error)
-                patience.stop()
+                retry.stop()
                 raise
 
     with ThreadPoolExecutor(threads) as pool:
@@ -46,7 +46,7 @@ def each(items: Iterable[T], work: Callable[[T], None], threads: int, patience: 
         try:
             wait(workers, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
-            patience.interrupt()
+            retry.interrupt()
             raise
     if causes:
         raise causes[0]

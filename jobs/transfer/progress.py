@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from common.text import duration, size
+
 WINDOW: Final = 20.0
 """Seconds that a rate is taken over."""
 
@@ -19,14 +21,14 @@ class Progress:
     """Totals of many threads.
 
     Args:
-        verb: what is done, such as "uploading".
+        activity: what is done, such as "uploading".
         files: in all.
-        size: bytes in all.
+        total: bytes in all.
         every: seconds between two lines where there is no terminal.
     """
 
-    def __init__(self, verb: str, files: int, size: int, every: float = 10.0) -> None:
-        self._verb, self._files, self._size, self._every = verb, files, size, every
+    def __init__(self, activity: str, files: int, total: int, every: float = 10.0) -> None:
+        self._activity, self._files, self._total, self._every = activity, files, total, every
         self._lock = threading.Lock()
         self._done_files = 0
         self._moved = 0
@@ -42,7 +44,7 @@ class Progress:
             transient=True,
             disable=not self._terminal,
         )
-        self._task = self._bar.add_task(verb, total=max(size, 1))
+        self._task = self._bar.add_task(activity, total=max(total, 1))
 
     @property
     def total_moved(self) -> int:
@@ -66,13 +68,13 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def moved(self, size: int) -> None:
+    def moved(self, count: int) -> None:
         """So many bytes went over the network."""
-        self._advance(moved=size)
+        self._advance(moved=count)
 
-    def kept(self, size: int) -> None:
+    def kept(self, count: int) -> None:
         """So many bytes were there already."""
-        self._advance(kept=size)
+        self._advance(kept=count)
 
     def file(self) -> None:
         """One more file is done."""
@@ -104,41 +106,22 @@ class Progress:
         (since, before), (now, moved) = self._recent[0], self._recent[-1]
         rate = (moved - before) / (now - since) if now > since else 0.0
         # What is sent a second time is no progress.
-        done = min(self._moved + self._kept, self._size)
-        return line(self._verb, self._done_files, self._files, done, self._size, rate)
+        done = min(self._moved + self._kept, self._total)
+        return line(self._activity, self._done_files, self._files, done, self._total, rate)
 
 
-def line(verb: str, done_files: int, files: int, done: int, size: int, rate: float) -> str:
+def line(activity: str, done_files: int, files: int, done: int, total: int, rate: float) -> str:
     """How far it is, in words.
 
     Args:
-        verb: what is done.
+        activity: what is done.
         done_files: of all files.
         files: in all.
         done: bytes of all.
-        size: bytes in all.
+        total: bytes in all.
         rate: bytes a second.
     """
-    text = f"{verb} {done_files:,} of {files:,} files, {volume(done)} of {volume(size)}"
+    text = f"{activity} {done_files:,} of {files:,} files, {size(done)} of {size(total)}"
     if rate <= 0:
         return text
-    return f"{text}, {volume(rate)}/s, {span(max(size - done, 0) / rate)} left"
-
-
-def volume(size: float) -> str:
-    """Bytes in a unit that fits, to three digits."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}" if unit != "B" else f"{size:.0f} B"
-        size /= 1000
-    return f"{size:.3g} TB" if size < 1000 else f"{size:,.0f} TB"
-
-
-def span(seconds: float) -> str:
-    """Seconds in units that fit."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{text}, {size(rate)}/s, {duration(max(total - done, 0) / rate)} left"

@@ -2,9 +2,10 @@
 
 from hypothesis import settings
 
-from tests.jobs.support.live import azure, live, platform_on_loopback
+from tests.jobs.support.live import azure, live, outputs, platform_on_loopback
+from tests.jobs.support.pulumi import pulumi
 
-__all__ = ["azure", "live", "platform_on_loopback"]
+__all__ = ["azure", "live", "outputs", "platform_on_loopback", "pulumi"]
 
 # How long an example takes depends on who else uses the machine.
 settings.register_profile("jobs", deadline=None)

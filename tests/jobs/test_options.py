@@ -51,15 +51,15 @@ def test_all_contradictions_are_told_at_once():
             experiment="a b",
             shm_size="64 gigs",
             data=DataOptions(
-                asset="imagenet", path="../x", mode="download", cache="blocks", blocks_ahead=3
+                asset="imagenet", path="../x", mode="download", cache="blocks", prefetch_blocks=3
             ),
             resubmit=ResubmitOptions(backoff_seconds=10, longest_backoff_seconds=5),
             services=ServiceOptions(ssh_public_key="AAAA"),
         )
 
     assert problems(make) == [
-        "--data.asset", "--data.asset and --data.path", "--data.blocks-ahead", "--data.cache",
-        "--data.path", "--experiment", "--resubmit.longest-backoff-seconds",
+        "--data.asset", "--data.asset and --data.path", "--data.cache", "--data.path",
+        "--data.prefetch-blocks", "--experiment", "--resubmit.longest-backoff-seconds",
         "--services.ssh-public-key", "--shm-size",
     ]  # fmt: skip
 

@@ -1,7 +1,5 @@
 """Each of Azure's refusals is told with its cause and what to do."""
 
-import base64
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +10,7 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
-from jobs.azure.error_messages import explained, signed_in_as
+from jobs.azure.error_messages import explained
 from jobs.errors import (
     AccessError,
     ConflictError,
@@ -84,7 +82,7 @@ def test_a_network_that_is_not_let_in_is_no_question_of_roles():
     assert "20.103.0.0/24" in str(told(error, profile="allowlisted"))
 
 
-def test_a_workspace_that_is_not_there_is_told_with_where_it_was_looked_for():
+def test_a_missing_workspace_is_told_with_where_it_was_looked_for():
     text = str(told(answered(404)))
     for part in (platform().workspace, platform().resource_group, platform().subscription_id):
         assert part in text
@@ -120,22 +118,7 @@ def test_no_answer_is_explained_by_the_stacks_network(message, profile, advice):
     assert advice in str(error)
 
 
-def token(claims):
-    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
-    return f"e30.{body}.x"
-
-
-def test_the_name_in_a_token_is_a_persons_before_a_programs():
-    assert signed_in_as(token({"appid": "1", "upn": "a@b.c"})) == "a@b.c"
-    assert signed_in_as(token({"appid": "1", "oid": "2"})) == "1"
-
-
-@pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.%%%.c", token({})])
-def test_a_token_without_a_name_has_none(text):
-    assert signed_in_as(text) is None
-
-
-def test_a_network_that_is_away_while_a_token_is_asked_for_is_no_question_of_the_sign_in():
+def test_a_network_that_is_away_for_a_token_is_no_question_of_the_sign_in():
     error = ClientAuthenticationError(message="EnvironmentCredential: authentication failed")
     error.__cause__ = ServiceRequestError("host='login.microsoftonline.com', port=443: timed out")
     assert isinstance(told(error), UnreachableError)

@@ -6,13 +6,13 @@ import pytest
 
 from jobs.azure.job_records import (
     duration_seconds,
-    ending,
     exit_code,
+    parse_time,
     read_details,
     read_job,
-    when,
 )
 from jobs.following.resubmit_policy import Resubmit, Stop, decide
+from jobs.following.supervisor import attempt_result
 from jobs.options import ResubmitOptions
 from tests.jobs.support.platform import platform
 
@@ -59,7 +59,7 @@ def test_a_job_says_which_attempt_of_which_run_it_is_and_where_it_runs():
     assert found.created == datetime(2026, 11, 22, 4, 32, 58, 69875, UTC)
 
 
-def test_a_job_of_another_program_is_no_attempt_even_if_its_name_looks_like_one():
+def test_a_job_of_another_program_is_no_attempt_whatever_its_name():
     found = job(tags={})
     assert found.attempt is None
     assert found.run == "night-r2"
@@ -89,12 +89,12 @@ def test_what_is_no_duration_is_none(text):
      "2026-11-22T04:00:00.000+00:00", "2026-11-22T04:00:00"],
 )  # fmt: skip
 def test_times_are_read_in_all_of_azures_forms(text):
-    assert when(text) == datetime(2026, 11, 22, 4, tzinfo=UTC)
+    assert parse_time(text) == datetime(2026, 11, 22, 4, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", [None, "", "soon", "2026-99-99T00:00:00Z"])
 def test_what_is_no_time_is_none(text):
-    assert when(text) is None
+    assert parse_time(text) is None
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_an_error_of_nothing_but_a_text_is_a_message():
     assert details(error=None).messages == ()
 
 
-def test_an_ending_has_times_status_and_the_marks_of_a_person():
-    found = ending(
+def test_a_result_has_times_status_and_the_marks_of_a_person():
+    found = attempt_result(
         job(tags={"run": "night", "canceled_by": "a@b"}),
         failed("exited with status code 6"),
         trained=False,
@@ -150,8 +150,10 @@ def test_an_ending_has_times_status_and_the_marks_of_a_person():
     assert found.timeout_seconds == 7 * 86_400
 
 
-def test_a_job_that_never_began_has_an_ending_of_no_seconds():
-    assert ending(job(), details(endTimeUtc="2026-11-22T05:00:00Z"), trained=None).seconds == 0
+def test_a_job_that_never_began_has_a_result_of_no_seconds():
+    assert (
+        attempt_result(job(), details(endTimeUtc="2026-11-22T05:00:00Z"), trained=None).seconds == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_a_job_that_never_began_has_an_ending_of_no_seconds():
     ],
 )
 def test_what_azure_tells_decides_whether_it_is_submitted_again(answer, code):
-    one = ending(job(status=answer.status), answer, trained=False)
+    one = attempt_result(job(status=answer.status), answer, trained=False)
     decision = decide([one], ResubmitOptions(), platform().clusters.gpu)
     if code is None:
         assert isinstance(decision, Resubmit)

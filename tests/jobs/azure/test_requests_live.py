@@ -1,4 +1,4 @@
-"""Verbs against a loopback Azure that refuses, is busy, or lacks what they ask for."""
+"""Commands against a loopback Azure that refuses, is busy, or lacks what they ask for."""
 
 import json
 from dataclasses import replace
@@ -6,28 +6,23 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs.azure import transport
-from jobs.azure import workspace as azure
-from jobs.azure.containers import container
-from jobs.azure.data_assets import DataAsset, register
+from jobs.assets.data_sets import DataSet, register
+from jobs.azure import requests
+from jobs.azure.requests import Requests
+from jobs.azure.resource_manager import API_VERSION
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.errors import AccessError, UnreachableError
+from tests.jobs.support.manifests import manifest
+from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import wait_for
-from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("outputs")]
 
 
 @pytest.fixture
 def other(live, tmp_path, monkeypatch):
-    """Lets the verbs read changed outputs."""
+    """Lets the commands read changed outputs."""
 
     def change(**changes):
         file = tmp_path / "outputs.json"
@@ -96,14 +91,14 @@ def test_preflight_reads_quota(capsys, live, outputs):
 
 def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):
     other(workspace="gone")
-    for verb in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
-        assert main(verb) == 1
+    for command in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
+        assert main(command) == 1
         text = capsys.readouterr().err
         assert "gone" in text
         assert "is not there" in text
 
 
-def test_a_cluster_that_is_gone_is_told_before_anything_is_submitted(
+def test_a_cluster_that_is_gone_is_told_before_submitting(
     capsys,
     live,
     outputs,
@@ -118,7 +113,7 @@ def test_a_cluster_that_is_gone_is_told_before_anything_is_submitted(
     ]
 
 
-def test_a_data_set_that_is_not_registered_is_told_before_anything_is_submitted(capsys):
+def test_a_data_set_that_is_not_registered_is_told_before_submitting(capsys):
     args = ["submit", "--preset", "imagenet-ndv2", "--data.asset", "imagenet:3", "--name", "nodata"]
     assert main(args) == 1
     assert "--data.asset: imagenet:3 is not registered" in capsys.readouterr().err
@@ -155,7 +150,7 @@ def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_is_refused_for_a_moment_is_asked_again_after_the_time_that_azure_names(live, status):
+def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live, status):
     live.azure.admin.fault("GET .*/computes/", status=status, retry_after=1, times=1)
     assert main(["status"]) == 0
     asked = [r for r in live.azure.requests if live.outputs.clusters.gpu.name in r.path]
@@ -169,10 +164,10 @@ def test_a_cut_connection_is_asked_again(live):
 
 
 def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
-    monkeypatch.setattr(transport, "RETRIES", 1)
+    monkeypatch.setattr(requests, "RETRIES", 1)
     live.azure.admin.fault("GET .*/computes/", status=503, times=None)
     with pytest.raises(UnreachableError, match="still is after several tries"):
-        connect(live.outputs).arm("GET", "computes/x")
+        connect(live.outputs).manager.get("computes/x")
 
 
 def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
@@ -183,44 +178,40 @@ def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
         message="Public network access is disabled",
     )
     with pytest.raises(AccessError, match="is private: its services answer from inside"):
-        connect(live.outputs).arm("GET", "computes/x")
+        connect(live.outputs).manager.get("computes/x")
 
 
 def test_lists_are_read_to_their_last_page(live, monkeypatch):
-    workspace = connect(live.outputs)
+    manager = connect(live.outputs).manager
     pages = {
-        f"{workspace.id}/things?api-version={azure.API_VERSION}": {
+        f"{manager.workspace_id}/things?api-version={API_VERSION}": {
             "value": [1, 2],
             "nextLink": f"{live.azure.url}/more?page=2",
         },
         "/more?page=2": {"value": [3]},
     }
     monkeypatch.setattr(
-        workspace, "_ask", lambda method, url, body: pages[url.removeprefix(live.azure.url)]
+        Requests, "send", lambda _, method, url, *body: pages[url.removeprefix(live.azure.url)]
     )
-    workspace.__dict__["_manager"] = live.azure.url
-    assert list(workspace.arm_list("things")) == [1, 2, 3]
+    monkeypatch.setattr(Requests, "manager_url", live.azure.url)
+    assert list(manager.items("things")) == [1, 2, 3]
     pages["/more?page=2"] = {"value": [], "nextLink": "https://elsewhere.example.com/steal"}
     with pytest.raises(Exception, match="another host"):
-        list(workspace.arm_list("things"))
+        list(manager.items("things"))
 
 
 def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
-    manifest = Manifest(
-        ("cat", "dog"), Normalization((0.0,) * 3, (1.0,) * 3),
-        {name: Split((Shard("s", 9000, 1, "0" * 32, ()),), (9000,), ("jpeg",))
-         for name in ("train", "validation")}, Origin("x"),
-    )  # fmt: skip
-    manifest.save(tmp_path)
+    pets = manifest(train=9000, validation=9000, classes=2)
+    pets.save(tmp_path)
     store = outputs.datastores.prepared
     content = (tmp_path / "manifest.json").read_bytes()
-    container(store, azure.credential()).upload_blob("pets/manifest.json", content)
-    asset = DataAsset("pets", manifest.version, store.name, "pets", {})
-    register(connect(outputs), asset)
+    container(live, "prepared").upload_blob("pets/manifest.json", content)
+    asset = DataSet("pets", pets.version, store.name, "pets", {})
+    register(connect(outputs).manager, asset)
     args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
     assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
     text = capsys.readouterr().out
-    assert f"version {manifest.version}: 9,000 images to train on, 2 classes" in text
+    assert f"version {pets.version}: 9,000 images to train on, 2 classes" in text
     assert "steps " in text
     assert main(["preflight", *args]) == 0
     assert "data: version" in capsys.readouterr().out
@@ -239,7 +230,7 @@ def test_storage_that_refuses_is_told_with_the_role(live, capsys):
 
 def test_a_network_that_is_away_is_no_question_of_the_sign_in(capsys, monkeypatch):
     monkeypatch.setenv("AZURE_AUTHORITY_HOST", "https://127.0.0.1:9")
-    monkeypatch.setattr(transport, "RETRIES", 0)
+    monkeypatch.setattr(requests, "RETRIES", 0)
     assert main(["status"]) == 22
     text = capsys.readouterr().err
     assert "no answer from" in text

@@ -8,12 +8,10 @@ import pytest
 
 from infra.outputs import to_dict
 from jobs import cli
-from jobs.cli import VERBS, main
-from jobs.console import PLATFORM, command
+from jobs.cli import COMMANDS, main
+from jobs.console import PLATFORM, next_command
 from tests import ROOT
 from tests.jobs.support.platform import platform
-
-EASY = list(VERBS)
 
 
 @pytest.fixture(autouse=True)
@@ -24,28 +22,29 @@ def outputs(tmp_path, monkeypatch):
     return file
 
 
-def test_help_names_every_verb_and_every_exit_status(capsys):
+def test_help_names_every_command_and_every_exit_status(capsys):
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for verb in VERBS:
-        assert f"\n  {verb} " in text
+    for command in COMMANDS:
+        assert f"\n  {command} " in text
     for status in ("20 cancelled", "21 interrupted", "22 Azure", "23 a check", "130"):
         assert status in text
 
 
-def test_no_verb_at_all_is_refused_with_the_list(capsys):
+def test_no_command_at_all_is_refused_with_the_list(capsys):
     assert main([]) == 2
-    assert "usage: python -m jobs VERB" in capsys.readouterr().err
+    assert "usage: python -m jobs COMMAND" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"), [("sumbit", "; did you mean submit?\n"), ("qqqq", "'qqqq' is no verb\n")]
+    ("typed", "said"),
+    [("sumbit", "; did you mean submit?\n"), ("qqqq", "unknown command 'qqqq'\n")],
 )
-def test_a_mistyped_verb_is_told_in_two_lines(typed, said, capsys):
+def test_a_mistyped_command_is_told_in_two_lines(typed, said, capsys):
     assert main([typed]) == 2
     text = capsys.readouterr().err
     assert said in text
-    assert text.splitlines()[1:] == ["`python -m jobs --help` lists the verbs"]
+    assert text.splitlines()[1:] == ["`python -m jobs --help` lists the commands"]
 
 
 def test_a_kind_that_there_is_not_is_refused(capsys):
@@ -60,7 +59,7 @@ def test_what_comes_next_names_the_platform_as_it_was_given(monkeypatch):
         ([], "python -m jobs follow night"),
     ):
         token = PLATFORM.set(cli.common_options(args)[1].given)
-        assert command("follow", "night") == said
+        assert next_command("follow", "night") == said
         PLATFORM.reset(token)
 
 
@@ -87,12 +86,12 @@ def test_ctrl_c_while_modules_are_imported_gives_no_traceback():
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
-@pytest.mark.parametrize("verb", EASY)
-def test_every_verb_has_a_help_with_its_options(verb, capsys):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_with_its_options(command, capsys):
     with pytest.raises(SystemExit) as end:
-        main([verb, "--help"])
+        main([command, "--help"])
     assert end.value.code == 0
-    assert f"python -m jobs {verb}" in capsys.readouterr().out
+    assert f"python -m jobs {command}" in capsys.readouterr().out
 
 
 def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
@@ -100,6 +99,21 @@ def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
     text = capsys.readouterr().err
     assert "--node: there is no such key; did you mean --nodes?" in text
     assert "--nmae: there is no such key; did you mean --name?" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "now"),
+    [
+        (["follow", "a", "--patience-minutes", "3"], "--retry-timeout-minutes"),
+        (["submit", "--patience-minutes=3"], "--retry-timeout-minutes"),
+        (["upload", "a", "--patience-minutes", "3"], "--retry-timeout-minutes"),
+        (["download", "a", "--patience-minutes", "3"], "--retry-timeout-minutes"),
+        (["spec", "--data.blocks-ahead", "3"], "--data.prefetch-blocks"),
+    ],
+)
+def test_an_option_that_was_renamed_is_told_with_its_new_name(args, now, capsys):
+    assert main(args) == 2
+    assert f": is now called {now}\n" in capsys.readouterr().err
 
 
 def test_options_of_the_trainer_stand_after_two_dashes(capsys):
@@ -114,19 +128,19 @@ def test_a_training_without_a_preset_is_refused_with_their_names(capsys):
     assert "imagenet-ndv2" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["follow", "logs", "cancel", "tensorboard"])
-def test_a_verb_about_a_run_asks_for_its_name(verb, capsys):
-    assert main([verb]) == 1
-    assert f"{verb}: name a run or a job" in capsys.readouterr().err
+@pytest.mark.parametrize("command", ["follow", "logs", "cancel", "tensorboard"])
+def test_a_command_about_a_run_asks_for_its_name(command, capsys):
+    assert main([command]) == 1
+    assert f"{command}: name a run or a job" in capsys.readouterr().err
 
 
 def test_the_first_argument_may_stand_anywhere_among_options():
     from jobs.commands.follow import FollowOptions
 
-    verb = VERBS["follow"]
+    command = COMMANDS["follow"]
     for args in (["night", "--rank", "all"], ["--rank", "all", "night"],
                  ["--supervise", "night", "--rank", "all"]):  # fmt: skip
-        options = cli.read_options("follow", verb, FollowOptions, args)
+        options = cli.read_options("follow", command, FollowOptions, args)
         assert (options.name, options.rank) == ("night", "all")
 
 

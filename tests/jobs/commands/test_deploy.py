@@ -1,8 +1,6 @@
 """Deploying is Pulumi's, with what is missing said before it begins."""
 
 import json
-import stat
-import sys
 
 import pytest
 
@@ -12,38 +10,7 @@ from jobs.cli import main
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
 from tests.jobs.support.platform import platform
 
-STAND_IN = """\
-#!{python}
-import json, pathlib, sys
-
-here = pathlib.Path({folder!r})
-with (here / "asked").open("a") as file:
-    file.write(" ".join(sys.argv[1:]) + chr(10))
-verb = " ".join(sys.argv[1:3]) if sys.argv[1] == "stack" else sys.argv[1]
-answer = json.loads((here / "answers.json").read_text()).get(verb, {{}})
-print(answer.get("out", ""))
-print(answer.get("err", ""), file=sys.stderr)
-sys.exit(answer.get("status", 0))
-"""
 EXPORTED = {"out": json.dumps({"deployment": {"resources": []}})}
-
-
-@pytest.fixture
-def pulumi(tmp_path, monkeypatch):
-    """A `pulumi` that answers each verb as told; gives what it was asked."""
-    program = tmp_path / "bin" / "pulumi"
-    program.parent.mkdir()
-    program.write_text(STAND_IN.format(python=sys.executable, folder=str(tmp_path)))
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    monkeypatch.delenv("JOBS_OUTPUTS", raising=False)
-
-    def answers(**verbs):
-        named = {verb.replace("_", " "): answer for verb, answer in verbs.items()}
-        (tmp_path / "answers.json").write_text(json.dumps(named))
-        return lambda: (tmp_path / "asked").read_text().splitlines()
-
-    return answers
 
 
 def test_up_deploys_and_says_what_there_is_now(pulumi, capfd):
@@ -158,7 +125,7 @@ def test_a_locked_stack_is_told_with_what_to_do(pulumi, capfd, said):
     assert "only if nobody is at it, take the lock off by `pulumi cancel --stack dev`" in err
 
 
-def test_what_a_killed_deployment_may_have_made_is_told_before_anything_begins(pulumi, capfd):
+def test_pending_operations_are_told_before_anything_begins(pulumi, capfd):
     urn = "urn:pulumi:dev::ml::azure-native:containerregistry:Registry::registry"
     operations = [{"type": "creating", "resource": {"urn": urn}}]
     state = {"deployment": {"resources": [], "pending_operations": operations}}

@@ -1,18 +1,24 @@
-import json
 import os
-from functools import partial
 
 import pytest
 from azure.storage.blob import ContentSettings
 
 from common.errors import ConfigError, UserError
-from jobs.azure.containers import Blob
+from jobs.azure.storage import Blob
 from jobs.commands import download
 from jobs.commands.download import DownloadOptions
 from jobs.errors import MissingError
-from jobs.transfer.blob_download import LOCK, RECORD, Left, alone, decide
+from jobs.exit_status import INTERRUPTED
+from jobs.transfer.blob_download import (
+    LOCK,
+    RECORD,
+    BlobDownloader,
+    FileState,
+    alone,
+    choose_action,
+)
 from jobs.transfer.local_files import LocalError
-from tests.jobs.support.runs import declare_job, put
+from tests.jobs.support.runs import answer, declare_job, put
 
 
 def run_files(run, **more):
@@ -32,10 +38,6 @@ def get(live, run, folder, **options):
     return download.run(
         DownloadOptions(name=run, to=str(folder), **options), live.outputs, as_json=True
     )
-
-
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
 
 
 def names(folder):
@@ -59,9 +61,7 @@ def test_a_run_comes_without_its_checkpoints_and_scratch(live, tmp_path, capsys)
     assert (tmp_path / "plain" / model).read_bytes() == files[f"runs/plain/plain/{model}"]
 
 
-def test_checkpoints_come_when_they_are_asked_for_and_the_rest_is_not_sent_again(
-    live, tmp_path, capsys
-):
+def test_checkpoints_come_when_asked_for_and_the_rest_is_not_sent_again(live, tmp_path, capsys):
     files = run_files("full")
     put(live, files)
     get(live, "full", tmp_path / "full")
@@ -115,7 +115,7 @@ def test_a_persons_own_file_is_never_overwritten_silently(live, tmp_path, downlo
 def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, monkeypatch):
     files = run_files("cut")
     put(live, files)
-    ranges, read = [], download.Fetcher._range
+    ranges, read = [], BlobDownloader._range
 
     def counted(self, client, address, blob, offset):
         if address.endswith("safetensors"):
@@ -124,9 +124,9 @@ def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, m
                 raise KeyboardInterrupt
         return read(self, client, address, blob, offset)
 
-    monkeypatch.setattr(download.Fetcher, "_range", counted)
+    monkeypatch.setattr(BlobDownloader, "_range", counted)
     folder = tmp_path / "cut"
-    assert get(live, "cut", folder, checkpoints=True, threads=1) == download.INTERRUPTED
+    assert get(live, "cut", folder, checkpoints=True, threads=1) == INTERRUPTED
     assert "the same command goes on" in capsys.readouterr().err
     target = folder / "checkpoints" / "step-7" / "model.safetensors"
     assert not target.exists()
@@ -138,7 +138,7 @@ def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, m
 
 def test_a_blob_that_changes_while_it_is_read_is_read_anew(live, tmp_path, monkeypatch):
     put(live, run_files("alive", **{"log.txt": bytes(5 << 20)}))
-    read, changed = download.Fetcher._range, []
+    read, changed = BlobDownloader._range, []
     later = os.urandom(6 << 20)
 
     def changing(self, client, address, blob, offset):
@@ -147,7 +147,7 @@ def test_a_blob_that_changes_while_it_is_read_is_read_anew(live, tmp_path, monke
             client.upload_blob(address, later, overwrite=True)
         return read(self, client, address, blob, offset)
 
-    monkeypatch.setattr(download.Fetcher, "_range", changing)
+    monkeypatch.setattr(BlobDownloader, "_range", changing)
     get(live, "alive", tmp_path / "alive")
     assert changed
     assert (tmp_path / "alive" / "log.txt").read_bytes() == later
@@ -156,12 +156,10 @@ def test_a_blob_that_changes_while_it_is_read_is_read_anew(live, tmp_path, monke
 
 
 @pytest.mark.parametrize("size", [1_000, 5 << 20])
-def test_a_damaged_blob_is_noticed(live, tmp_path, monkeypatch, size):
+def test_a_damaged_blob_is_noticed(live, tmp_path, size):
     client = put(live, run_files("damaged", file=bytes(size)))
     blob = client.get_blob_client("runs/damaged/damaged/file")
     blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
-    at_once = partial(download.container, retries=0)
-    monkeypatch.setattr(download, "container", lambda *args, **_: at_once(*args))
     with pytest.raises(UserError, match=r"damaged/file: .*another MD5"):
         get(live, "damaged", tmp_path / "damaged")
     assert not (tmp_path / "damaged" / "file").exists()
@@ -185,7 +183,7 @@ def test_what_someone_else_writes_does_not_end_up_in_a_file(
     files = run_files("shared", **{"log.txt": os.urandom(5 << 20)})
     put(live, files)
     content = files["runs/shared/shared/log.txt"]
-    folder, read = tmp_path / "shared", download.Fetcher._range
+    folder, read = tmp_path / "shared", BlobDownloader._range
 
     def beside(self, client, address, blob, offset):
         if address.endswith("log.txt"):
@@ -195,7 +193,7 @@ def test_what_someone_else_writes_does_not_end_up_in_a_file(
                 file.write(written(content) + b"!" * (not fine))
         return read(self, client, address, blob, offset)
 
-    monkeypatch.setattr(download.Fetcher, "_range", beside)
+    monkeypatch.setattr(BlobDownloader, "_range", beside)
     if fine:
         assert get(live, "shared", folder) == 0
         assert (folder / "log.txt").read_bytes() == content
@@ -222,14 +220,14 @@ BLOB = Blob("x", 10, b"md5", None, "e1", 0.0)
     ("left", "now", "action"),
     [
         (None, None, "fetch"),
-        (Left("e1", 10, 5), None, "fetch"),
-        (Left("e1", 10, 5), Left("e1", 10, 5), "keep"),
-        (Left("e0", 10, 5), Left("e0", 10, 5), "fetch"),
-        (Left("e1", 10, 5), Left("e1", 10, 6), "compare"),
-        (Left("e1", 10, 5), Left("e1", 11, 6), "refuse"),
-        (None, Left("", 10, 5), "compare"),
-        (None, Left("", 9, 5), "refuse"),
+        (FileState("e1", 10, 5), None, "fetch"),
+        (FileState("e1", 10, 5), FileState("e1", 10, 5), "keep"),
+        (FileState("e0", 10, 5), FileState("e0", 10, 5), "fetch"),
+        (FileState("e1", 10, 5), FileState("e1", 10, 6), "compare"),
+        (FileState("e1", 10, 5), FileState("e1", 11, 6), "refuse"),
+        (None, FileState("", 10, 5), "compare"),
+        (None, FileState("", 9, 5), "refuse"),
     ],
 )
 def test_what_is_done_about_a_file(left, now, action):
-    assert decide(BLOB, left, now) == action
+    assert choose_action(BLOB, left, now) == action

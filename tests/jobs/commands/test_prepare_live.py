@@ -22,27 +22,18 @@ def photos(tmp_path):
 
 
 def test_raw_images_become_a_registered_data_set_that_a_training_can_read(
-    live, monkeypatch, capsys, photos
+    live, outputs, capsys, photos
 ):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
     assert main(["upload", str(photos), "--to", "raw/creatures"]) == 0
-    prepare = [
-        "prepare",
-        "folder",
-        "--raw",
-        "creatures",
-        "--prepared",
-        "creatures",
-        "--poll-seconds",
-        "0.2",
-    ]
+    folders = ["--raw", "creatures", "--prepared", "creatures"]
+    prepare = ["prepare", "folder", *folders, "--poll-seconds", "0.2"]
     assert main([*prepare, "--name", "shards-of-it", "--no-follow", "--", "--held-out", "0.2"]) == 0
     assert "is registered when `follow` sees the job's good end" in capsys.readouterr().out
     assert main(["follow", "shards-of-it", "--poll-seconds", "0.2", "--json"]) == 0
     reference = json.loads(capsys.readouterr().out)["asset"]
     name, version = reference.split(":")
     registered = live.azure.resources.get(f"{live.workspace}/data/{name}/versions/{version}")
-    store = live.outputs.datastores.prepared.name
+    store = outputs.datastores.prepared.name
     uri = registered["properties"]["dataUri"]
     assert uri.rstrip("/").endswith(f"/datastores/{store}/paths/creatures")
     dry = ["submit", "--preset", "images", "--data.asset", reference, "--dry-run"]

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 import pytest
 
 from common.errors import ConfigError, UserError
-from jobs.azure.containers import Blob, listed
+from jobs.assets import models
 from jobs.azure.job_records import Job
-from jobs.azure.workspace import connect
+from jobs.azure.storage import Blob, listed
 from jobs.commands import register
-from jobs.commands.register import Finished, RegisterOptions
+from jobs.commands.register import RegisterOptions, TrainedRun
 from jobs.errors import ConflictError, MissingError
-from jobs.transfer import model_copy
+from tests.jobs.support.live import sdk
 from tests.jobs.support.platform import platform
-from tests.jobs.support.runs import declare_job, put
+from tests.jobs.support.runs import answer, declare_job, put
 
 CONFIG = {"config": {"preset": "imagenet-ndv2"}}
 RESULT = {"top1": 0.761, "top5": None, "steps": 450, "epochs": 90.0, "images_per_second": 640.5}
@@ -35,10 +35,6 @@ def model_of(live, run, **options):
     return register.run(RegisterOptions(name=run, **options), live.outputs, as_json=True)
 
 
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
-
-
 def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, capsys):
     declare_job(live, "fine-r1", tags={"run": "fine", "code": "0ld"})
     declare_job(live, "fine-r2", tags={"run": "fine", "code": "c0de"})
@@ -46,7 +42,7 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
     assert model_of(live, "fine-r1") == 0
     done = answer(capsys)
     name, version = done["model"].split(":")
-    found = connect(live.outputs).client.models.get(name, version)
+    found = sdk(live).models.get(name, version)
     assert name == "imagenet-ndv2"
     assert found.type == "custom_model"
     assert found.path.endswith(f"/datastores/training_data_results/paths/models/{name}/{version}")
@@ -96,13 +92,13 @@ def test_what_an_earlier_registration_left_half_copied_is_mended(live, capsys):
 
 def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monkeypatch):
     put(live, files("moving"))
-    copy_one = model_copy._copy_one
+    copy_one = models._copy_one
 
     def changing(client, source, blob, target):
         copy_one(client, source, blob, target)
         put(live, {f"{source.rpartition('/export/')[0]}/export/export.json": b"{}"})
 
-    monkeypatch.setattr(model_copy, "_copy_one", changing)
+    monkeypatch.setattr(models, "_copy_one", changing)
     with pytest.raises(UserError, match="changed while it was copied, so nothing was registered"):
         model_of(live, "moving")
     assert not [r for r in live.azure.requests if r.method == "PUT" and "/models/m" in r.path]
@@ -121,8 +117,8 @@ def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
     wanted = {"a": Blob("a", 1, b"m", None, "e", 0.0)}
     found = {name: Blob(name, *what, None, "f", 0.0) for name, what in there.items()}
     with pytest.raises(UserError, match=words):
-        model_copy.compare("models/x/1", wanted, found)
-    model_copy.compare("models/x/1", wanted, wanted)
+        models.check_copy("models/x/1", wanted, found)
+    models.check_copy("models/x/1", wanted, wanted)
 
 
 def test_the_code_is_that_of_the_attempt_that_wrote_the_result():
@@ -168,7 +164,7 @@ def test_a_name_that_azure_would_not_take_is_refused(live):
 
 
 def test_two_runs_of_one_model_are_two_versions():
-    found = Finished(CONFIG, RESULT, FACTS, "digest", datetime(2026, 11, 22, tzinfo=UTC))
+    found = TrainedRun(CONFIG, RESULT, FACTS, "digest", datetime(2026, 11, 22, tzinfo=UTC))
     one, other = (
         register.describe(RegisterOptions(name=name), platform(), found, None)
         for name in ("one", "other")

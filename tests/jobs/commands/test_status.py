@@ -4,18 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.azure.job_records import read_job
-from jobs.azure.job_states import Nodes
+from jobs.azure.job_records import Jobs, read_job
 from jobs.commands import status
-from jobs.commands.list import ago
-from jobs.commands.status import StatusOptions, cost_lines, grouped, shown
+from jobs.commands.status import StatusOptions, age, cost_lines, group_by_run, shown_runs
+from tests.jobs.support.platform import cluster_nodes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
-
-def nodes(**changes):
-    return Nodes(**{"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority",
-                    "allocated": 0, "target": 0, "most": 4, **changes})  # fmt: skip
 
 
 def job(name, status="Completed", tagged=True):
@@ -24,29 +18,32 @@ def job(name, status="Completed", tagged=True):
 
 
 def test_no_nodes_cost_nothing():
-    assert cost_lines([nodes()], NOW) == [
+    assert cost_lines([cluster_nodes()], NOW) == [
         "no nodes are allocated, so no cluster costs anything now"
     ]
 
 
 def test_allocated_nodes_are_told_with_what_they_do_and_since_when():
-    text = cost_lines([nodes(allocated=3, target=3, running=2, idle=1,
+    text = cost_lines([cluster_nodes(allocated=3, target=3, running=2, idle=1,
                              since=NOW - timedelta(hours=5))], NOW)[1]  # fmt: skip
     assert "gpu: 3 x Standard_ND40rs_v2 (LowPriority): 2 busy, 1 idle; as many for 5 h" in text
 
 
 def test_nodes_that_nobody_uses_are_named_as_such():
-    text = cost_lines([nodes(allocated=2, target=2, idle=2)], NOW)[1]
+    text = cost_lines([cluster_nodes(allocated=2, target=2, idle=2)], NOW)[1]
     assert "2 idle; nothing runs there" in text
 
 
 def test_a_cluster_that_changes_says_to_what():
-    text = cost_lines([nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)], NOW)[1]
+    changing = cluster_nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)
+    text = cost_lines([changing], NOW)[1]
     assert "1 being prepared; Azure is changing that to 4" in text
 
 
 def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():
-    found = grouped([job("b-r2"), job("alien", tagged=False), job("a-r1"), job("b-r1", "Failed")])
+    found = group_by_run(
+        [job("b-r2"), job("alien", tagged=False), job("a-r1"), job("b-r1", "Failed")]
+    )
     assert [(run.key, [one.name for one in run.jobs]) for run in found] == [
         ("b", ["b-r1", "b-r2"]),
         ("a", ["a-r1"]),
@@ -55,8 +52,8 @@ def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():
 
 
 def test_runs_that_have_not_ended_are_shown_however_old():
-    runs = grouped([job("c-r1"), job("b-r1"), job("a-r1", "Running")])
-    assert [run.key for run in shown(runs, 1)] == ["c", "a"]
+    runs = group_by_run([job("c-r1"), job("b-r1"), job("a-r1", "Running")])
+    assert [run.key for run in shown_runs(runs, 1)] == ["c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -65,17 +62,17 @@ def test_runs_that_have_not_ended_are_shown_however_old():
      (2 * 86_400, "2 d"), (-5, "0 s")],
 )  # fmt: skip
 def test_times_are_told_by_their_largest_unit(seconds, text):
-    assert ago(NOW - timedelta(seconds=seconds), NOW) == text
-    assert ago(None, NOW) == ""
+    assert age(NOW - timedelta(seconds=seconds), NOW) == text
+    assert age(None, NOW) == ""
 
 
-@pytest.mark.parametrize(("most", "older"), [(1, True), (2, False)])
-def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, most, older):
-    monkeypatch.setattr(status, "LOOKED_AT", most)
+@pytest.mark.parametrize(("limit", "older"), [(1, True), (2, False)])
+def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, limit, older):
+    monkeypatch.setattr(status, "MAX_JOBS", limit)
     monkeypatch.setattr(
-        status.job_attempts, "listed", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
+        Jobs, "newest_first", lambda _: iter([job("new-r1"), job("old-r1", "Running")])
     )
     status.run(StatusOptions(), live.outputs, as_json=False)
     said = capsys.readouterr().out
-    assert (f"only the newest {most} jobs were looked at" in said) == older
+    assert (f"only the newest {limit} jobs were looked at" in said) == older
     assert ("old" in said.replace("older", "")) != older

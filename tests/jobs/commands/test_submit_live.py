@@ -2,16 +2,18 @@
 
 import json
 import shutil
-import signal
 from dataclasses import replace
 
 import pytest
 
+from jobs.azure.job_records import Jobs
 from jobs.cli import main
 from jobs.commands import submit
 from jobs.spec import from_options
-from jobs.spec.kinds import VERDICT
-from tests.jobs.support.tiny import TRAINED, by_hand, status, wait_for
+from jobs.spec.kinds import CHECK_RESULT
+from tests.jobs.support.tiny import TRAINED, interrupt, read_until, started, status, wait_for
+
+pytestmark = pytest.mark.usefixtures("outputs")
 
 QUICK = ["--poll-seconds", "0.1"]
 GOOD = {
@@ -20,12 +22,6 @@ GOOD = {
     "nodes": [{"infiniband_fault": ""}, {"infiniband_fault": "no adapter"}],
     "sums": [{"bytes": 1 << 20, "bus_bytes_per_second": 1e9}],
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
 
 
 @pytest.fixture(autouse=True)
@@ -109,10 +105,8 @@ def test_a_dry_run_submits_nothing(live, capsys):
     assert not [r for r in live.azure.requests if r.method == "PUT"]
 
 
-def test_a_key_of_a_run_that_goes_on_is_refused_and_of_one_that_ended_is_its_next_attempt(
-    live, capsys, instead
-):
-    instead('sleep 60; ls "${{outputs.run}}"')
+def test_a_key_is_refused_while_its_run_goes_on_and_then_its_next_attempt(live, capsys, instead):
+    instead('sleep 600; ls "${{outputs.run}}"')
     args = ["submit", "--kind", "smoke", "--name", "again", "--no-follow"]
     assert main(args) == 0
     assert main(args) == 22
@@ -134,7 +128,7 @@ def test_an_image_is_registered_once(live, capsys, instead):
 
 
 def check_command(measured):
-    return f"mkdir -p outputs; echo '{json.dumps(measured)}' > {VERDICT}"
+    return f"mkdir -p outputs; echo '{json.dumps(measured)}' > {CHECK_RESULT}"
 
 
 def test_a_good_check_is_followed_by_the_training(live, capsys, instead):
@@ -147,7 +141,7 @@ def test_a_good_check_is_followed_by_the_training(live, capsys, instead):
     assert job(live, "checked-check-r1")["tags"]["kind"] == "check"
 
 
-def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live, capsys, instead):
+def test_a_poor_check_stops_the_training_unless_asked(live, capsys, instead):
     instead(TRAINED, check_command({**GOOD, "infiniband": False}))
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
     assert main([*args, "--name", "poor"]) == 23
@@ -159,7 +153,7 @@ def test_a_poor_check_keeps_the_training_from_being_submitted_unless_asked(live,
     assert job(live, "poor-check-r2") is not None
 
 
-def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys, instead):
+def test_a_check_that_fails_stops_the_training(live, capsys, instead):
     instead(TRAINED, "exit 9")
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
     assert main([*args, "--name", "unchecked"]) == 1
@@ -167,78 +161,53 @@ def test_a_check_that_fails_keeps_the_training_from_being_submitted(live, capsys
     assert job(live, "unchecked-r1") is None
 
 
-def test_a_check_by_itself_gives_its_verdict(live, capsys, instead):
+def test_a_check_by_itself_says_whether_it_is_good(live, capsys, instead):
     instead(TRAINED, check_command({**GOOD, "infiniband": False}))
     assert main(["submit", "--kind", "check", "--nodes", "2", "--name", "look", *QUICK]) == 23
     assert "something is poor" in capsys.readouterr().out
 
 
-def test_storage_that_refuses_the_code_is_told_and_nothing_is_submitted(live, capsys):
+def test_a_workspace_that_refuses_the_code_is_told(live, capsys, small):
+    (small / "trainer" / "other.py").write_text("nobody has sent this yet")
     live.azure.admin.fault("POST .*/startPendingUpload", status=403, code="AuthorizationFailed")
     assert main(["submit", "--kind", "smoke", "--name", "nocode", "--no-follow"]) == 22
-    assert "job nocode-r1" in capsys.readouterr().err
+    assert "code trainer-" in capsys.readouterr().err
     assert job(live, "nocode-r1") is None
 
 
-def interrupted(live, *args, match, seconds=60.0):
-    """Ctrl-C while Azure takes its time for a request; what was said, and the status."""
+def interrupted(live, *args, match):
+    """Ctrl-C while Azure takes its time for a request; what was said."""
     live.azure.admin.fault(match, delay=8.0)
-    child = by_hand(
-        live, "submit", "--kind", "smoke", *args, *QUICK, repository=from_options.REPOSITORY
-    )
-    try:
+    submitting = ("submit", "--kind", "smoke", *args, *QUICK)
+    with started(live, *submitting, repository=from_options.REPOSITORY) as child:
         # The fault is taken from the list when its request has come.
-        wait_for(lambda: not live.azure.faults._faults or child.poll() is not None, seconds)
+        wait_for(lambda: not live.azure.faults._faults or child.poll() is not None)
         assert child.poll() is None, child.communicate()
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=seconds)
-    finally:
-        child.kill()
-    assert "Traceback" not in err
-    return out + err, child.returncode
+        return interrupt(child)
 
 
 def test_ctrl_c_before_a_job_is_submitted_leaves_nothing(live):
-    text, code = interrupted(live, "--name", "early", match="GET .*/computes/")
-    assert code == 130
+    text = interrupted(live, "--name", "early", match="GET .*/computes/")
     assert "interrupted; nothing was submitted" in text
     assert job(live, "early-r1") is None
 
 
 def test_ctrl_c_while_the_image_is_registered_leaves_no_job(live):
-    text, code = interrupted(live, "--name", "imaged", match="GET .*/environments/trainer-cpu/")
-    assert code == 130
+    text = interrupted(live, "--name", "imaged", match="GET .*/environments/trainer-cpu/")
     assert "interrupted; nothing was submitted" in text
 
 
 def test_ctrl_c_while_the_code_is_sent_leaves_no_job(live):
-    text, code = interrupted(live, "--name", "sent", match="GET .*/codes/")
-    assert code == 130
+    text = interrupted(live, "--name", "sent", match="GET .*/codes/")
     assert "sent-r1 is not there, but a request on its way may still make it" in text
     assert job(live, "sent-r1") is None
 
 
 def test_ctrl_c_while_a_submitted_job_is_followed_leaves_it(live):
-    child = by_hand(
-        live,
-        "submit",
-        "--kind",
-        "smoke",
-        "--name",
-        "on",
-        *QUICK,
-        repository=from_options.REPOSITORY,
-    )
-    try:
-        while "on-r1: submitted" not in (line := child.stdout.readline()):
-            assert line, child.stderr.read()
-        child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=30)
-    finally:
-        child.kill()
-    assert child.returncode == 130
-    assert "python -m jobs cancel on" in said
-    assert "Traceback" not in said
+    submitting = ("submit", "--kind", "smoke", "--name", "on", *QUICK)
+    with started(live, *submitting, repository=from_options.REPOSITORY) as child:
+        read_until(child, "on-r1: submitted")
+        assert "python -m jobs cancel on" in interrupt(child)
     assert status(live, f"{live.workspace}/jobs/on-r1") != "Canceled"
     assert main(["cancel", "on"]) == 0
 
@@ -257,7 +226,7 @@ def test_a_preparation_is_a_job_like_others(live, capsys):
 
 def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, instead):
     """A Ctrl-C after the PUT has come to Azure: the job is there, and that is said."""
-    instead('sleep 60; ls "${{outputs.run}}"')
+    instead('sleep 600; ls "${{outputs.run}}"')
     real = submit.submission.submit
 
     def cut(*args):
@@ -274,25 +243,24 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
     live, monkeypatch, capsys, instead
 ):
     """The job comes between the first look and the second one."""
-    instead('sleep 60; ls "${{outputs.run}}"')
-    request, look = submit.submission.submit, submit.job_attempts.job
+    instead('sleep 600; ls "${{outputs.run}}"')
+    request, look = submit.submission.submit, Jobs.get
     interrupted, looks, arrived = [], [], []
 
     def cut(*args):
         interrupted.append(args)
         raise KeyboardInterrupt
 
-    def late(workspace, name):
+    def late(jobs, name):
         if interrupted and name == "later-r1" and not arrived:
             looks.append(name)
             if len(looks) == 2:
                 arrived.append(name)
-                # In this thread: a submission replaces standard error of the whole process.
                 request(*interrupted[0])
-        return look(workspace, name)
+        return look(jobs, name)
 
     monkeypatch.setattr(submit.submission, "submit", cut)
-    monkeypatch.setattr(submit.job_attempts, "job", late)
+    monkeypatch.setattr(Jobs, "get", late)
     assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
     assert "later-r1 was submitted already" in capsys.readouterr().err
     assert arrived

@@ -14,16 +14,20 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigError, UserError
+from jobs.azure.job_records import Jobs
+from jobs.azure.workspace import connect
 from jobs.commands import teardown
 from jobs.commands.teardown import ProtectedError, TeardownOptions, UnknownError
-from jobs.errors import HalfMadeError, MissingError, NotDeployedError, PlatformReadError
-from jobs.pulumi import teardown_steps
-from jobs.pulumi.leftover_resources import group_is_there
-from jobs.pulumi.state import half_made, resources
+from jobs.errors import MissingError, NotDeployedError, PendingOperationsError, PlatformReadError
+from jobs.exit_status import INTERRUPTED
+from jobs.pulumi.leftover_resources import AzureResources
+from jobs.pulumi.state import pending_creations, resources
+from jobs.pulumi.teardown_record import TeardownRecord
+from jobs.pulumi.teardown_steps import Teardown
 from rehearsal.resources.workspaces import DELETED
 from tests.jobs.support.live import declare
 from tests.jobs.support.platform import platform
-from tests.jobs.support.runs import declare_job
+from tests.jobs.support.runs import answer, declare_job
 
 ARM = "2024-10-01"
 YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
@@ -118,10 +122,10 @@ class Stack:
 
     def remove(self):
         """Free the accounts' names: a new name would start the blob server again."""
-        workspace = teardown.connect(self.outputs)
+        manager = connect(self.outputs).manager
         with suppress(MissingError):
-            workspace.arm("DELETE", self.live.group)
-        while group_is_there(workspace):
+            manager.delete(self.live.group)
+        while AzureResources(manager, self.outputs).has_group():
             threading.Event().wait(0.05)
 
     def deletions(self):
@@ -160,10 +164,6 @@ def stack(live, tmp_path, monkeypatch, request):
     made.remove()
 
 
-def answer(capsys):
-    return json.loads(capsys.readouterr().out)
-
-
 def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
     declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
     assert stack.tear_down() == 0
@@ -198,7 +198,7 @@ def test_protected_resources_stop_it_before_anything_is_deleted(stack):
 def test_a_live_platform_that_pulumi_does_not_know_is_refused(stack, begun):
     # Also after an earlier teardown of the same names, which was left with a protected vault.
     if begun:
-        teardown.Record(stack.repository, "dev").write(stack.outputs)
+        TeardownRecord(stack.repository, "dev").write(stack.outputs)
     (stack.state / "elsewhere").touch()
     with pytest.raises(UnknownError, match=r"workspace .*-ml is there, but Pulumi knows nothing"):
         stack.tear_down()
@@ -216,14 +216,14 @@ def test_a_state_of_other_resources_does_not_make_a_platform_known(stack):
     assert stack.deletions() == []
 
 
-def test_a_group_that_pulumi_does_not_know_is_gone_on_with_only_if_it_was_begun_here(stack):
-    teardown.connect(stack.outputs).arm("DELETE", stack.live.workspace)
+def test_a_group_that_pulumi_does_not_know_is_deleted_only_if_begun_here(stack):
+    connect(stack.outputs).manager.delete(stack.live.workspace)
     (stack.state / "elsewhere").touch()
     stack.live.azure.admin.forget_requests()
     with pytest.raises(UnknownError, match=r"resource group .*-rg is there"):
         stack.tear_down()
     assert stack.deletions() == []
-    record = teardown.Record(stack.repository, "dev")
+    record = TeardownRecord(stack.repository, "dev")
     record.write(replace(stack.outputs, workspace="other-ml"))
     with pytest.raises(UnknownError):
         stack.tear_down()
@@ -234,12 +234,11 @@ def test_a_group_that_pulumi_does_not_know_is_gone_on_with_only_if_it_was_begun_
 
 def test_a_job_that_ends_before_it_is_cancelled_stops_nothing(stack, capsys, monkeypatch):
     declare_job(stack.live, "quick-r1", tags={}, command="true")
-    running = teardown_steps.running
-    workspace = teardown.connect(stack.outputs)
-    while running(workspace):
+    running = Jobs.running
+    while connect(stack.outputs).jobs.running():
         threading.Event().wait(0.05)
     late = iter([["quick-r1"]])
-    monkeypatch.setattr(teardown_steps, "running", lambda asked: next(late, None) or running(asked))
+    monkeypatch.setattr(Jobs, "running", lambda jobs: next(late, None) or running(jobs))
     assert stack.tear_down() == 0
     assert any(path == "cancel" for _, path in stack.deletions())
 
@@ -284,15 +283,15 @@ def test_after_pulumi_failed_the_same_command_goes_on(stack, capsys):
 
 
 def test_what_pulumi_has_forgotten_is_still_purged(stack, capsys, monkeypatch):
-    purge = teardown_steps.Dismantling._purge_vault
+    purge = Teardown._purge_vault
 
     def broken(self):
         raise UserError("cut off")
 
-    monkeypatch.setattr(teardown_steps.Dismantling, "_purge_vault", broken)
+    monkeypatch.setattr(Teardown, "_purge_vault", broken)
     with pytest.raises(UserError, match="cut off"):
         stack.tear_down()
-    monkeypatch.setattr(teardown_steps.Dismantling, "_purge_vault", purge)
+    monkeypatch.setattr(Teardown, "_purge_vault", purge)
     capsys.readouterr()
     # The stack has no outputs any more.
     assert stack.tear_down(outputs=None, stack="dev") == 0
@@ -315,11 +314,11 @@ def test_a_stack_that_does_not_exist_is_an_error(stack):
         stack.tear_down(outputs=None, stack="dev")
 
 
-def test_what_a_killed_deployment_may_have_made_is_not_taken_for_nothing(stack):
+def test_pending_operations_are_not_taken_for_nothing(stack):
     urn = stack.resources.pop()["urn"]
     stack.resources = []
     stack.write({"pending_operations": [{"type": "creating", "resource": {"urn": urn}}]})
-    with pytest.raises(HalfMadeError, match="or was killed while it did"):
+    with pytest.raises(PendingOperationsError, match="or was killed while it did"):
         stack.tear_down(outputs=None, stack="dev")
     assert stack.deletions() == []
 
@@ -344,14 +343,13 @@ def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, 
 
 
 def test_a_record_that_cannot_be_written_leaves_the_one_of_before(stack, monkeypatch):
-    record = teardown.Record(stack.repository, "dev")
+    record = TeardownRecord(stack.repository, "dev")
     record.write(stack.outputs)
 
-    def full(path, text):
-        path.open("w").write(text[: len(text) // 2])
+    def full(path, target):
         raise OSError("no space left")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="no space left"):
         record.write(replace(stack.outputs, workspace="other-ml"))
     assert record.read() == stack.outputs
@@ -359,7 +357,7 @@ def test_a_record_that_cannot_be_written_leaves_the_one_of_before(stack, monkeyp
 
 
 def clusters(stack):
-    asked = teardown.connect(stack.outputs).arm_list("computes")
+    asked = connect(stack.outputs).manager.items("computes")
     return {one["name"] for one in asked}
 
 
@@ -391,7 +389,7 @@ def test_one_cluster_is_deleted_and_the_rest_stays(stack, capsys, given):
 def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
     knows_clusters(stack)
     declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
-    (on,) = teardown.connect(stack.outputs).arm_list("jobs")
+    (on,) = connect(stack.outputs).manager.items("jobs")
     name = on["properties"]["computeId"].rpartition("/")[2]
     with pytest.raises(UserError, match=r"1 jobs on it have not ended \(long-r1\), so nothing was"):
         stack.tear_down(replace(YES, cluster=name))
@@ -419,7 +417,7 @@ def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
         stack.tear_down(replace(YES, cluster="gqu"))
 
 
-def test_the_cluster_that_is_there_is_meant_and_not_that_of_an_up_that_failed(stack, capsys):
+def test_the_cluster_that_is_there_is_meant_and_not_that_of_a_failed_up(stack, capsys):
     knows_clusters(stack)
     there = stack.outputs.clusters.gpu
     planned = replace(stack.outputs.clusters, gpu=replace(there, name="gpu-new"))
@@ -444,7 +442,7 @@ def test_a_person_types_the_name_of_the_cluster(stack, monkeypatch):
 
 
 def test_a_workspace_that_is_deleted_already_is_purged(stack, capsys):
-    teardown.connect(stack.outputs).arm("DELETE", stack.live.workspace)
+    connect(stack.outputs).manager.delete(stack.live.workspace)
     deleted = stack.live.azure.store
     assert deleted.get(DELETED, stack.live.workspace) is not None
     assert stack.tear_down() == 0
@@ -481,10 +479,10 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait(10)
 
-    monkeypatch.setattr(teardown_steps.Dismantling, "_purge_workspace", interrupt)
+    monkeypatch.setattr(Teardown, "_purge_workspace", interrupt)
     was = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert stack.tear_down() == teardown.INTERRUPTED
+        assert stack.tear_down() == INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, was)
     said = capsys.readouterr().err
@@ -504,7 +502,7 @@ def test_ctrl_c_lets_pulumi_end_what_it_has_begun(stack, capsys):
     other = threading.Thread(target=interrupt)
     other.start()
     try:
-        assert stack.tear_down() == teardown.INTERRUPTED
+        assert stack.tear_down() == INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, was)
         other.join()
@@ -525,7 +523,7 @@ def test_a_missing_pulumi_is_told(stack, monkeypatch):
 @pytest.mark.parametrize("state", [{}, {"deployment": None}, {"deployment": {"resources": None}}])
 def test_a_stack_that_was_never_deployed_has_no_resources(state):
     assert resources(state) == []
-    assert half_made(state) == []
+    assert pending_creations(state) == []
 
 
 def test_what_was_being_made_is_known_by_name():
@@ -535,4 +533,4 @@ def test_what_was_being_made_is_known_by_name():
         {"type": "deleting", "resource": {"urn": f"{urn}-2"}},
     ]
     state = {"deployment": {"resources": [], "pending_operations": operations}}
-    assert half_made(state) == ["group"]
+    assert pending_creations(state) == ["group"]

@@ -11,7 +11,6 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from common.errors import UserError
-from jobs.azure.containers import container
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.workspace import connect
 from jobs.cli import main
@@ -22,11 +21,7 @@ from jobs.spec.job_spec import TENSORBOARD_DIR
 from tests.jobs.support.platform import platform
 from tests.jobs.support.tiny import begin, by_hand, status, wait_for
 
-
-@pytest.fixture(autouse=True)
-def outputs(live, monkeypatch):
-    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
-    return live.outputs
+pytestmark = pytest.mark.usefixtures("outputs")
 
 
 def curves(folder, steps):
@@ -50,7 +45,8 @@ def test_curves_of_all_attempts_are_served_and_grow(live, tmp_path):
     wait_for(lambda: status(live, job) == "Failed")
     again = begin(live, "curves", "sleep 60", number=2)
     workspace = connect(live.outputs)
-    store = container(artifact_store(workspace), workspace.credential)
+    artifacts = artifact_store(workspace.manager, workspace.storage)
+    store = workspace.storage.container(artifacts)
     for name, steps in (("curves-r1", 2), ("curves-r2", 3)):
         file = curves(tmp_path / name, steps)
         folder = f"{artifact_folder(name)}/{TENSORBOARD_DIR}/curves/attempt-1"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.errors import UserError
-from jobs.following.cluster_check_result import verdict
+from jobs.following.cluster_check_result import assess
 from tests.jobs.support.platform import platform
 
 NDV2 = platform().clusters.gpu
@@ -29,7 +29,7 @@ def measured(ranks=16, bandwidth=15.9e9, **changes):
 
 
 def test_a_cluster_as_it_should_be_is_good():
-    found = verdict(measured(), NDV2)
+    found = assess(measured(), NDV2)
     assert found.good
     assert found.lines == (
         "16 ranks, 8 a node",
@@ -48,28 +48,28 @@ def test_a_cluster_as_it_should_be_is_good():
             {"infiniband": False, "nodes": [SOUND, {"infiniband_fault": "no adapter"}]},
             "take the Ethernet: node 1: no adapter",
         ),
-        ({"ranks_per_node": 4}, "where 8 were wanted"),
+        ({"ranks_per_node": 4}, "4 a node, not 8"),
         ({"environment": {"gpus": ["V100"] * 15}}, "15 see a GPU"),
         ({"environment": {}}, "0 see a GPU"),
     ],
 )
 def test_what_would_make_a_job_slow_is_told(changes, told):
-    found = verdict(measured(**changes), NDV2)
+    found = assess(measured(**changes), NDV2)
     assert not found.good
     assert any(told in line for line in found.lines)
 
 
 def test_one_node_and_a_size_without_a_figure_are_not_judged():
-    alone = verdict(measured(ranks=8, bandwidth=1.0, infiniband=False), NDV2)
+    alone = assess(measured(ranks=8, bandwidth=1.0, infiniband=False), NDV2)
     assert alone.good
     assert "inside of it" in alone.lines[1]
-    other = verdict(measured(bandwidth=1e9), replace(NDV2, size="Standard_ND96asr_v4"))
+    other = assess(measured(bandwidth=1e9), replace(NDV2, size="Standard_ND96asr_v4"))
     assert other.good
     assert "no figure to compare with" in " ".join(other.lines)
 
 
 def test_without_data_nothing_is_said_of_reading():
-    assert not any("data" in one for one in verdict(measured(read_bytes_per_second=[]), NDV2).lines)
+    assert not any("data" in one for one in assess(measured(read_bytes_per_second=[]), NDV2).lines)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_without_data_nothing_is_said_of_reading():
 )
 def test_a_file_of_another_version_is_refused(file):
     with pytest.raises(UserError, match="run the check again"):
-        verdict(file, NDV2)
+        assess(file, NDV2)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from jobs.azure.run_history import CHUNK
 from jobs.errors import AccessError, MissingError, UnreachableError
-from jobs.following.log_stream import CHUNK, LONGEST, Logs, rank_of, wanted
+from jobs.following.log_stream import LONGEST_LINE, LogStream, process_logs, rank_of
 
 RANK_0, RANK_1 = "user_logs/std_log_process_00.txt", "user_logs/std_log_process_01.txt"
 
@@ -45,12 +46,12 @@ def test_ranks_are_those_of_the_names():
 
 def test_files_are_in_order_of_ranks_and_others_are_left_out():
     names = ["user_logs/std_log_process_10.txt", RANK_1, "system_logs/x.txt", RANK_0]
-    assert [rank for _, rank in wanted(names, lambda _: True)] == [0, 1, 10]
-    assert [rank for _, rank in wanted(names, lambda rank: rank > 0)] == [1, 10]
+    assert [rank for _, rank in process_logs(names, lambda _: True)] == [0, 1, 10]
+    assert [rank for _, rank in process_logs(names, lambda rank: rank > 0)] == [1, 10]
 
 
 def test_a_line_is_given_once_when_it_is_whole(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.files[RANK_0] = b"one\ntw"
     assert texts(logs) == [(0, "one")]
     storage.files[RANK_0] += b"o\nthree\n"
@@ -59,7 +60,7 @@ def test_a_line_is_given_once_when_it_is_whole(storage):
 
 
 def test_what_has_no_end_of_line_comes_at_the_end(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.files[RANK_0] = b"one\nTraceback"
     assert texts(logs) == [(0, "one")]
     assert [line.text for line in logs.rest()] == ["Traceback"]
@@ -67,7 +68,7 @@ def test_what_has_no_end_of_line_comes_at_the_end(storage):
 
 
 def test_a_cut_connection_repeats_and_loses_nothing(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.files[RANK_0] = b"one\ntwo\n"
     texts(logs)
     storage.files[RANK_0] += b"three\n"
@@ -80,7 +81,7 @@ def test_a_cut_connection_repeats_and_loses_nothing(storage):
 
 
 def test_a_signature_that_has_run_out_is_followed_by_a_new_address(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.files["old"] = storage.files["new"] = b"one\n"
     assert [line.text for line in logs.more({RANK_0: "old"})] == ["one"]
     storage.failure = AccessError("expired", 403)
@@ -91,7 +92,7 @@ def test_a_signature_that_has_run_out_is_followed_by_a_new_address(storage):
 
 
 def test_a_file_that_is_listed_but_not_written_is_waited_for(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.failure = MissingError("not there", 404)
     assert texts(logs) == []
     assert logs.refused is None
@@ -101,7 +102,7 @@ def test_a_file_that_is_listed_but_not_written_is_waited_for(storage):
     "before", [b"first\n", b"a long line of the first life\nhalf", b"x\n" * 999]
 )
 def test_a_file_that_was_begun_anew_is_read_from_its_start(storage, before):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.files[RANK_0] = before
     texts(logs)
     storage.files[RANK_0] = b"second life\n"
@@ -109,14 +110,14 @@ def test_a_file_that_was_begun_anew_is_read_from_its_start(storage, before):
 
 
 def test_only_the_ranks_that_are_asked_for_are_read(storage):
-    logs = Logs(storage, lambda rank: rank == 1)
+    logs = LogStream(storage, lambda rank: rank == 1)
     storage.files = {RANK_0: b"zero\n", RANK_1: b"one\n"}
     assert texts(logs, RANK_0, RANK_1) == [(1, "one")]
     assert {address for address, _ in storage.asked} == {RANK_1}
 
 
 def test_a_file_of_many_chunks_is_read_whole(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     lines = 3 * CHUNK // 1001
     storage.files[RANK_0] = (b"x" * 1000 + b"\n") * lines
     assert texts(logs) == [(0, "x" * 1000)] * lines
@@ -124,12 +125,12 @@ def test_a_file_of_many_chunks_is_read_whole(storage):
 
 
 def test_a_line_without_end_is_given_in_parts(storage):
-    logs = Logs(storage)
-    storage.files[RANK_0] = b"x" * (LONGEST + 1)
-    assert [len(text) for _, text in texts(logs)] == [LONGEST + 1]
+    logs = LogStream(storage)
+    storage.files[RANK_0] = b"x" * (LONGEST_LINE + 1)
+    assert [len(text) for _, text in texts(logs)] == [LONGEST_LINE + 1]
 
 
 def test_a_progress_bar_shows_its_last_state_and_bad_bytes_are_marked(storage):
-    logs = Logs(storage)
+    logs = LogStream(storage)
     storage.files[RANK_0] = b"10%\r50%\r99%\r\n\xff\n"
     assert texts(logs) == [(0, "99%"), (0, "\ufffd")]

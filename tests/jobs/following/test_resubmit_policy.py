@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.exit_status import CANCELED, NOT_RESUBMITTED
 from jobs.following.resubmit_policy import (
-    CANCELED,
     FAILED,
-    INTERRUPTED,
-    Ending,
+    AttemptResult,
     Resubmit,
     Stop,
     decide,
@@ -26,7 +25,7 @@ OPTIONS = ResubmitOptions(attempts=3, backoff_seconds=60, longest_backoff_second
 OPTED_IN = replace(OPTIONS, canceled=True)
 DAY = 86_400
 
-PREEMPTED = Ending(
+PREEMPTED = AttemptResult(
     "Failed",
     messages=(
         "UserError",
@@ -34,13 +33,13 @@ PREEMPTED = Ending(
         " run has failed or restarted. Reason: Received pre-emption warning signal",
     ),
 )
-CANCELLED = Ending("Canceled", seconds=3600)
-WEEK_OVER = Ending("Canceled", seconds=7 * DAY - 60, timeout_seconds=7 * DAY)
-FAILED_BY_CODE = Ending("Failed", messages=("Execution failed.",), exit_code=1)
-PEER = Ending("Failed", exit_code=6)
-HUNG = Ending("Failed", exit_code=7)
-STOPPED = Ending("Failed", exit_code=143)
-NO_ROLE = Ending(
+CANCELLED = AttemptResult("Canceled", seconds=3600)
+WEEK_OVER = AttemptResult("Canceled", seconds=7 * DAY - 60, timeout_seconds=7 * DAY)
+FAILED_BY_CODE = AttemptResult("Failed", messages=("Execution failed.",), exit_code=1)
+PEER = AttemptResult("Failed", exit_code=6)
+HUNG = AttemptResult("Failed", exit_code=7)
+STOPPED = AttemptResult("Failed", exit_code=143)
+NO_ROLE = AttemptResult(
     "Failed",
     messages=("UserError", "ScriptExecution.StreamAccess.Authentication: permission denied"),
 )
@@ -50,10 +49,10 @@ NO_ROLE = Ending(
     ("history", "expected", "why"),
     [
         # It has done what it should.
-        ([Ending("Completed")], 22, "could not be looked at"),
-        ([Ending("Completed", trains=False)], 0, "completed"),
-        ([Ending("Completed", trained=True)], 0, "trained"),
-        ([PREEMPTED, PREEMPTED, Ending("Completed", trained=True)], 0, "trained"),
+        ([AttemptResult("Completed")], 22, "could not be looked at"),
+        ([AttemptResult("Completed", trains=False)], 0, "completed"),
+        ([AttemptResult("Completed", trained=True)], 0, "trained"),
+        ([PREEMPTED, PREEMPTED, AttemptResult("Completed", trained=True)], 0, "trained"),
         ([replace(PREEMPTED, trained=True)], 0, "trained"),
         ([replace(CANCELLED, trained=True)], 0, "trained"),
         # It was taken away.
@@ -61,8 +60,8 @@ NO_ROLE = Ending(
         ([PREEMPTED, PREEMPTED], Resubmit, "attempt 3 of 3"),
         ([replace(PREEMPTED, status="Canceled")], Resubmit, "PreemptionError"),
         ([replace(PREEMPTED, exit_code=137)], Resubmit, "PreemptionError"),
-        ([Ending("Failed", messages=("NodeLost",))], Resubmit, "NodeLost"),
-        ([Ending("Failed", messages=("2 nodes were lost",))], Resubmit, "nodes were lost"),
+        ([AttemptResult("Failed", messages=("NodeLost",))], Resubmit, "NodeLost"),
+        ([AttemptResult("Failed", messages=("2 nodes were lost",))], Resubmit, "nodes were lost"),
         ([STOPPED], Resubmit, "asked to stop from outside"),
         ([PEER], Resubmit, "status 6"),
         ([HUNG], Resubmit, "status 7"),
@@ -70,8 +69,8 @@ NO_ROLE = Ending(
         ([replace(PREEMPTED, exit_code=6), PEER], Resubmit, "status 6"),
         ([WEEK_OVER], Resubmit, "7 days"),
         # It was taken away too often.
-        ([PREEMPTED] * 3, INTERRUPTED, "3 attempts are all"),
-        ([PREEMPTED] * 5, INTERRUPTED, "3 attempts are all"),
+        ([PREEMPTED] * 3, NOT_RESUBMITTED, "3 attempts are all"),
+        ([PREEMPTED] * 5, NOT_RESUBMITTED, "3 attempts are all"),
         # Somebody wanted its end.
         ([CANCELLED], CANCELED, "without word of pre-emption"),
         ([PREEMPTED, CANCELLED], CANCELED, "without word of pre-emption"),
@@ -80,20 +79,24 @@ NO_ROLE = Ending(
         ([replace(CANCELLED, timeout_seconds=3600)], CANCELED, "--timeout-hours"),
         # It is broken.
         ([FAILED_BY_CODE], 1, "its own error"),
-        ([Ending("Failed")], FAILED, "its own error"),
+        ([AttemptResult("Failed")], FAILED, "its own error"),
         ([NO_ROLE], FAILED, "has no role on a container"),
         ([PREEMPTED, NO_ROLE], FAILED, "make up"),
         ([replace(NO_ROLE, exit_code=1)], 1, "its own error"),
         ([replace(PREEMPTED, exit_code=2)], 2, "its own error"),
         ([replace(PREEMPTED, exit_code=5)], 5, "its own error"),
-        ([Ending("Failed", exit_code=3)], 3, "its own error"),
-        ([Ending("Failed", exit_code=4)], 4, "its own error"),
-        ([Ending("Failed", exit_code=137)], 137, "its own error"),
+        ([AttemptResult("Failed", exit_code=3)], 3, "its own error"),
+        ([AttemptResult("Failed", exit_code=4)], 4, "its own error"),
+        ([AttemptResult("Failed", exit_code=137)], 137, "its own error"),
         ([PREEMPTED, FAILED_BY_CODE], 1, "its own error"),
         ([PEER, PEER], 6, "twice in a row"),
         ([PEER, HUNG], 7, "twice in a row"),
-        ([Ending("Completed", trained=False)], FAILED, "not trained all"),
-        ([Ending("Completed", trained=False, messages=PREEMPTED.messages)], FAILED, "not trained"),
+        ([AttemptResult("Completed", trained=False)], FAILED, "not trained all"),
+        (
+            [AttemptResult("Completed", trained=False, messages=PREEMPTED.messages)],
+            FAILED,
+            "not trained",
+        ),
     ],
 )
 def test_what_follows_from_a_history(history, expected, why):
@@ -125,10 +128,10 @@ def test_a_loss_before_a_person_submitted_again_is_none_in_a_row():
 
 
 @pytest.mark.parametrize(
-    "ending", [replace(CANCELLED, canceled_by_us=True), replace(CANCELLED, timeout_seconds=3600)]
+    "result", [replace(CANCELLED, canceled_by_us=True), replace(CANCELLED, timeout_seconds=3600)]
 )
-def test_opting_in_takes_back_no_wish_of_ones_own(ending):
-    assert isinstance(decide([ending], OPTED_IN, LENT), Stop)
+def test_opting_in_takes_back_no_wish_of_ones_own(result):
+    assert isinstance(decide([result], OPTED_IN, LENT), Stop)
 
 
 def test_nodes_of_ones_own_live_longer():
@@ -137,7 +140,7 @@ def test_nodes_of_ones_own_live_longer():
 
 
 def test_the_log_is_shown_of_what_failed_and_not_of_what_was_taken():
-    shown = [decide([ending], OPTIONS, LENT) for ending in (FAILED_BY_CODE, CANCELLED)]
+    shown = [decide([result], OPTIONS, LENT) for result in (FAILED_BY_CODE, CANCELLED)]
     assert [stop.show_log for stop in shown] == [True, False]
 
 
@@ -153,8 +156,8 @@ def test_the_first_message_with_evidence_is_the_reason():
     assert evidence(["Failed", "node has been lost", "pre-empted"]) == "node has been lost"
 
 
-endings = st.builds(
-    Ending,
+results = st.builds(
+    AttemptResult,
     status=st.sampled_from(["Completed", "Failed", "Canceled"]),
     seconds=st.floats(0, 30 * DAY),
     timeout_seconds=st.none() | st.floats(1, 30 * DAY),
@@ -174,7 +177,7 @@ choices = st.builds(
 )
 
 
-@given(st.lists(endings, min_size=1, max_size=120), choices, st.sampled_from([LENT, OWN]))
+@given(st.lists(results, min_size=1, max_size=120), choices, st.sampled_from([LENT, OWN]))
 def test_a_run_comes_to_an_end_and_says_why(history, options, cluster):
     decision = decide(history, options, cluster)
     assert decision.reason
@@ -185,7 +188,7 @@ def test_a_run_comes_to_an_end_and_says_why(history, options, cluster):
         assert history[-1].status != "Completed"
 
 
-@given(st.lists(endings, min_size=1, max_size=5), choices)
+@given(st.lists(results, min_size=1, max_size=5), choices)
 def test_only_a_trained_run_ends_with_status_0(history, options):
     decision = decide(history, options, LENT)
     last = history[-1]

@@ -1,7 +1,6 @@
 """Outputs are read from Pulumi or from a file, and what is missing is said."""
 
 import json
-import stat
 
 import pytest
 
@@ -11,31 +10,10 @@ from jobs.pulumi.stack_outputs import read_outputs
 from tests.jobs.support.platform import platform
 
 
-@pytest.fixture
-def pulumi(tmp_path, monkeypatch):
-    """A `pulumi` that prints and ends as a test wants it, and notes its arguments."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program, arguments = folder / "pulumi", tmp_path / "arguments"
-
-    def answer(stdout="", stderr="", status=0):
-        (tmp_path / "out").write_text(stdout)
-        (tmp_path / "err").write_text(stderr)
-        program.write_text(
-            f'#!/bin/sh\necho "$@" > {arguments}\ncat {tmp_path}/out\ncat {tmp_path}/err >&2\n'
-            f"exit {status}\n"
-        )
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        return arguments
-
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    return answer
-
-
 def test_a_stack_is_asked_by_its_name(pulumi, tmp_path):
-    arguments = pulumi(json.dumps(to_dict(platform())))
+    asked = pulumi(stack_output={"out": json.dumps(to_dict(platform()))})
     assert read_outputs(tmp_path, "prod", None) == platform()
-    assert "stack output platform --json --stack prod" in arguments.read_text()
+    assert asked() == ["stack output platform --json --stack prod --non-interactive"]
 
 
 def test_a_file_is_read_instead_in_both_forms(tmp_path):
@@ -58,7 +36,7 @@ def test_a_file_is_read_instead_in_both_forms(tmp_path):
     ],
 )  # fmt: skip
 def test_what_pulumi_says_is_told_with_what_to_do(pulumi, tmp_path, said, advice):
-    pulumi(stderr=said, status=255)
+    pulumi(stack_output={"err": said, "status": 255})
     with pytest.raises(PlatformReadError) as error:
         read_outputs(tmp_path, "dev", None)
     assert advice in str(error.value)
@@ -89,10 +67,10 @@ def test_a_file_that_is_not_there_is_refused_with_its_name(tmp_path):
     "said", ["no stack named 'dev' found", "current stack does not have output property 'platform'"]
 )
 def test_a_stack_that_exports_nothing_is_told_from_one_that_cannot_be_read(pulumi, tmp_path, said):
-    pulumi(stderr=said, status=255)
+    pulumi(stack_output={"err": said, "status": 255})
     with pytest.raises(NotDeployedError):
         read_outputs(tmp_path, "dev", None)
-    pulumi(stderr="incorrect passphrase", status=255)
+    pulumi(stack_output={"err": "incorrect passphrase", "status": 255})
     with pytest.raises(PlatformReadError) as error:
         read_outputs(tmp_path, "dev", None)
     assert not isinstance(error.value, NotDeployedError)

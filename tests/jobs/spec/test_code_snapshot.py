@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import SnapshotError
-from jobs.spec.code_snapshot import digest, stage
+from jobs.spec.code_snapshot import digest, git_properties, read_snapshot
 from tests import ROOT
 
 
@@ -26,54 +26,56 @@ def repository(tmp_path):
     return tmp_path / "repository"
 
 
-def test_the_packages_and_nothing_else_are_staged(repository, tmp_path):
-    staged = stage(repository, tmp_path / "code")
-    assert staged.files == (
+def test_the_packages_and_nothing_else_are_in_it(repository, tmp_path):
+    code, folder = read_snapshot(repository), tmp_path / "code"
+    assert list(code.contents) == [
         *("common/__init__.py", "trainer/__init__.py", "trainer/cli.py"),
         "trainer/report/style.css",
-    )
-    found = {p.relative_to(staged.path).as_posix() for p in staged.path.rglob("*") if p.is_file()}
-    assert found == set(staged.files)
+    ]
+    code.write(folder)
+    written = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert written == set(code.contents)
 
 
-def test_the_digest_is_of_names_and_contents_only(repository, tmp_path):
-    first = stage(repository, tmp_path / "one").digest
+def test_the_digest_is_of_names_and_contents_only(repository):
+    first = read_snapshot(repository).digest
     os.utime(repository / "trainer" / "cli.py", (0, 0))
     (repository / "trainer" / "new.pyc").write_text("compiled")
     (repository / "README.md").write_text("changed")
-    assert stage(repository, tmp_path / "two").digest == first
+    assert read_snapshot(repository).digest == first
     (repository / "trainer" / "cli.py").write_text("changed")
-    assert stage(repository, tmp_path / "three").digest != first
+    assert read_snapshot(repository).digest != first
 
 
-def test_a_link_is_refused(repository, tmp_path):
+def test_a_link_is_refused(repository):
     (repository / "trainer" / "keys").symlink_to("/etc")
     with pytest.raises(SnapshotError, match="keys: is a link"):
-        stage(repository, tmp_path / "code")
+        read_snapshot(repository)
 
 
 def test_a_folder_that_holds_something_is_left_alone(repository, tmp_path):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "mine").write_text("x")
     with pytest.raises(SnapshotError, match="not empty"):
-        stage(repository, tmp_path / "code")
+        read_snapshot(repository).write(tmp_path / "code")
     assert [path.name for path in (tmp_path / "code").iterdir()] == ["mine"]
 
 
 def test_another_folder_is_no_repository(tmp_path):
     with pytest.raises(SnapshotError, match="run this in the repository"):
-        stage(tmp_path, tmp_path / "code")
+        read_snapshot(tmp_path)
 
 
-def test_the_staged_package_starts_without_the_repository(tmp_path):
-    staged = stage(ROOT, tmp_path / "code")
+def test_the_written_package_starts_without_the_repository(tmp_path):
+    folder = tmp_path / "code"
+    read_snapshot(ROOT).write(folder)
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c",
-         f"import sys; sys.path.insert(0, {str(staged.path)!r}); import trainer.config as c;"
+         f"import sys; sys.path.insert(0, {str(folder)!r}); import trainer.config as c;"
          "print(c.__file__)"],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.strip() == str(staged.path / "trainer" / "config.py")
+    assert done.stdout.strip() == str(folder / "trainer" / "config.py")
 
 
 contents = st.dictionaries(st.text(min_size=1), st.binary(), max_size=4)
@@ -87,3 +89,36 @@ def test_two_sets_of_files_have_one_digest_only_if_they_are_equal(one, other):
 def test_bytes_do_not_wander_between_names_and_files():
     assert digest({"a": b"", "bc": b""}) != digest({"a": b"bc"})
     assert digest({"a": b"x", "b": b"y"}) != digest({"a": b"xby"})
+
+
+def commit_all(repository):
+    def git(*words):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+
+    git("init", "--quiet", "--initial-branch", "main")
+    git("add", ".")
+    git("-c", "user.name=x", "-c", "user.email=x@y", "commit", "--quiet", "--message", "first")
+    return git
+
+
+def test_git_tells_commit_branch_and_changes(repository):
+    assert git_properties(repository) == {}
+    git = commit_all(repository)
+    git("remote", "add", "origin", "git@example.com:team/project")
+    properties = git_properties(repository)
+    assert len(properties.pop("mlflow.source.git.commit")) == 40
+    assert properties == {
+        "mlflow.source.git.branch": "main",
+        "mlflow.source.git.repoURL": "git@example.com:team/project",
+        "azureml.git.dirty": "False",
+    }
+    (repository / "new").touch()
+    assert git_properties(repository)["azureml.git.dirty"] == "True"
+
+
+def test_an_address_with_a_password_is_not_shown(repository):
+    git = commit_all(repository)
+    git("remote", "add", "origin", "https://me:hunter2@example.com/team/project")
+    properties = git_properties(repository)
+    assert "mlflow.source.git.commit" in properties
+    assert "hunter2" not in str(properties)

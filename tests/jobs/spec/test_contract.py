@@ -11,7 +11,7 @@ from jobs.spec.sdk_job import command_job
 from tests.infra.support.stacks import ran
 from tests.infra.support.variants import OPTIONS, SIZES
 from tests.jobs.support import samples
-from tests.jobs.support.platform import FIRST, SOURCE
+from tests.jobs.support.platform import FIRST, SOFTWARE
 
 STACKS = {
     "prod": ("prod", {}),
@@ -32,10 +32,10 @@ def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
     specs = [
         *(samples.training(nodes, stack) for nodes in {1, most}),
         samples.smoke(stack),
-        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOURCE),
+        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOFTWARE),
         samples.preparation(stack),
         samples.folder_preparation(stack),
-        kinds.check(stack, JobOptions(nodes=most), FIRST, SOURCE),
+        kinds.check(stack, JobOptions(nodes=most), FIRST, SOFTWARE),
     ]
     if stack.clusters.gpu_dedicated is not None:
         specs.append(samples.training(1, stack, cluster="gpu_dedicated"))

@@ -21,7 +21,7 @@ def test_gpus_get_what_tells_of_trouble_and_cpus_only_their_output():
     [
         (DataOptions(), {"DATASET_MOUNT_BLOCK_BASED_CACHE_ENABLED": "false"}),
         (
-            DataOptions(cache="blocks", cache_gb=2, read_threads=8, blocks_ahead=0),
+            DataOptions(cache="blocks", cache_gb=2, read_threads=8, prefetch_blocks=0),
             {
                 "DATASET_MOUNT_BLOCK_BASED_CACHE_ENABLED": "true",
                 "DATASET_MOUNT_CACHE_SIZE": "2GB",

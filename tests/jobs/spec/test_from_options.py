@@ -8,24 +8,24 @@ from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.options import DataOptions
 from jobs.spec import from_options, kinds
-from jobs.spec.builder import Source
+from jobs.spec.builder import SoftwareVersions
 from jobs.spec.from_options import RunOptions
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from tests.jobs.support.platform import platform
 from trainer.presets import parse_train
 
-SOURCE = Source("gpu:1", "cpu:1", "code")
+SOFTWARE = SoftwareVersions("gpu:1", "cpu:1", "code")
 
 
 def spec(preset, *program, asset="mine:1"):
     options = RunOptions(preset=preset, data=DataOptions(asset=asset))
     config = from_options.read_config(options, program)
-    attempt = Attempt("run")
-    return from_options.make_spec(platform(), options, config, attempt, SOURCE)
+    attempt = RunAttempt("run")
+    return from_options.make_spec(platform(), options, config, attempt, SOFTWARE)
 
 
 @pytest.mark.parametrize("preset", ["digits", "images", "synthetic", "imagenet-ndv2"])
-def test_a_training_reads_the_data_set_that_is_named_whatever_its_preset_reads(preset):
+def test_a_training_reads_the_data_set_that_is_named_whatever_its_preset(preset):
     made = spec(preset)
     assert made.inputs["data"].uri == "azureml:mine:1"
     words = shlex.split(made.command)

@@ -15,9 +15,9 @@ from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOpt
 from jobs.spec import kinds
 from jobs.spec.command_line import line
 from jobs.spec.job_spec import TENSORBOARD_DIR
-from jobs.spec.run_key import Attempt
+from jobs.spec.run_key import RunAttempt
 from tests.jobs.support import samples
-from tests.jobs.support.platform import FIRST, SOURCE, platform
+from tests.jobs.support.platform import FIRST, SOFTWARE, platform
 from tests.jobs.support.samples import IMAGENET, TRAINING
 from trainer.config import CheckpointConfig, LogConfig, TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
@@ -34,7 +34,7 @@ def problems(make):
 
 def training(config=TRAINING, stack=STACK, attempt=FIRST, **options):
     chosen = JobOptions(**{"data": IMAGENET, **options})
-    return kinds.train(stack, config, chosen, attempt, SOURCE)
+    return kinds.train(stack, config, chosen, attempt, SOFTWARE)
 
 
 @pytest.mark.parametrize("profile", ["private", "allowlisted"])
@@ -48,10 +48,10 @@ def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most)
     built = [
         samples.training(most, stack),
         samples.smoke(stack),
-        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOURCE),
+        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOFTWARE),
         samples.preparation(stack),
         samples.folder_preparation(stack),
-        kinds.check(stack, JobOptions(nodes=most), FIRST, SOURCE),
+        kinds.check(stack, JobOptions(nodes=most), FIRST, SOFTWARE),
     ]
     known = {c.name for c in (stack.clusters.gpu, stack.clusters.preparation)}
     assert {spec.cluster.name for spec in built} == known
@@ -73,7 +73,7 @@ def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most)
 def test_a_training_takes_its_cluster_as_it_is_or_says_why_not(kind, most, nodes, number):
     size, gpus, infiniband = kind
     stack = platform(size=size, gpus=gpus, infiniband=infiniband, max_nodes=most)
-    attempt = Attempt("run", number)
+    attempt = RunAttempt("run", number)
     if nodes > most:
         assert problems(lambda: training(stack=stack, attempt=attempt, nodes=nodes)) == ["--nodes"]
         return
@@ -191,21 +191,21 @@ def test_a_smoke_test_needs_no_data_and_no_gpu():
     spec = samples.smoke(STACK)
     assert not spec.inputs
     assert spec.cluster == STACK.clusters.preparation
-    assert spec.environment == SOURCE.cpu_environment
+    assert spec.environment == SOFTWARE.cpu_environment
     assert (spec.shm_size, spec.docker_args) == (None, None)
     assert problems(
-        lambda: kinds.smoke(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOURCE)
+        lambda: kinds.smoke(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
     ) == ["--data.source"]
 
 
 def test_a_benchmark_reads_nothing():
     assert not samples.benchmark(STACK).inputs
     assert problems(
-        lambda: kinds.benchmark(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOURCE)
+        lambda: kinds.benchmark(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
     ) == ["--data.source"]
 
 
-def test_a_preparation_reads_raw_data_and_writes_prepared_ones_as_its_own_identity():
+def test_a_preparation_reads_raw_and_writes_prepared_data_by_its_identity():
     spec = samples.preparation(STACK)
     assert spec.cluster.identity_client_id == STACK.identities.preparation
     assert STACK.datastores.raw.name in spec.inputs["raw"].uri
@@ -224,13 +224,14 @@ def test_a_preparation_reads_raw_data_and_writes_prepared_ones_as_its_own_identi
 def test_a_preparation_reads_files_below_its_raw_folder_only(what, flags):
     folders = PreparationOptions(raw="raw", prepared="out")
     assert (
-        problems(lambda: kinds.prepare(STACK, what, folders, JobOptions(), FIRST, SOURCE)) == flags
+        problems(lambda: kinds.prepare(STACK, what, folders, JobOptions(), FIRST, SOFTWARE))
+        == flags
     )
 
 
 def test_a_check_looks_at_the_network_and_at_data_only_if_named():
     with_data = samples.check(STACK)
-    without = kinds.check(STACK, JobOptions(nodes=4), FIRST, SOURCE)
+    without = kinds.check(STACK, JobOptions(nodes=4), FIRST, SOFTWARE)
     assert with_data.variables["NCCL_DEBUG"] == without.variables["NCCL_DEBUG"] == "INFO"
     assert "--data" in with_data.command.split()
     assert not without.inputs
@@ -267,7 +268,7 @@ def test_a_variable_of_ones_own_comes_last():
     asked = JobOptions(nodes=4, variables=("NCCL_DEBUG=TRACE", "X=1"))
     for spec in (
         training(variables=asked.variables),
-        kinds.check(STACK, asked, FIRST, SOURCE),
+        kinds.check(STACK, asked, FIRST, SOFTWARE),
     ):
         assert (spec.variables["NCCL_DEBUG"], spec.variables["X"]) == ("TRACE", "1")
 

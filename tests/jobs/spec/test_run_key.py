@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.options import FOLDER, NAME
-from jobs.spec.run_key import KEY, Attempt, attempt_of, key_problems, new_key
+from jobs.spec.run_key import KEY, RunAttempt, attempt_of, key_problems, new_key
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS
 
@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 22, 12, 0, 5)  # noqa: DTZ001
 
 @given(keys, st.integers(1, 99))
 def test_an_attempt_is_read_back_from_its_name(key, number):
-    attempt = Attempt(key, number)
+    attempt = RunAttempt(key, number)
     assert attempt_of(attempt.name) == attempt
     assert re.fullmatch(NAME, attempt.name)
     assert re.fullmatch(FOLDER, attempt.folder)
@@ -38,7 +38,7 @@ def test_the_trainer_takes_a_key_as_the_name_of_its_run(key):
 
 @given(keys, st.integers(1, 98))
 def test_attempts_share_the_folder_and_not_the_name(key, number):
-    this = Attempt(key, number)
+    this = RunAttempt(key, number)
     later = this.following()
     assert (later.folder, later.tags["run"]) == (this.folder, key)
     assert later.name != this.name
@@ -47,7 +47,7 @@ def test_attempts_share_the_folder_and_not_the_name(key, number):
 
 @given(keys, keys, st.integers(1, 99), st.integers(1, 99))
 def test_attempts_of_two_runs_never_share_a_name(one, other, first, second):
-    same = Attempt(one, first).name == Attempt(other, second).name
+    same = RunAttempt(one, first).name == RunAttempt(other, second).name
     assert same == ((one, first) == (other, second))
 
 
@@ -56,19 +56,19 @@ def test_attempts_of_two_runs_never_share_a_name(one, other, first, second):
 )
 def test_other_keys_are_refused_with_the_option_to_change(key):
     with pytest.raises(SpecError, match="--name"):
-        Attempt(key)
+        RunAttempt(key)
 
 
 @pytest.mark.parametrize("number", [0, -1, 100])
 def test_there_are_at_most_99_attempts(number):
     with pytest.raises(SpecError, match="from 1 to 99"):
-        Attempt("a", number)
+        RunAttempt("a", number)
 
 
 def test_the_key_of_a_nameless_run_tells_what_and_when():
     key = new_key("imagenet-ndv2", NOON, "x7q2")
     assert key == "imagenet-ndv2-20261122-120005-x7q2"
-    assert Attempt(key).name == f"{key}-r1"
+    assert RunAttempt(key).name == f"{key}-r1"
 
 
 @pytest.mark.parametrize("preset", PRESETS)

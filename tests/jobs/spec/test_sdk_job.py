@@ -3,7 +3,6 @@
 `python -m tests.jobs.spec.test_sdk_job` writes the golden files anew; look at their differences.
 """
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -15,11 +14,10 @@ from tests.jobs.support.platform import platform
 pytest.importorskip("azure.ai.ml")
 
 from azure.ai.ml import load_job
-from azure.ai.ml._restclient.arm_ml_service._utils.model_base import SdkJSONEncoder
-from azure.ai.ml.entities._job.to_rest_functions import to_rest_job_object
 
 from jobs.errors import SnapshotError
 from jobs.spec.sdk_job import command_job, to_yaml
+from tests.jobs.support.wire import wire_body
 
 GOLDEN = Path(__file__).parent / "golden"
 CODE = Path("/snapshot")
@@ -43,9 +41,7 @@ def body(job):
         # A file's reference to a data asset loses its prefix, and gets it back on its way.
         if not each.path.startswith("azureml:"):
             each.path = f"azureml:{each.path}"
-    return json.loads(
-        json.dumps(to_rest_job_object(job), cls=SdkJSONEncoder, exclude_readonly=True)
-    )["properties"]
+    return wire_body(job)
 
 
 @pytest.mark.parametrize("name", KINDS)

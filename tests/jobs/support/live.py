@@ -18,6 +18,9 @@ import pytest
 
 from infra import outputs as contract
 from infra.outputs import PlatformOutputs
+from jobs.azure import requests, storage
+from jobs.azure.job_records import ENDED
+from jobs.azure.sign_in import credential
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from tests import ROOT
@@ -25,6 +28,7 @@ from tests.jobs.support.platform import platform
 
 GPU_NODES = 4
 ARM = "2024-10-01"
+NO_BACKOFF = {"initial_backoff": 0, "increment_base": 0, "random_jitter_range": 0}
 WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 
@@ -165,6 +169,21 @@ def platform_on_loopback(azure, tmp_path_factory):
     return declare(azure, tmp_path_factory.mktemp("platform"))
 
 
+def sdk(live: Live) -> Any:
+    """Azure's own client of the platform, to see what others see of it."""
+    from azure.ai.ml import MLClient
+
+    outputs = live.outputs
+    return MLClient(
+        credential(),
+        outputs.subscription_id,
+        outputs.resource_group,
+        outputs.workspace,
+        enable_telemetry=False,
+        show_progress=False,
+    )
+
+
 @pytest.fixture
 def live(platform_on_loopback, monkeypatch):
     """The platform, with this process's environment pointed at it; no faults from tests before."""
@@ -172,13 +191,26 @@ def live(platform_on_loopback, monkeypatch):
     for name, value in azure.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AZUREML_CURRENT_CLOUD", raising=False)
+    # What is refused for a moment is asked again at once: nobody else uses this Azure.
+    monkeypatch.setattr(requests, "BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(storage, "BACKOFF", NO_BACKOFF)
     azure.admin.clear_faults()
     azure.admin.forget_requests()
     yield platform_on_loopback
     azure.admin.clear_faults()
     azure.admin.start_blob_server()
+    for job in azure.resources.of_kind(f"{WORKSPACES}/jobs"):
+        if azure.runs.get(job["id"])["status"] not in ENDED:
+            azure.scheduler.cancel(job["id"])
     for cluster in azure.resources.of_kind(f"{WORKSPACES}/computes"):
         azure.admin.capacity(cluster["id"], None)
+
+
+@pytest.fixture
+def outputs(live, monkeypatch):
+    """The outputs of the platform, where a command line finds them."""
+    monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
+    return live.outputs
 
 
 def main() -> None:

@@ -3,15 +3,24 @@
 from infra import outputs
 from infra.naming import Names
 from infra.outputs import PlatformOutputs
-from jobs.spec.builder import Source
-from jobs.spec.run_key import Attempt
+from jobs.azure.clusters import ClusterNodes
+from jobs.spec.builder import SoftwareVersions
+from jobs.spec.run_key import RunAttempt
 
-SOURCE = Source("trainer-gpu:5f0c2f7e8a91b3d4", "trainer-cpu:0b7a6c5d4e3f2a1b", "c0ffee0123456789")
-FIRST = Attempt("resnet50-imagenet")
+SOFTWARE = SoftwareVersions(
+    "trainer-gpu:5f0c2f7e8a91b3d4", "trainer-cpu:0b7a6c5d4e3f2a1b", "c0ffee0123456789"
+)
+FIRST = RunAttempt("resnet50-imagenet")
 
 
 def guid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012x}"
+
+
+def cluster_nodes(**changes) -> ClusterNodes:
+    """Nodes of a cluster of which none is there."""
+    known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
+    return ClusterNodes(**{**known, "allocated": 0, "target": 0, "max_nodes": 4, **changes})
 
 
 def platform(

@@ -1,16 +1,40 @@
-"""Runs as jobs leave them, without a job that runs."""
+"""Runs as jobs leave them, without a job that runs, and what storage holds."""
 
-from jobs.azure.containers import container
+import json
+
+from jobs.azure.storage import listed, read_small
 from jobs.azure.workspace import connect
 
 ARM = "2024-10-01"
 
 
+def container(live, role="results"):
+    """Client of a container of the platform: raw, prepared or results."""
+    storage = connect(live.outputs).storage
+    return storage.container(getattr(storage.datastores, role))
+
+
+def blobs(live, to):
+    """What is in a folder such as prepared/imagenet, by name."""
+    role, _, folder = to.partition("/")
+    return listed(container(live, role), folder)
+
+
+def content(live, name):
+    """Content of a blob of the results; None if it is not there."""
+    return read_small(container(live), name)
+
+
+def answer(capsys):
+    """The document that a command has printed for a program."""
+    return json.loads(capsys.readouterr().out)
+
+
 def put(live, files):
     """Write files into the container of results; gives its client."""
-    client = container(live.outputs.datastores.results, connect(live.outputs).credential)
-    for name, content in files.items():
-        client.upload_blob(name, content, overwrite=True)
+    client = container(live)
+    for name, data in files.items():
+        client.upload_blob(name, data, overwrite=True)
     return client
 
 

@@ -9,8 +9,8 @@ from jobs.options import (
     ServiceOptions,
 )
 from jobs.spec import kinds
-from jobs.spec.run_key import Attempt
-from tests.jobs.support.platform import FIRST, SOURCE, platform
+from jobs.spec.run_key import RunAttempt
+from tests.jobs.support.platform import FIRST, SOFTWARE, platform
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS
 
@@ -21,16 +21,16 @@ SYNTHETIC = replace(PRESETS["synthetic"], batch_size=256, max_steps=500)
 
 def training(nodes, stack, attempt=FIRST, **options):
     chosen = JobOptions(nodes=nodes, data=IMAGENET, **options)
-    return kinds.train(stack, TRAINING, chosen, attempt, SOURCE)
+    return kinds.train(stack, TRAINING, chosen, attempt, SOFTWARE)
 
 
 def smoke(stack):
-    return kinds.smoke(stack, PRESETS["digits"], JobOptions(), Attempt("smoke-digits"), SOURCE)
+    return kinds.smoke(stack, PRESETS["digits"], JobOptions(), RunAttempt("smoke-digits"), SOFTWARE)
 
 
 def benchmark(stack):
     return kinds.benchmark(
-        stack, SYNTHETIC, JobOptions(nodes=2), Attempt("synthetic-2-nodes"), SOURCE
+        stack, SYNTHETIC, JobOptions(nodes=2), RunAttempt("synthetic-2-nodes"), SOFTWARE
     )
 
 
@@ -45,8 +45,8 @@ def preparation(stack):
         ),
         PreparationOptions(raw="ilsvrc2012", prepared="imagenet"),
         JobOptions(),
-        Attempt("prepare-imagenet"),
-        SOURCE,
+        RunAttempt("prepare-imagenet"),
+        SOFTWARE,
     )
 
 
@@ -56,13 +56,15 @@ def folder_preparation(stack):
         PrepareFolderOptions(),
         PreparationOptions(raw="photos/2026", prepared="photos"),
         JobOptions(),
-        Attempt("prepare-photos"),
-        SOURCE,
+        RunAttempt("prepare-photos"),
+        SOFTWARE,
     )
 
 
 def check(stack):
-    return kinds.check(stack, JobOptions(nodes=4, data=IMAGENET), Attempt("check-4-nodes"), SOURCE)
+    return kinds.check(
+        stack, JobOptions(nodes=4, data=IMAGENET), RunAttempt("check-4-nodes"), SOFTWARE
+    )
 
 
 def tuned(stack):
@@ -77,12 +79,16 @@ def tuned(stack):
             shm_size="128g",
             variables=("NCCL_DEBUG=INFO",),
             data=DataOptions(
-                path="imagenet/292", cache="blocks", cache_gb=500, read_threads=64, blocks_ahead=80
+                path="imagenet/292",
+                cache="blocks",
+                cache_gb=500,
+                read_threads=64,
+                prefetch_blocks=80,
             ),
             services=ServiceOptions(ssh_public_key="ssh-ed25519 AAAAC3Nz a@b", vs_code=True),
         ),
         FIRST.following(),
-        SOURCE,
+        SOFTWARE,
     )
 
 

@@ -1,9 +1,11 @@
 """Jobs of a line of shell on a loopback Azure, tagged as runs of this project."""
 
+import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 from tests import ROOT
 from tests.jobs.support.live import ARM
@@ -54,7 +56,7 @@ def status(live, job):
     return live.azure.runs.get(job)["status"]
 
 
-def wait_for(condition, seconds=30.0):
+def wait_for(condition, seconds=120.0):
     """Until something is so."""
     until = time.monotonic() + seconds
     while not condition():
@@ -85,8 +87,9 @@ def by_hand(live, *args, repository=ROOT):
     """
     program = (
         "import pathlib, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from jobs import cli; from jobs.spec import from_options;"
-        "from_options.REPOSITORY = pathlib.Path(sys.argv.pop(1));"
+        "from jobs import cli; from jobs.commands import submit;"
+        "from jobs.spec import from_options;"
+        "from_options.REPOSITORY = pathlib.Path(sys.argv.pop(1)); submit.ARRIVAL_SECONDS = 0.5;"
         "sys.exit(cli.main())"
     )
     return subprocess.Popen(
@@ -97,3 +100,30 @@ def by_hand(live, *args, repository=ROOT):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def interrupt(child):
+    """Ctrl-C, and what a command said until its end."""
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 130, err
+    assert "Traceback" not in err
+    return out + err
+
+
+@contextmanager
+def started(live, *args, **options):
+    """A command by hand, which does not outlive its test."""
+    child = by_hand(live, *args, **options)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def read_until(child, words):
+    """Read what a command prints until a line has the words."""
+    while words not in (line := child.stdout.readline()):
+        assert line, child.stderr.read()
+    return line

@@ -1,16 +1,17 @@
+"""Local files are found, refused or read as storage needs it."""
+
 import os
 
 import pytest
 
-from jobs.transfer.file_reader import Reading, Wanted
-from jobs.transfer.local_files import ChangedError, LocalError, look_through
+from jobs.transfer.local_files import ChangedError, FileReader, LocalError, scan
 
 
-def test_files_are_found_in_order_with_their_places(tmp_path):
+def test_files_are_found_in_order_with_their_sizes(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "two").write_bytes(b"22")
     (tmp_path / "a").write_bytes(b"1")
-    found = look_through(tmp_path)
+    found = scan(tmp_path)
     assert {name: file.size for name, file in found.files.items()} == {"a": 1, "b/two": 2}
     assert list(found.files) == ["a", "b/two"]
     assert found.bytes == 3
@@ -20,7 +21,7 @@ def test_hidden_files_and_empty_folders_are_left_out_and_named(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").touch()
     (tmp_path / "a" / "b").mkdir(parents=True)
-    found = look_through(tmp_path)
+    found = scan(tmp_path)
     assert (dict(found.files), found.hidden, found.empty) == ({}, (".git",), ("a/b",))
 
 
@@ -34,7 +35,7 @@ def test_everything_that_cannot_be_sent_is_named_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / os.fsdecode(b"latin-\xe9")).touch()
     with pytest.raises(LocalError) as error:
-        look_through(tmp_path)
+        scan(tmp_path)
     told = str(error.value)
     for words in (
         "link: is a link", "folder: is a link", "'back\\\\slash': has a backslash",
@@ -47,16 +48,16 @@ def test_everything_that_cannot_be_sent_is_named_at_once(tmp_path):
 
 def test_a_place_that_is_not_there_is_told(tmp_path):
     with pytest.raises(LocalError, match="nowhere: is not there"):
-        look_through(tmp_path / "nowhere")
+        scan(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("change", ["append", "rewrite", "replace", "shorten"])
 def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
     path = tmp_path / "file"
     path.write_bytes(bytes(3000))
-    (file,) = look_through(path).files.values()
-    reading = Reading(Wanted(file)).blocks(1000)
-    next(reading)
+    (file,) = scan(path).files.values()
+    blocks = FileReader(file).blocks(1000)
+    next(blocks)
     if change == "append":
         with path.open("ab") as opened:
             opened.write(b"x")
@@ -70,22 +71,22 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
     else:
         os.truncate(path, 1500)
     with pytest.raises(ChangedError, match="changed since this began"):
-        list(reading)
+        list(blocks)
 
 
 def test_a_file_that_changed_before_it_is_read_is_noticed(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"before")
-    (file,) = look_through(path).files.values()
+    (file,) = scan(path).files.values()
     path.write_bytes(b"another")
     with pytest.raises(ChangedError):
-        list(Reading(Wanted(file)).blocks(1000))
+        list(FileReader(file).blocks(1000))
 
 
 def test_a_file_that_cannot_be_read_any_more_is_told(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x")
-    (file,) = look_through(path).files.values()
+    (file,) = scan(path).files.values()
     path.unlink()
     with pytest.raises(LocalError, match="cannot be read"):
-        list(Reading(Wanted(file)).blocks(1000))
+        list(FileReader(file).blocks(1000))

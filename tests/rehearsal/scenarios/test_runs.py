@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from infra.outputs import to_dict
-from jobs.following.resubmit_policy import CANCELED
+from jobs.exit_status import CANCELED
 from tests.rehearsal.scenarios.cloud import (
     QUICK,
     TINY,

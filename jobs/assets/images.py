@@ -7,19 +7,15 @@ environment creation"). Not tried: that the build cluster, whose identity may re
 results, reads the context from there by that identity.
 """
 
-import hashlib
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from azure.core.exceptions import AzureError
-from azure.storage.blob import ContainerClient, ContentSettings
-
 from infra.outputs import Datastore
-from jobs.azure.containers import container, listed, refused
-from jobs.azure.workspace import Workspace, segment
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.storage import Storage, listed, md5_of, put_files
 from jobs.errors import MissingError
-from jobs.spec.build_context import BuildContext, Image, build_context
+from jobs.spec.build_context import BuildContext
 
 DOCKERFILE: Final = "Dockerfile"
 FOLDER: Final = "environments"
@@ -28,30 +24,27 @@ CONTENT: Final = "content"
 """Tag of a registered environment: what its version is a hash of."""
 
 
-def ensure(image: Image, workspace: Workspace, repository: Path | None = None) -> str:
-    """Make sure that an image is registered as it is described here, and give its name.
+def ensure(manager: ResourceManager, storage: Storage, context: BuildContext) -> str:
+    """Make sure that an image is registered as it is described here.
 
     Args:
-        image: which one.
-        workspace: that it is registered in.
-        repository: folder that holds `environments/` and `locks/`; none is this project's.
+        manager: of the workspace that it is registered in.
+        storage: that its build context is uploaded to.
+        context: what it is built from.
 
     Returns:
         NAME:VERSION of the environment.
 
     Raises:
-        SnapshotError: the image's files are missing here.
         RequestError: the workspace or its storage refuses.
     """
-    context = build_context(repository or Path(__file__).resolve().parents[2], image)
     path = f"environments/{segment(context.name)}/versions/{segment(context.version)}"
-    if not _registered(workspace, path):
-        address = upload(context, workspace)
-        workspace.arm("PUT", path, body=body(context, address))
+    if not _is_registered(manager, path):
+        manager.put(path, body(context, upload(storage, context)))
     return context.reference
 
 
-def upload(context: BuildContext, workspace: Workspace) -> str:
+def upload(storage: Storage, context: BuildContext) -> str:
     """Put a build context into the container of results; what is there is not sent again.
 
     Returns:
@@ -60,12 +53,17 @@ def upload(context: BuildContext, workspace: Workspace) -> str:
     Raises:
         RequestError: storage refuses it.
     """
-    store = workspace.outputs.datastores.results
+    store = storage.datastores.results
     folder = f"{FOLDER}/{context.name}/{context.version}"
-    try:
-        _fill(container(store, workspace.credential), folder, context)
-    except AzureError as error:
-        raise refused(error, store, workspace.outputs, workspace.who, writing=True) from error
+    with storage.errors(store, writing=True):
+        client = storage.container(store)
+        blobs = listed(client, folder)
+        missing = {
+            name: content
+            for name, content in context.contents.items()
+            if name not in blobs or blobs[name].md5 != md5_of(content)
+        }
+        put_files(client, folder, missing)
     return context_address(store, folder)
 
 
@@ -93,29 +91,10 @@ def body(context: BuildContext, address: str) -> dict[str, object]:
     }
 
 
-def _registered(workspace: Workspace, path: str) -> bool:
+def _is_registered(manager: ResourceManager, path: str) -> bool:
     try:
-        workspace.arm("GET", path)
+        manager.get(path)
     except MissingError:
-        workspace.check()
+        manager.check_workspace()
         return False
     return True
-
-
-def _fill(client: ContainerClient, folder: str, context: BuildContext) -> None:
-    there = listed(client, folder)
-    for name, content in context.contents.items():
-        blob = there.get(name)
-        if blob is not None and blob.size == len(content) and blob.md5 == _md5(content):
-            continue
-        client.upload_blob(
-            f"{folder}/{name}",
-            content,
-            overwrite=True,
-            validate_content=True,
-            content_settings=ContentSettings(content_md5=bytearray(_md5(content))),
-        )
-
-
-def _md5(content: bytes) -> bytes:
-    return hashlib.md5(content, usedforsecurity=False).digest()

@@ -1,14 +1,18 @@
-"""A further attempt is the same job under the next name, whoever makes it."""
-
-from dataclasses import replace
+"""One body for each job: a first attempt's from its spec, a further one's from the one before."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.errors import UserError
-from jobs.azure.job_records import read_job
-from jobs.azure.submission import cluster_problems, following_body, next_attempt, writable
-from jobs.spec.run_key import Attempt
+from jobs.azure.job_body import first_body, iso_duration, next_body, writable
+from jobs.azure.job_records import duration_seconds, read_job
+from jobs.azure.submission import next_attempt
+from jobs.spec.run_key import RunAttempt
+from jobs.spec.sdk_job import command_job
+from tests.jobs.support import samples
 from tests.jobs.support.platform import platform
+from tests.jobs.support.wire import wire_body
 
 BODY = {
     "jobType": "Command",
@@ -49,7 +53,7 @@ def job(**changes):
 
 
 def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():
-    body = following_body(job(), Attempt("night", 2))
+    body = next_body(job(), RunAttempt("night", 2))
     named = {"displayName", "outputs", "services", "tags"}
     added = {"status", "queueSettings", "parentJobName", "isArchived", "properties"}
     for key in BODY.keys() - named - added:
@@ -60,7 +64,7 @@ def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():
 
 
 def test_what_azure_added_is_left_out():
-    body = following_body(job(), Attempt("night", 2))
+    body = next_body(job(), RunAttempt("night", 2))
     assert not set(body) & {"status", "parentJobName", "queueSettings", "properties", "isArchived"}
     assert body["services"] == {
         "ssh": {
@@ -73,7 +77,7 @@ def test_what_azure_added_is_left_out():
 
 def test_everyone_makes_the_same_body_and_a_mark_is_not_passed_on():
     marked = job(tags={**BODY["tags"], "canceled_by": "a@b.c"})
-    assert following_body(marked, Attempt("night", 2)) == following_body(job(), Attempt("night", 2))
+    assert next_body(marked, RunAttempt("night", 2)) == next_body(job(), RunAttempt("night", 2))
     assert writable(marked)["tags"]["canceled_by"] == "a@b.c"
 
 
@@ -83,26 +87,55 @@ def test_attempts_follow_one_another_and_other_jobs_have_none():
         next_attempt(job(tags={}))
 
 
-def cluster(**changes):
-    own = {"vmSize": "STANDARD_ND40RS_V2", "vmPriority": "LowPriority",
-           "scaleSettings": {"maxNodeCount": 4}, **changes}  # fmt: skip
-    return {"properties": {"provisioningState": "Succeeded", "properties": own}}
+WORKSPACE = "/subscriptions/s/workspaces/w"
 
 
-def test_a_cluster_as_the_outputs_say_has_no_problems():
-    assert cluster_problems(platform().clusters.gpu, 4, cluster()) == []
+@pytest.mark.parametrize("name", samples.every_kind())
+def test_a_first_attempt_is_handed_over_as_the_sdk_would(name, tmp_path):
+    spec = samples.every_kind()[name]
+    sent = first_body(spec, WORKSPACE, f"{WORKSPACE}/codes/c/versions/1", {"commit": "abc"})
+    job = command_job(spec, tmp_path)
+    job.code, job.compute = sent["codeId"], sent["computeId"]
+    job.environment, job.properties = sent["environmentId"], {"commit": "abc"}
+    for each in job.inputs.values():
+        if not each.path.startswith("azureml://"):
+            asset, version = each.path.removeprefix("azureml:").split(":")
+            each.path = f"{WORKSPACE}/data/{asset}/versions/{version}"
+    sdks = wire_body(job)
+    # What Azure takes for given.
+    assert sdks.pop("isArchived") is False
+    assert sdks["resources"].pop("properties") == {}
+    assert sent == {"inputs": {}, "outputs": {}, "services": {}, **sdks}
+
+
+def test_a_first_attempt_names_what_it_refers_to_by_resource_ids():
+    spec = samples.training(2, platform())
+    sent = first_body(spec, WORKSPACE, "code", {})
+    name, version = spec.environment.split(":")
+    assert sent["environmentId"] == f"{WORKSPACE}/environments/{name}/versions/{version}"
+    assert sent["computeId"] == f"{WORKSPACE}/computes/{spec.cluster.name}"
+    assert sent["inputs"]["data"]["uri"] == f"{WORKSPACE}/data/imagenet/versions/3"
+
+
+def test_a_further_attempt_is_handed_over_as_the_first_one():
+    spec = samples.tuned(platform(profile="allowlisted", dedicated=True))
+    sent = first_body(spec, WORKSPACE, "code", {"commit": "abc"})
+    attempt = RunAttempt(spec.run, 3)
+    submitted = read_job({"name": spec.name, "properties": sent})
+    expected = first_body(spec.for_attempt(attempt), WORKSPACE, "code", {})
+    del expected["properties"]
+    expected["tags"]["resubmitted"] = "True"
+    assert next_body(submitted, attempt) == expected
+
+
+@given(st.integers(1, 21 * 86_400))
+def test_time_outs_are_written_as_they_are_read(seconds):
+    assert duration_seconds(iso_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (cluster(vmSize="Standard_NC6"), "has Standard_NC6, not Standard_ND40rs_v2"),
-        (cluster(vmPriority="Dedicated"), "is Dedicated, not LowPriority"),
-        (cluster(scaleSettings={"maxNodeCount": 3}), "--nodes: 4, but the cluster"),
-        ({"properties": {**cluster()["properties"], "provisioningState": "Creating"}},
-         "its state is Creating"),
-    ],
-)  # fmt: skip
-def test_a_cluster_that_is_another_than_the_outputs_say_is_told(found, words):
-    (problem,) = cluster_problems(replace(platform().clusters.gpu), 4, found)
-    assert words in problem
+    ("seconds", "text"),
+    [(604_800, "P7D"), (45_000, "PT12H30M"), (7200, "PT2H"), (90_061, "P1DT1H1M1S")],
+)
+def test_time_outs_are_written_as_the_sdk_writes_them(seconds, text):
+    assert iso_duration(seconds) == text

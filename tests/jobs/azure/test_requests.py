@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.azure.transport import LONGEST_PAUSE, ToldRetries, read_json, segment, thing_at
+from jobs.azure.requests import LONGEST_PAUSE, ReportedRetryPolicy, name_of, read_json, segment
 from jobs.errors import RequestError
 
 WORKSPACE = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers/x/workspaces/w"
@@ -21,11 +21,11 @@ WORKSPACE = "https://management.azure.com/subscriptions/s/resourceGroups/g/provi
     ],
 )
 def test_a_request_is_called_by_the_thing_that_it_is_about(path, name):
-    assert thing_at(f"{WORKSPACE}{path}") == name
+    assert name_of(f"{WORKSPACE}{path}") == name
 
 
 def test_a_host_without_a_path_is_called_by_its_name():
-    assert thing_at("https://host.example.com/") == "host.example.com"
+    assert name_of("https://host.example.com/") == "host.example.com"
 
 
 def test_a_name_stays_one_part_of_a_path():
@@ -49,7 +49,7 @@ def test_what_is_no_json_is_not_azures_answer():
 def test_a_long_pause_is_told_and_has_an_end(capsys, asked, pause, told):
     headers = {} if asked is None else {"Retry-After": asked}
     answer = SimpleNamespace(http_response=SimpleNamespace(status_code=429, headers=headers))
-    assert ToldRetries().get_retry_after(answer) == pause
+    assert ReportedRetryPolicy().get_retry_after(answer) == pause
     said = capsys.readouterr().err
     assert told in said
     assert bool(told) == bool(said)
@@ -57,7 +57,7 @@ def test_a_long_pause_is_told_and_has_an_end(capsys, asked, pause, told):
 
 
 def test_a_pause_that_grew_long_is_told(capsys):
-    retries = ToldRetries(retry_backoff_factor=0.5)
+    retries = ReportedRetryPolicy(retry_backoff_factor=0.5)
     pauses = [
         retries.get_backoff_time({"history": [None] * count, "backoff": 0.5, "max_backoff": 120})
         for count in range(1, 7)

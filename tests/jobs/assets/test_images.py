@@ -2,11 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.azure import images
-from jobs.azure.containers import container, listed
+from jobs.assets import images
 from jobs.azure.workspace import connect
 from jobs.errors import AccessError, SnapshotError
 from jobs.spec.build_context import build_context
+from tests import ROOT
+from tests.jobs.support.live import sdk
+from tests.jobs.support.runs import blobs
 
 
 @pytest.fixture
@@ -20,17 +22,19 @@ def repository(tmp_path):
 
 
 def uploaded(live, reference):
-    name, version = reference.split(":")
-    client = container(live.outputs.datastores.results, connect(live.outputs).credential)
-    return listed(client, f"environments/{name}/{version}")
+    return blobs(live, f"results/environments/{reference.replace(':', '/')}")
+
+
+def ensure(live, repository, image="gpu"):
+    workspace = connect(live.outputs)
+    return images.ensure(workspace.manager, workspace.storage, build_context(repository, image))
 
 
 def test_an_image_is_uploaded_and_registered_by_its_content(live, repository):
-    workspace = connect(live.outputs)
-    reference = images.ensure("gpu", workspace, repository)
+    reference = ensure(live, repository)
     assert reference == build_context(repository, "gpu").reference
     assert sorted(uploaded(live, reference)) == ["Dockerfile", "requirements.txt"]
-    found = workspace.client.environments.get(*reference.split(":"))
+    found = sdk(live).environments.get(*reference.split(":"))
     results = live.outputs.datastores.results
     folder = reference.replace(":", "/")
     address = f"{results.blob_endpoint}{results.container}/environments/{folder}/"
@@ -39,12 +43,11 @@ def test_an_image_is_uploaded_and_registered_by_its_content(live, repository):
 
 
 def test_what_is_registered_is_not_uploaded_again(live, repository):
-    workspace = connect(live.outputs)
-    reference = images.ensure("gpu", workspace, repository)
+    reference = ensure(live, repository)
     before = uploaded(live, reference)
     live.azure.admin.forget_requests()
     (repository / "environments" / "gpu" / "README.md").write_text("A note.")
-    assert images.ensure("gpu", workspace, repository) == reference
+    assert ensure(live, repository) == reference
     assert uploaded(live, reference) == before
     assert {
         request.method for request in live.azure.requests if "environments" in request.path
@@ -52,20 +55,19 @@ def test_what_is_registered_is_not_uploaded_again(live, repository):
 
 
 def test_a_changed_lock_is_another_version(live, repository):
-    workspace = connect(live.outputs)
-    before = images.ensure("gpu", workspace, repository)
+    before = ensure(live, repository)
     (repository / "locks" / "gpu.txt").write_text("horovod==0.28.2\n")
-    after = images.ensure("gpu", workspace, repository)
+    after = ensure(live, repository)
     assert after != before
     assert uploaded(live, before)
     assert uploaded(live, after)
 
 
-def test_an_upload_that_was_interrupted_is_completed(live, repository, monkeypatch):
-    workspace = connect(live.outputs)
+def test_an_upload_that_was_interrupted_is_completed(live, repository):
     context = build_context(repository, "gpu")
-    images.upload(replace(context, contents={"Dockerfile": b"half"}), workspace)
-    reference = images.ensure("gpu", workspace, repository)
+    storage = connect(live.outputs).storage
+    images.upload(storage, replace(context, contents={"Dockerfile": b"half"}))
+    reference = ensure(live, repository)
     sizes = {name: blob.size for name, blob in uploaded(live, reference).items()}
     assert sizes == {name: len(content) for name, content in context.contents.items()}
 
@@ -73,7 +75,7 @@ def test_an_upload_that_was_interrupted_is_completed(live, repository, monkeypat
 def test_a_missing_dockerfile_is_told(live, repository):
     (repository / "environments" / "gpu" / "Dockerfile").unlink()
     with pytest.raises(SnapshotError, match="Dockerfile: is missing"):
-        images.ensure("gpu", connect(live.outputs), repository)
+        ensure(live, repository)
 
 
 def test_without_the_role_it_says_which_one(live, repository):
@@ -81,11 +83,11 @@ def test_without_the_role_it_says_which_one(live, repository):
         "PUT /[^/]+/results/environments", status=403, code="AuthorizationPermissionMismatch"
     )
     with pytest.raises(AccessError, match=r"Storage Blob Data Contributor.*people\.scientists"):
-        images.ensure("gpu", connect(live.outputs), repository)
+        ensure(live, repository)
 
 
 @pytest.mark.parametrize("image", ["gpu", "cpu"])
 def test_the_projects_own_images_can_be_registered(live, image):
-    reference = images.ensure(image, connect(live.outputs))
+    reference = ensure(live, ROOT, image)
     assert reference.startswith(f"trainer-{image}:")
     assert {"Dockerfile", "requirements.txt"} <= set(uploaded(live, reference))

@@ -1,0 +1,181 @@
+"""Registered models: each version is a copy of an export, as the run itself may export again."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient
+
+from common.errors import UserError
+from common.text import listing
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.storage import Blob, listed
+from jobs.errors import ConflictError, MissingError
+from jobs.spec.job_spec import datastore_path
+
+MODELS: Final = "models"
+"""Folder of the container of results: a folder each model, with one each version."""
+EXPORT: Final = "export"
+"""Property of a registered model: hash of the facts of the export that it is."""
+COPY_SECONDS: Final = 600.0
+"""For one file; within one account it is most often done at once."""
+_POLL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Model:
+    """A version to register."""
+
+    name: str
+    version: str
+    uri: str
+    """Of its folder."""
+    description: str
+    tags: Mapping[str, str]
+    """To be found by."""
+    properties: Mapping[str, str]
+    """Never changed again."""
+
+    @property
+    def reference(self) -> str:
+        """NAME:VERSION."""
+        return f"{self.name}:{self.version}"
+
+    @property
+    def folder(self) -> str:
+        """In the container of results."""
+        return folder_of(self.name, self.version)
+
+
+def folder_of(name: str, version: str) -> str:
+    """Where a version's files are, in the container of results."""
+    return f"{MODELS}/{name}/{version}"
+
+
+def is_registered(manager: ResourceManager, model: Model) -> bool:
+    """Whether the version is registered.
+
+    Raises:
+        ConflictError: it is of another model, or of an older export of the run.
+    """
+    try:
+        registered = manager.get(_path(model))["properties"]
+    except MissingError:
+        manager.check_workspace()
+        return False
+    export = (registered.get("properties") or {}).get(EXPORT)
+    same_folder = datastore_path(str(registered["modelUri"])) == datastore_path(model.uri)
+    if not same_folder or export != model.properties[EXPORT]:
+        raise ConflictError(
+            f"model {model.reference}: is registered, but the run has been exported again since"
+            " and a version stays what it is; register it by another --model"
+        )
+    return True
+
+
+def register(manager: ResourceManager, model: Model) -> None:
+    """Register a version whose files are in its folder.
+
+    Raises:
+        RequestError: Azure refused it.
+    """
+    properties = {
+        "modelType": "custom_model",
+        "modelUri": model.uri,
+        "description": model.description,
+        "tags": dict(model.tags),
+        "properties": dict(model.properties),
+        "isAnonymous": False,
+    }
+    manager.put(_path(model), {"properties": properties})
+
+
+def copy(client: ContainerClient, source: str, target: str) -> int:
+    """Make a folder of a container like another one, within storage.
+
+    Args:
+        client: of the container.
+        source: folder to copy.
+        target: folder that is like it then; other files in it are deleted.
+
+    Returns:
+        Files in it.
+
+    Raises:
+        UserError: the source changed meanwhile, or the copy is not like it.
+        AzureError: the container refuses.
+    """
+    blobs = listed(client, source)
+    copies = listed(client, target)
+    for name in copies.keys() - blobs.keys():
+        # Of a registration that was cut off before the export was another one.
+        client.delete_blob(f"{target}/{name}")
+    try:
+        for name, blob in blobs.items():
+            if blob.md5 is None or difference(blob, copies.get(name)):
+                _copy_one(client, f"{source}/{name}", blob, f"{target}/{name}")
+    except (ResourceModifiedError, ResourceNotFoundError) as error:
+        raise _changing(source) from error
+    if {name: blob.etag for name, blob in listed(client, source).items()} != {
+        name: blob.etag for name, blob in blobs.items()
+    }:
+        raise _changing(source)
+    check_copy(target, blobs, listed(client, target))
+    return len(blobs)
+
+
+def check_copy(target: str, blobs: Mapping[str, Blob], copies: Mapping[str, Blob]) -> None:
+    """Compare a copy with what was copied. Pure.
+
+    Raises:
+        UserError: names, sizes or hashes differ.
+    """
+    problems = [f"{name}: is not to be there" for name in sorted(copies.keys() - blobs.keys())]
+    for name, blob in sorted(blobs.items()):
+        why = difference(blob, copies.get(name))
+        if why:
+            problems.append(f"{name}: {why}")
+    if problems:
+        raise UserError(f"{target}: is not a copy of the export; try again:\n{listing(problems)}")
+
+
+def difference(blob: Blob, copied: Blob | None) -> str | None:
+    """How a copy differs from its blob; None if it does not. Pure."""
+    if copied is None:
+        return "missing"
+    if copied.size != blob.size:
+        return f"{copied.size} bytes, not {blob.size}"
+    if copied.md5 != blob.md5:
+        return "has another MD5"
+    return None
+
+
+def _copy_one(client: ContainerClient, source: str, blob: Blob, target: str) -> None:
+    copied = client.get_blob_client(target)
+    started = copied.start_copy_from_url(
+        client.get_blob_client(source).url,
+        source_etag=blob.etag,
+        source_match_condition=MatchConditions.IfNotModified,
+    )
+    state = str(started["copy_status"])
+    ends = time.monotonic() + COPY_SECONDS
+    while state == "pending" and time.monotonic() < ends:
+        time.sleep(_POLL_SECONDS)
+        state = str(copied.get_blob_properties().copy.status)
+    if state != "success":
+        raise UserError(f"{target}: could not be copied within storage ({state}); try again")
+
+
+def _changing(source: str) -> UserError:
+    return UserError(
+        f"{source}: changed while it was copied, so nothing was registered; wait until the run's"
+        " job has ended and give the same command again"
+    )
+
+
+def _path(model: Model) -> str:
+    return f"models/{segment(model.name)}/versions/{segment(model.version)}"

@@ -1,0 +1,166 @@
+"""Prepared data in storage: registered by their manifest, and what a training makes of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common.errors import UserError
+from common.text import listing
+from infra.outputs import Datastore
+from jobs.assets import data_sets
+from jobs.assets.data_sets import DataSet
+from jobs.azure.requests import segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.storage import Blob, Storage, listed, read_small
+from jobs.errors import MissingError
+from jobs.options import DataOptions
+from jobs.spec.job_spec import datastore_path
+from trainer.config import TrainConfig
+from trainer.data.manifest import FILE_NAME, Manifest, parse_manifest
+from trainer.errors import DataError
+from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
+
+
+@dataclass(frozen=True)
+class DatastoreFolder:
+    """A folder of a datastore."""
+
+    datastore: Datastore
+    folder: str
+
+
+def register_prepared(
+    manager: ResourceManager, storage: Storage, folder: str, name: str | None = None
+) -> DataSet:
+    """Register a data set that is in storage already, by its manifest; the same again is fine.
+
+    Args:
+        manager: of the workspace that knows it then.
+        storage: holds it.
+        folder: in the container of prepared data.
+        name: what it is called; None is the last part of the folder.
+
+    Raises:
+        UserError: there is no manifest, or shards that it names are not there or of another size.
+        ConflictError: the version is another folder's, or the folder another version's.
+        RequestError: the workspace or its storage refuses.
+    """
+    store = storage.datastores.prepared
+    blobs, content = _read_folder(storage, store, folder)
+    manifest = _parse(content, f"{store.container}/{folder}/{FILE_NAME}")
+    _compare(store, folder, manifest, blobs)
+    size = sum(blob.size for blob in blobs.values())
+    data_set = DataSet(
+        name=name or folder.rpartition("/")[2],
+        version=manifest.version,
+        datastore=store.name,
+        folder=folder,
+        tags=data_sets.describe(len(blobs), size, manifest, content),
+    )
+    if not data_sets.is_registered(data_set, data_sets.versions(manager, data_set.name)):
+        data_sets.register(manager, data_set)
+    return data_set
+
+
+def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> DatastoreFolder:
+    """The folder of the data set that a run is to read.
+
+    Raises:
+        RequestError: it is not registered.
+        UserError: it is in a datastore that the stack does not export.
+    """
+    stores = storage.datastores
+    if data.asset is None:
+        return DatastoreFolder(stores.prepared, data.path or "")
+    name, _, version = data.asset.partition(":")
+    answer = manager.get(f"data/{segment(name)}/versions/{segment(version)}")
+    _, _, path = datastore_path(answer["properties"]["dataUri"]).partition("/datastores/")
+    datastore, _, folder = path.partition("/paths/")
+    known = {store.name: store for store in (stores.raw, stores.prepared, stores.results)}
+    if datastore not in known:
+        raise UserError(
+            f"--data.asset: {data.asset} is in the datastore {datastore or 'of another kind'},"
+            " which the stack does not export"
+        )
+    return DatastoreFolder(known[datastore], folder)
+
+
+def read_manifest(manager: ResourceManager, storage: Storage, data: DataOptions) -> Manifest:
+    """The manifest of the data set that a run is to read.
+
+    Raises:
+        UserError: there is none, it is none, or it cannot be read from here.
+    """
+    where = locate(manager, storage, data)
+    name = f"{where.folder}/{FILE_NAME}"
+    content = storage.read(where.datastore, name)
+    if content is None:
+        raise UserError(
+            f"{data.asset or data.path}: there is no {FILE_NAME} in {where.folder} of the datastore"
+            f" {where.datastore.name}, so no complete data set; prepare or upload it"
+        )
+    return _parse(content, f"{where.datastore.name}/{name}")
+
+
+def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
+    """The numbers of a run. Pure.
+
+    Args:
+        config: what to train.
+        ranks: processes of the job.
+        manifest: of its data set; None if it makes its own data.
+
+    Raises:
+        ConfigError: the data set is smaller than a step.
+        UserError: it does not fit the configuration.
+    """
+    if manifest is None:
+        own = DIGITS_EXAMPLES if config.data.source == "digits" else config.data.synthetic_examples
+        return make_plan(config, ranks, own)
+    empty = [
+        split
+        for split in ("train", "validation")
+        if split not in manifest.splits or not manifest.splits[split].examples
+    ]
+    if empty:
+        raise UserError(f"the data set has no images in the split {empty[0]!r}; prepare it again")
+    classes = len(manifest.classes)
+    if config.model.classes not in (None, classes):
+        raise UserError(
+            f"--model.classes: {config.model.classes}, but the data set has {classes} classes"
+        )
+    return make_plan(config, ranks, manifest.splits["train"].examples)
+
+
+def _read_folder(storage: Storage, store: Datastore, folder: str) -> tuple[dict[str, Blob], bytes]:
+    with storage.errors(store):
+        client = storage.container(store)
+        blobs = listed(client, folder)
+        content = read_small(client, f"{folder}/{FILE_NAME}")
+    if content is None:
+        raise MissingError(
+            f"{store.container}/{folder}: has no {FILE_NAME}, so no preparation has written it to"
+            " its end"
+        )
+    return blobs, content
+
+
+def _parse(content: bytes, source: str) -> Manifest:
+    try:
+        return parse_manifest(content, source)
+    except DataError as error:
+        raise UserError(str(error)) from error
+
+
+def _compare(store: Datastore, folder: str, manifest: Manifest, blobs: Mapping[str, Blob]) -> None:
+    problems = []
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            blob = blobs.get(shard.file)
+            if blob is None:
+                problems.append(f"{shard.file}: missing")
+            elif blob.size != shard.bytes:
+                problems.append(f"{shard.file}: {blob.size} bytes, not {shard.bytes}")
+    if problems:
+        raise UserError(
+            f"{store.container}/{folder}: does not fit its manifest:\n{listing(problems)}"
+        )

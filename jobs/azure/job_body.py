@@ -1,0 +1,174 @@
+"""The body by which a job is handed to Azure, the same for every attempt of a run. Pure.
+
+That of a first attempt is made from its `JobSpec`, that of a further one from what Azure keeps of
+the one before, so that any machine can submit it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
+from jobs.spec.job_spec import Folder, JobSpec, Services
+from jobs.spec.run_key import RunAttempt
+
+_KEPT: Final = (
+    "jobType",
+    "displayName",
+    "description",
+    "experimentName",
+    "codeId",
+    "command",
+    "environmentId",
+    "environmentVariables",
+    "computeId",
+    "resources",
+    "distribution",
+    "limits",
+    "identity",
+    "queueSettings",
+)
+"""Of a job's properties, what says how to run it."""
+
+_OF_AZURE: Final = ("Studio", "Tracking")
+"""Services that Azure adds to each job by itself."""
+
+_SERVICE: Final = ("jobServiceType", "nodes", "port", "properties")
+"""Of a service, what says how to run it."""
+
+_DEFAULT_OUTPUT: Final = "default"
+"""The output that Azure adds to each job: its artifacts."""
+
+_MODES: Final = {
+    "ro_mount": "ReadOnlyMount",
+    "download": "Download",
+    "rw_mount": "ReadWriteMount",
+}
+_ALL_NODES: Final = {"nodesValueType": "All"}
+
+
+def first_body(
+    spec: JobSpec, workspace_id: str, code_id: str, properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """Properties of a job whose code was uploaded.
+
+    Args:
+        spec: what to run.
+        workspace_id: resource id of the workspace.
+        code_id: resource id of the code.
+        properties: more of them that say where the code comes from, such as its commit.
+    """
+    environment, _, version = spec.environment.partition(":")
+    resources = {
+        "instanceCount": spec.nodes,
+        "shmSize": spec.shm_size,
+        "dockerArgs": spec.docker_args,
+    }
+    body = {
+        "jobType": "Command",
+        "displayName": spec.display_name,
+        "description": spec.description,
+        "experimentName": spec.experiment,
+        "codeId": code_id,
+        "command": spec.command,
+        "environmentId": f"{workspace_id}/environments/{environment}/versions/{version}",
+        "environmentVariables": dict(spec.variables),
+        "computeId": f"{workspace_id}/computes/{spec.cluster.name}",
+        "resources": _given(resources),
+        "distribution": _distribution(spec.processes_per_node),
+        "limits": {"jobLimitsType": "Command", "timeout": iso_duration(spec.timeout_seconds)},
+        "identity": {
+            "identityType": "Managed",
+            "clientId": spec.cluster.identity_client_id,
+        },
+        "inputs": {
+            name: {"jobInputType": "uri_folder", **_folder(folder, workspace_id)}
+            for name, folder in spec.inputs.items()
+        },
+        "outputs": {
+            name: {"jobOutputType": "uri_folder", **_folder(folder, workspace_id)}
+            for name, folder in spec.outputs.items()
+        },
+        "services": _services(spec.services),
+        "tags": dict(spec.tags),
+        "properties": dict(properties),
+    }
+    return _given(body)
+
+
+def next_body(job: Job, attempt: RunAttempt) -> dict[str, Any]:
+    """Properties of a further attempt: the same for everyone who makes it.
+
+    Args:
+        job: an earlier attempt.
+        attempt: the one to make.
+    """
+    tags = {key: value for key, value in job.tags.items() if key != CANCELED_BY}
+    return {
+        **writable(job),
+        "displayName": attempt.display_name,
+        "tags": {**tags, **attempt.tags, RESUBMITTED: "True"},
+    }
+
+
+def tagged_body(job: Job, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Properties of a job that is there, with more tags: a PUT changes these and no more."""
+    return {**writable(job), "tags": {**job.tags, **tags}}
+
+
+def writable(job: Job) -> dict[str, Any]:
+    """What a job was submitted with, without what Azure added."""
+    body = job.body
+    services = {
+        name: {key: service[key] for key in _SERVICE if service.get(key) is not None}
+        for name, service in (body.get("services") or {}).items()
+        if service.get("jobServiceType") not in _OF_AZURE and name not in _OF_AZURE
+    }
+    outputs = {
+        name: output
+        for name, output in (body.get("outputs") or {}).items()
+        if name != _DEFAULT_OUTPUT
+    }
+    return {
+        **{key: body[key] for key in _KEPT if body.get(key) is not None},
+        "inputs": body.get("inputs") or {},
+        "outputs": outputs,
+        "services": services,
+        "tags": dict(job.tags),
+    }
+
+
+def iso_duration(seconds: int) -> str:
+    """Seconds as Azure writes them, such as P7D or PT6H30M."""
+    rest, text = seconds % 86_400, f"P{seconds // 86_400}D" if seconds >= 86_400 else "P"
+    parts = (("H", rest // 3600), ("M", rest % 3600 // 60), ("S", rest % 60))
+    time = "".join(f"{count}{unit}" for unit, count in parts if count)
+    return f"{text}T{time}" if time else text
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _distribution(processes: int | None) -> dict[str, Any] | None:
+    if processes is None:
+        return None
+    return {"distributionType": "Mpi", "processCountPerInstance": processes}
+
+
+def _folder(folder: Folder, workspace_id: str) -> dict[str, str]:
+    uri = folder.uri
+    if not uri.startswith("azureml://"):
+        # A registered data set is named by its resource id.
+        name, _, version = uri.removeprefix("azureml:").partition(":")
+        uri = f"{workspace_id}/data/{name}/versions/{version}"
+    return {"uri": uri, "mode": _MODES[folder.mode]}
+
+
+def _services(services: Services) -> dict[str, Any]:
+    submitted: dict[str, Any] = {}
+    if services.ssh_public_key is not None:
+        keys = {"sshPublicKeys": services.ssh_public_key}
+        submitted["ssh"] = {"jobServiceType": "SSH", "nodes": _ALL_NODES, "properties": keys}
+    if services.vs_code:
+        submitted["vs_code"] = {"jobServiceType": "VSCode", "nodes": _ALL_NODES}
+    return submitted

@@ -1,0 +1,96 @@
+"""Resource Manager: the resources of a stack, and what is below its workspace."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from infra.outputs import PlatformOutputs
+from jobs.azure.requests import Requests
+from jobs.errors import RequestError
+
+API_VERSION: Final = "2024-10-01"
+"""Of Microsoft.MachineLearningServices."""
+
+_PROVIDER: Final = "providers/Microsoft.MachineLearningServices"
+
+
+class ResourceManager:
+    """Asks Resource Manager about one stack.
+
+    A path is a resource id that begins with /, or what is below the workspace, such as
+    `computes/NAME`; it may have a query. Each method raises one of the kinds of `RequestError` by
+    what went wrong.
+
+    Args:
+        requests: sends what is asked.
+        outputs: of the stack, which name its resources.
+    """
+
+    def __init__(self, requests: Requests, outputs: PlatformOutputs) -> None:
+        self._requests = requests
+        self.subscription_id = f"/subscriptions/{outputs.subscription_id}"
+        """Resource id of the subscription."""
+        self.group_id = f"{self.subscription_id}/resourceGroups/{outputs.resource_group}"
+        """Resource id of the resource group."""
+        self.workspaces_id = f"{self.subscription_id}/{_PROVIDER}/workspaces"
+        """Path of all workspaces of the subscription."""
+        self.workspace_id = f"{self.group_id}/{_PROVIDER}/workspaces/{outputs.workspace}"
+        """Resource id of the workspace."""
+        self.location_id = f"{self.subscription_id}/{_PROVIDER}/locations/{outputs.region}"
+        """Path of what Azure Machine Learning offers in the stack's region."""
+        self.workspace = outputs.workspace
+        """Name of the workspace."""
+
+    def get(self, path: str, api_version: str = API_VERSION) -> Any:
+        """What is at a path."""
+        return self._send("GET", path, api_version)
+
+    def put(self, path: str, body: object, api_version: str = API_VERSION) -> Any:
+        """Make or change a resource, and return what became of it."""
+        return self._send("PUT", path, api_version, body)
+
+    def post(self, path: str, body: object = None, api_version: str = API_VERSION) -> Any:
+        """Ask for an action."""
+        return self._send("POST", path, api_version, body)
+
+    def delete(self, path: str, api_version: str = API_VERSION) -> None:
+        """Delete a resource."""
+        self._send("DELETE", path, api_version)
+
+    def items(self, path: str, api_version: str = API_VERSION) -> Iterator[Any]:
+        """All items of a list, page by page."""
+        page = self.get(path, api_version)
+        while page is not None:
+            yield from page.get("value", [])
+            following = page.get("nextLink")
+            if following and urlsplit(following).netloc != urlsplit(self._url).netloc:
+                raise RequestError(f"{path}: its next page is on another host, which is refused")
+            page = self._requests.send("GET", following) if following else None
+
+    def check_workspace(self) -> None:
+        """Ask for the workspace itself, to tell whether it is missing or only a part of it.
+
+        Raises:
+            MissingError: there is no such workspace.
+        """
+        self.get(self.workspace_id)
+
+    def user(self) -> str | None:
+        """Who is signed in, by a name that a person knows; None if nobody is."""
+        return self._requests.user()
+
+    def errors(self, what: str) -> AbstractContextManager[None]:
+        """Turns Azure's errors inside of it into ours; see `Requests.errors`."""
+        return self._requests.errors(what)
+
+    @property
+    def _url(self) -> str:
+        return self._requests.manager_url
+
+    def _send(self, method: str, path: str, api_version: str, body: object = None) -> Any:
+        path = path if path.startswith("/") else f"{self.workspace_id}/{path}".rstrip("/")
+        mark = "&" if "?" in path else "?"
+        return self._requests.send(
+            method, f"{self._url}{path}{mark}api-version={api_version}", body
+        )

@@ -1,0 +1,76 @@
+"""Code is uploaded once for each content, and registered when all of it is there."""
+
+import os
+
+import pytest
+
+from jobs.assets import code
+from jobs.azure.requests import segment
+from jobs.azure.storage import client, listed
+from jobs.azure.workspace import connect
+from jobs.errors import ConflictError, RequestError
+from jobs.spec.code_snapshot import digest
+from tests.jobs.support.live import sdk
+
+
+@pytest.fixture
+def contents():
+    """Files that no test before has sent."""
+    return {
+        "trainer/__init__.py": os.urandom(16),
+        "trainer/deep/er.py": b"x = 1\n",
+        "common/empty.py": b"",
+    }
+
+
+def upload(live, contents):
+    return code.upload(connect(live.outputs).manager, contents)
+
+
+def sent(live):
+    """Files that were sent."""
+    return [r for r in live.azure.requests if r.method == "PUT" and "/code/" in r.path]
+
+
+def test_code_is_registered_with_all_of_its_files(live, contents):
+    name = f"trainer-{digest(contents)}"
+    identifier = upload(live, contents)
+    assert identifier == f"{live.workspace}/codes/{segment(name)}/versions/1"
+    registered = live.azure.resources.get(identifier)["properties"]
+    container, _, folder = registered["codeUri"].rpartition("/")
+    store = connect(live.outputs).storage
+    files = client(container, store._credential)
+    assert {name: blob.size for name, blob in listed(files, folder).items()} == {
+        name: len(content) for name, content in contents.items()
+    }
+    # As those see it who submit by the SDK.
+    assert sdk(live)._code.get(name, "1").path == registered["codeUri"]
+
+
+def test_the_same_code_is_not_sent_again(live, contents):
+    first = upload(live, contents)
+    assert len(sent(live)) == len(contents)
+    live.azure.admin.forget_requests()
+    assert upload(live, contents) == first
+    assert sent(live) == []
+    assert upload(live, {**contents, "new.py": b""}) != first
+
+
+def test_code_that_was_sent_in_part_is_not_registered(live, contents):
+    live.azure.admin.fault("PUT .*/code/trainer/deep", status=403, code="AuthenticationFailed")
+    with pytest.raises(RequestError, match="the code of the job"):
+        upload(live, contents)
+    assert not [r for r in live.azure.requests if r.method == "PUT" and "/versions/1" in r.path]
+    assert upload(live, contents)
+
+
+def test_two_who_send_the_same_code_at_once_share_it(live, contents, monkeypatch):
+    manager = connect(live.outputs).manager
+    put = manager.put
+
+    def late(path, body):
+        put(path, body)
+        raise ConflictError("somebody else was faster")
+
+    monkeypatch.setattr(manager, "put", late)
+    assert code.upload(manager, contents) == upload(live, contents)

@@ -1,0 +1,143 @@
+"""What Azure tells of a cluster: its nodes, cores that are left, and why a job waits."""
+
+import pytest
+
+from jobs.azure.clusters import (
+    Quota,
+    Size,
+    cores_problems,
+    explain_queue,
+    find_quota,
+    problems,
+    read_nodes,
+    read_sizes,
+)
+from tests.jobs.support.platform import cluster_nodes, platform
+
+ND = Size("Standard_ND40rs_v2", "standardNDSv2Family", 40)
+POOL = {"name": {"value": "TotalLowPriorityCores", "localizedValue": "Total Low-priority Cores"},
+        "currentValue": 40, "limit": 100}  # fmt: skip
+FAMILY = {"name": {"value": "standardNDSv2Family",
+                   "localizedValue": "Standard NDSv2 Family Cluster Dedicated vCPUs"},
+          "currentValue": 0, "limit": 80}  # fmt: skip
+SHOWN = {"name": {"value": "", "localizedValue": "Standard NDSv2 Family Cluster Dedicated vCPUs"},
+         "currentValue": 0, "limit": 80}  # fmt: skip
+OTHER = {"name": {"value": "standardDSv2Family", "localizedValue": ""}, "currentValue": 0,
+         "limit": 7}  # fmt: skip
+
+
+def test_low_priority_nodes_share_one_pool_whatever_their_family():
+    assert find_quota([OTHER, FAMILY, POOL], "LowPriority", ND.family).limit == 100
+
+
+@pytest.mark.parametrize("usage", [FAMILY, SHOWN])
+def test_dedicated_nodes_count_against_their_family_by_either_of_its_names(usage):
+    assert find_quota([OTHER, POOL, usage], "Dedicated", ND.family).limit == 80
+
+
+def test_a_family_that_is_not_listed_has_no_quota():
+    assert find_quota([OTHER, POOL], "Dedicated", ND.family) is None
+    assert find_quota([OTHER, POOL], "Dedicated", "") is None
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "wanted", "allocated", "enough"),
+    [
+        (0, 80, 2, 0, True),
+        (0, 79, 2, 0, False),
+        (40, 80, 2, 1, True),  # the cluster's own node counts as used
+        (40, 80, 2, 0, False),
+        (100, 80, 1, 0, False),
+        (0, -1, 99, 0, True),
+    ],
+)
+def test_nodes_fit_if_their_cores_are_left(used, limit, wanted, allocated, enough):
+    found = cores_problems(Quota("q", used, limit), ND, wanted, allocated, "Dedicated")
+    assert (not found) == enough
+
+
+def test_what_is_missing_says_how_many_nodes_fit():
+    (text,) = cores_problems(Quota("q", 0, 100), ND, 4, 0, "LowPriority")
+    assert "4 x Standard_ND40rs_v2 need 160 low-priority cores, 100 of 100 are left" in text
+    assert "at most 2 nodes fit" in text
+
+
+def test_no_quota_at_all_is_told():
+    assert "has no standardNDSv2Family cores" in cores_problems(None, ND, 1, 0, "Dedicated")[0]
+
+
+def test_sizes_are_read_from_both_forms_of_the_list():
+    one = {"name": "Standard_ND40rs_v2", "family": "standardNDSv2Family", "vCPUs": 40}
+    for form in ({"value": [one]}, {"amlCompute": [one]}, [one]):
+        assert read_sizes(form)["standard_nd40rs_v2"] == ND
+
+
+def test_nodes_are_read_from_azures_answer():
+    found = read_nodes(
+        {
+            "name": "gpu",
+            "properties": {
+                "properties": {
+                    "vmSize": "Standard_ND40rs_v2",
+                    "vmPriority": "LowPriority",
+                    "scaleSettings": {"maxNodeCount": 8},
+                    "currentNodeCount": 3,
+                    "targetNodeCount": 4,
+                    "nodeStateCounts": {"runningNodeCount": 2, "idleNodeCount": 1},
+                    "allocationState": "Resizing",
+                    "allocationStateTransitionTime": "2026-11-22T04:00:00Z",
+                    "errors": [{"error": {"code": "Quota", "message": "no cores"}}],
+                }
+            },
+        }
+    )
+    assert (found.allocated, found.target, found.max_nodes) == (3, 4, 8)
+    assert (found.running, found.idle, found.steady) == (2, 1, False)
+    assert found.errors == ("no cores",)
+
+
+def test_a_cluster_of_no_nodes_yet_is_read():
+    assert read_nodes({"name": "gpu", "properties": {}}).allocated == 0
+
+
+def test_other_jobs_are_named_as_the_reason_when_they_hold_the_nodes():
+    text = "\n".join(explain_queue(2, cluster_nodes(allocated=4, running=3), []))
+    assert "1 of 2 nodes are left beside other jobs" in text
+    assert "a region may have none" not in text
+
+
+def test_a_region_without_nodes_is_the_reason_when_nothing_else_is():
+    text = "\n".join(explain_queue(2, cluster_nodes(), []))
+    assert "a region may have none left for hours, of low priority before all" in text
+
+
+def test_quota_and_errors_of_the_cluster_come_before_a_guess():
+    text = "\n".join(explain_queue(2, cluster_nodes(errors=("no cores",)), ["too few"]))
+    assert "could not grow: no cores" in text
+    assert "quota: too few" in text
+    assert "a region may have none" not in text
+
+
+def cluster(state="Succeeded", **changes):
+    own = {"vmSize": "STANDARD_ND40RS_V2", "vmPriority": "LowPriority",
+           "scaleSettings": {"maxNodeCount": 4}, **changes}  # fmt: skip
+    properties = {"provisioningState": state, "properties": own}
+    return {"name": "gpu", "properties": properties}
+
+
+def test_a_cluster_as_the_outputs_say_has_no_problems():
+    assert problems(platform().clusters.gpu, 4, cluster()) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (cluster(vmSize="Standard_NC6"), "has Standard_NC6, not Standard_ND40rs_v2"),
+        (cluster(vmPriority="Dedicated"), "is Dedicated, not LowPriority"),
+        (cluster(scaleSettings={"maxNodeCount": 3}), "--nodes: 4, but the cluster"),
+        (cluster("Creating"), "its state is Creating"),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_is_another_than_the_outputs_say_is_told(found, words):
+    (problem,) = problems(platform().clusters.gpu, 4, found)
+    assert words in problem

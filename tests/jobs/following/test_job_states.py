@@ -1,0 +1,31 @@
+"""States in words, and when a reason is looked for."""
+
+from jobs.following.job_states import WAITING, hint_due, restarted, words
+
+
+def test_words_name_the_nodes_and_the_cluster():
+    assert words("Queued", 1, "gpu") == "queued, waits for 1 node of gpu"
+    assert words("Running", 4, "gpu") == "runs on 4 nodes of gpu"
+    assert words("SomethingNew", 4, "gpu") == "SomethingNew"
+
+
+def test_only_a_way_back_from_running_is_a_restart():
+    assert restarted("Running", "Queued")
+    assert restarted("Running", "Preparing")
+    assert not restarted("Queued", "Preparing")
+    assert not restarted("Running", "Finalizing")
+    assert not restarted("Running", "NotResponding")
+
+
+def test_hints_come_after_minutes_and_then_ever_so_often():
+    assert not hint_due(299, 0)
+    assert hint_due(300, 0)
+    assert not hint_due(301, 1)
+    assert hint_due(7200, 2)
+    assert not hint_due(14_399, 3)
+    assert hint_due(14_400, 3)
+
+
+def test_all_states_before_the_program_have_words():
+    for status in WAITING:
+        assert words(status, 1, "gpu") != status

@@ -1,0 +1,148 @@
+"""Requests are repeated while Azure is away, and no longer than was asked for."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+)
+
+from jobs import retry
+from jobs.errors import AccessError, MissingError, SignInError, UnreachableError
+from jobs.retry import AzureRetry, StoppedError, StorageRetry
+from jobs.transfer.parallel import for_each
+
+
+def answering(status, headers=None):
+    error = HttpResponseError("no")
+    error.status_code = status
+    error.response = SimpleNamespace(headers=headers or {})
+    return error
+
+
+def scripted(*steps):
+    """A request that raises or returns one step after the other."""
+    left = list(steps)
+
+    def request():
+        step = left.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    return request
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """What was waited, without waiting."""
+    waited = []
+    monkeypatch.setattr(retry.Retry, "_wait", lambda _, seconds: waited.append(seconds))
+    return waited
+
+
+def test_an_outage_is_waited_for_longer_and_longer_and_told_once(said, waits):
+    gone = [ServiceRequestError("refused")] * 7
+    assert StorageRetry(600, said.append).call(scripted(*gone, "here")) == "here"
+    assert [round(wait, 1) for wait in waits] == [0.5, 1, 2, 4, 8, 15, 15]
+    assert said == [
+        "storage does not answer (connection refused); trying again for 10 minutes",
+        "storage answers again",
+    ]
+
+
+def test_a_busy_service_says_itself_how_long(said, waits):
+    busy = answering(503, {"Retry-After": "7"})
+    assert StorageRetry(600, said.append).call(scripted(busy, "here")) == "here"
+    assert waits == [7]
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 412])
+def test_a_refusal_is_not_repeated(said, waits, status):
+    with pytest.raises(HttpResponseError):
+        StorageRetry(600, said.append).call(scripted(answering(status), "here"))
+    assert waits == []
+
+
+def test_a_token_that_cannot_be_had_without_network_is_waited_for(said, waits):
+    away, signed_out = ClientAuthenticationError("failed"), ClientAuthenticationError("expired")
+    away.__cause__ = ServiceRequestError("no route")
+    assert StorageRetry(600, said.append).call(scripted(away, "here")) == "here"
+    with pytest.raises(ClientAuthenticationError, match="expired"):
+        StorageRetry(600, said.append).call(scripted(signed_out))
+
+
+def test_repeating_ends_with_its_time(said, waits, monkeypatch):
+    clock = iter(range(0, 10_000, 100))
+    # Not of the module itself: the other threads of this process live by it.
+    monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with pytest.raises(ServiceRequestError):
+        StorageRetry(250, said.append).call(scripted(*[ServiceRequestError("gone")] * 20))
+    assert len(waits) == 3
+
+
+def test_who_is_stopped_while_waiting_ends():
+    waiting = StorageRetry(600, lambda text: waiting.stop())
+    with pytest.raises(StoppedError):
+        waiting.call(scripted(*[ServiceRequestError("gone")] * 20))
+
+
+def test_azure_is_asked_again_at_the_same_pace_and_told_once(said, waits):
+    away = UnreachableError("no answer from host\nlook at the network")
+    assert AzureRetry(600, said.append, 5).call(scripted(away, away, away, "here")) == "here"
+    assert waits == [5, 5, 5]
+    assert said == [
+        "no answer from Azure; a job that runs goes on, and so does asking (no answer from host)",
+        "Azure answers again",
+    ]
+
+
+@pytest.mark.parametrize("kind", [AccessError, SignInError])
+def test_a_refusal_is_waited_out_only_by_who_was_let_in_before(said, waits, kind):
+    asking = AzureRetry(600, said.append, 5)
+    with pytest.raises(kind):
+        asking.call(scripted(kind("refused"), "here"))
+    assert asking.call(scripted("before")) == "before"
+    assert asking.call(scripted(kind("refused"), "here")) == "here"
+    with pytest.raises(kind):
+        asking.call(scripted(kind("refused"), "here"), unless=(kind,))
+
+
+def test_what_no_waiting_changes_is_raised_at_once(said, waits):
+    with pytest.raises(MissingError):
+        AzureRetry(600, said.append, 5).call(scripted(MissingError("gone"), "here"))
+    assert (waits, said) == ([], [])
+
+
+def test_the_first_failure_ends_all_threads_and_is_raised(said):
+    waiting, begun = StorageRetry(600, said.append), []
+
+    def work(number):
+        begun.append(number)
+        if number == 5:
+            raise ValueError("the fifth")
+        waiting.check()
+
+    with pytest.raises(ValueError, match="the fifth"):
+        for_each(range(100_000), work, 4, waiting)
+    # The others may begin some more until they see it, but not all.
+    assert len(begun) < 100_000
+
+
+def test_each_item_is_worked_on_once(said):
+    lock, seen = threading.Lock(), []
+
+    def work(number):
+        with lock:
+            seen.append(number)
+
+    for_each(range(1000), work, 8, StorageRetry(1, said.append))
+    assert sorted(seen) == list(range(1000))
