@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rehearsal.blob_storage.azurite import Azurite
-from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH, Access
+from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH
+from rehearsal.blob_storage.role_policy import Access
 from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.identity import Identity

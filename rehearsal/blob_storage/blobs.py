@@ -4,7 +4,7 @@ import datetime as dt
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import (
@@ -15,8 +15,6 @@ from azure.storage.blob import (
 )
 
 from rehearsal.blob_storage.azurite import Azurite
-
-Access: TypeAlias = Literal["read", "write"]
 
 PERMISSION_MISMATCH: Final = "AuthorizationPermissionMismatch"
 """Azure Storage's code for a role that is missing."""

@@ -1,8 +1,9 @@
-"""Times, durations and ids, as Azure writes them."""
+"""Times, durations, ids and errors of runs, as Azure writes them. Pure."""
 
 import datetime as dt
 import re
 import uuid
+from typing import Any
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
@@ -28,3 +29,8 @@ def duration_seconds(duration: str) -> float:
         raise ValueError(f"{duration!r} is no duration")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def run_error(code: str, message: str) -> dict[str, Any]:
+    """An error in the form that runs have it."""
+    return {"error": {"code": code, "message": message, "details": []}}

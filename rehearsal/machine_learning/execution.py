@@ -7,13 +7,14 @@ from typing import Any, Literal, TypeAlias
 from azure.core.exceptions import AzureError as StorageError
 
 from rehearsal.blob_storage.folder_sync import MirrorThread
+from rehearsal.control_plane.azure_formats import run_error
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec
 from rehearsal.machine_learning.job_access import AccessDeniedError
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.node_disks import NodeDisks
 from rehearsal.machine_learning.processes import ExitStatus, JobProcesses
-from rehearsal.machine_learning.run_history import Runs, run_error
+from rehearsal.machine_learning.run_history import Runs
 
 StartProcesses: TypeAlias = Callable[[], JobProcesses]
 Loss: TypeAlias = Literal["preempted", "closed"]

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH, Access, BlobPath
+from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH, BlobPath
+from rehearsal.blob_storage.role_policy import Access
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning.job_spec import JobSpec

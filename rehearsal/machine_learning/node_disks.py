@@ -4,8 +4,9 @@ import shutil
 from pathlib import Path
 
 from common.containers import Mount
-from rehearsal.blob_storage.blobs import Access, BlobPath, Blobs, parse_address
+from rehearsal.blob_storage.blobs import BlobPath, Blobs, parse_address
 from rehearsal.blob_storage.folder_sync import FolderMirror, InputCache
+from rehearsal.blob_storage.role_policy import Access
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning import job_spec

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from rehearsal.machine_learning.run_history import run_error
+from rehearsal.control_plane.azure_formats import run_error
 from rehearsal.options import PreemptionManner
 
 PREEMPTED = (

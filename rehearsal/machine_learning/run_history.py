@@ -69,11 +69,6 @@ class Runs:
         self._store.delete(_SPACE, job)
 
 
-def run_error(code: str, message: str) -> dict[str, Any]:
-    """An error in the form that runs have it."""
-    return {"error": {"code": code, "message": message, "details": []}}
-
-
 class RunHistory:
     """The service that `discoveryUrl` names."""
 

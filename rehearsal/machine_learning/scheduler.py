@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.azure_formats import duration_seconds, run_error
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.machine_learning import job_spec
@@ -17,7 +17,7 @@ from rehearsal.machine_learning.preemption_policy import (
     run_after_preemption,
     seconds_until_preemption,
 )
-from rehearsal.machine_learning.run_history import ENDED, Runs, run_error
+from rehearsal.machine_learning.run_history import ENDED, Runs
 from rehearsal.options import Options, PreemptionManner
 from rehearsal.resources.computes import COMPUTE, is_low_priority
 

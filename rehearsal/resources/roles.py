@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from rehearsal.blob_storage.blobs import Access
+from rehearsal.blob_storage.role_policy import Access, Assignment, allows
 from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
-from rehearsal.resources.role_policy import Assignment, allows
 from rehearsal.resources.storage import ACCOUNT
 
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"

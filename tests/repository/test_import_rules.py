@@ -68,8 +68,11 @@ STANDARD_LIBRARY_ONLY = [
     "jobs.spec.code_snapshot",
     *("jobs.spec.command_line", "jobs.spec.environment_variables", "jobs.spec.job_spec"),
     *("jobs.spec.kinds", "jobs.spec.run_key"),
+    *("rehearsal.blob_storage.role_policy", "rehearsal.control_plane.arm_path"),
+    *("rehearsal.control_plane.azure_formats", "rehearsal.machine_learning.preemption_policy"),
+    *("rehearsal.options", "trainer.checkpoints.retention_policy"),
 ]
-"""Modules that can be tested without a cloud, a GPU or an installation."""
+"""Modules that can be tested without a cloud, a GPU or an installation; all policies among them."""
 
 
 def files(world):
@@ -216,7 +219,12 @@ def test_pure_modules_load_only_the_standard_library(module):
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert set(done.stdout.split()) <= {"common", "infra", "jobs", "trainer"}
+    assert set(done.stdout.split()) <= set(WORLDS)
+
+
+def test_a_policy_is_pure():
+    policies = {module for module in MODULES if module.endswith("_policy")}
+    assert policies <= set(STANDARD_LIBRARY_ONLY)
 
 
 def test_programs_in_strings_import_modules_that_exist():

@@ -102,7 +102,7 @@ def test_the_engine_registers_what_rendering_shows(deployed, empty_azure, monkey
     ("stack", "overrides"),
     [
         pytest.param("prod", {}, marks=pytest.mark.rehearse_all, id="prod"),
-        pytest.param("dev", OPTIONS["everything on"], id="everything on"),
+        pytest.param("dev", OPTIONS["everything on"], marks=pytest.mark.engine, id="everything on"),
     ],
 )
 def test_a_preview_registers_what_rendering_shows(

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from rehearsal.loopback import Loopback
-from rehearsal.resources.role_policy import (
+from rehearsal.blob_storage.role_policy import (
     BLOB_DATA_CONTRIBUTOR,
     BLOB_DATA_OWNER,
     BLOB_DATA_READER,
     Assignment,
     allows,
 )
+from rehearsal.loopback import Loopback
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,
     CLUSTER,

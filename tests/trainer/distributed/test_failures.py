@@ -36,7 +36,7 @@ def test_failures_arrive_with_rank_step_and_kind(pipe):
     tell_failure(caught(DataError("set: missing")), 13)
     crash, explained = read_failures(pipe)
     assert (crash.rank, crash.step, crash.status, crash.explained) == (1, 12, 1, False)
-    assert crash.what.startswith("ZeroDivisionError in test_restart_policy.py, line ")
+    assert crash.what.startswith("ZeroDivisionError in test_failures.py, line ")
     assert (explained.step, explained.status, explained.explained) == (13, 3, True)
 
 
