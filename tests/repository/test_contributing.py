@@ -75,7 +75,7 @@ def test_what_the_tables_name_is_there(world):
 def test_the_picture_shows_all_rooms():
     shown = {
         (world, room)
-        for world, label in re.findall(r'(\w+)_rooms\["([^"]+)"\]', PICTURE)
+        for world, label in re.findall(r'^  (\w+)\["([^"]+)"\]$', PICTURE, re.MULTILINE)
         for room in re.findall(r"\w+/", label)
     }
     there = {
