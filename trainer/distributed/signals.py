@@ -91,6 +91,8 @@ def _listen_for_mpirun() -> None:
         # passes SIGCONT on: that is no end. Who stood still for another reason has SIGTERM to come.
         if (came is None and _stopped(launcher)) or now - before > 2 * _TICK_SECONDS:
             awake_since = now
+            # The SIGCONT that ended the standstill may come second, behind the timeout.
+            signal.sigtimedwait({signal.SIGCONT}, 0)
         before = now
         woken = now - awake_since < 2 * _TICK_SECONDS
         if came is not None and not woken and _process_status(came.si_pid)[0] in MPIRUN_PROGRAMS:

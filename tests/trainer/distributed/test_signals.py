@@ -116,9 +116,13 @@ class Launcher:
         )
         self.rank = int(self.process.stdout.readline())
 
-    def send(self, name):
+    def ask(self, name):
+        """Let it send a signal to its rank as soon as it runs."""
         self.process.stdin.write(f"{name}\n")
         self.process.stdin.flush()
+
+    def send(self, name):
+        self.ask(name)
         assert self.process.stdout.readline() == "sent\n"
 
     def rank_has_ended(self):
@@ -186,8 +190,9 @@ def test_a_rank_goes_on_when_mpirun_was_stopped_and_passes_its_sigcont_on(launch
     mpirun = launcher("mpirun")
     os.kill(mpirun.process.pid, signal.SIGSTOP)
     time.sleep(1)
+    mpirun.ask("SIGCONT")
     os.kill(mpirun.process.pid, signal.SIGCONT)
-    mpirun.send("SIGCONT")
+    assert mpirun.process.stdout.readline() == "sent\n"
     time.sleep(1)
     mpirun.send("SIGKILL")
     assert mpirun.end() == (-signal.SIGKILL, "")
