@@ -116,14 +116,15 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     images = sum(split.examples for split in manifest.splits.values())
     counts = {name: SplitCounts.empty(len(manifest.classes)) for name in manifest.splits}
     uncounted, records, faults = set(), 0, list[Faults]()
-    for checked in work_through(_check_shard, tasks, images, "verifying", options.processes):
-        _check_hash(checked, owners)
-        checked.faults.show()
-        faults.append(checked.faults)
-        records += checked.records
-        counts[checked.split].merge(checked.counts)
-        if checked.uncounted:
-            uncounted.add(checked.split)
+    with work_through(_check_shard, tasks, images, "verifying", options.processes) as results:
+        for checked in results:
+            _check_hash(checked, owners)
+            checked.faults.show()
+            faults.append(checked.faults)
+            records += checked.records
+            counts[checked.split].merge(checked.counts)
+            if checked.uncounted:
+                uncounted.add(checked.split)
     for name, split in manifest.splits.items():
         if name not in uncounted:
             mismatches = _check_counts(name, split, counts[name], manifest.classes)

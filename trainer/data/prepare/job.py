@@ -130,8 +130,9 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
         for begin in range(0, end, _SURVEY_TASK)
     ]
     total = Survey()
-    for part in work_through(survey_files, tasks, end, "looking at some images", processes):
-        total.merge(part)
+    with work_through(survey_files, tasks, end, "looking at some images", processes) as parts:
+        for part in parts:
+            total.merge(part)
     if not total.pixels.count:
         name, reason = min(total.rejected)
         raise DataError(
@@ -173,9 +174,10 @@ def _write(
         print(f"{output}: continues with {done:,} of {len(shards):,} shards finished", flush=True)
     rejections.check(output)
     images = sum(files.end - files.begin for files in missing)
-    for written in work_through(write_shard, missing, images, "writing", processes):
-        rejections.add(written.rejected)
-        rejections.check(output)
+    with work_through(write_shard, missing, images, "writing", processes) as results:
+        for written in results:
+            rejections.add(written.rejected)
+            rejections.check(output)
 
 
 def _load_finished(output: Path, name: str) -> WrittenShard | None:

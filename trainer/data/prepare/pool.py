@@ -6,9 +6,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from typing import Any, Self, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -34,8 +35,10 @@ def work_through(
     images: int,
     what: str,
     processes: int = 0,
-) -> Iterator[Result]:
-    """Do some tasks, in any order, and yield what each gives as it ends.
+) -> closing[Generator[Result]]:
+    """Do some tasks, in any order, as a context whose variable yields each result as it comes.
+
+    The processes have ended when the context is left, whether by an error, a signal or neither.
 
     Args:
         work: a module's function of a task, called in another process if there are several. It
@@ -49,6 +52,16 @@ def work_through(
         UserError: a process was killed.
         Exception: the first that `work` raised.
     """
+    return closing(_results(work, tasks, images, what, processes))
+
+
+def _results(
+    work: Callable[[Task, Advance], Result],
+    tasks: Sequence[Task],
+    images: int,
+    what: str,
+    processes: int,
+) -> Generator[Result]:
     count = min(processes or cores(), len(tasks))
     counter = multiprocessing.get_context("fork").Value("Q", 0)
     if count <= 1:
@@ -74,7 +87,13 @@ def work_through(
     finally:
         for process in list((executor._processes or {}).values()):  # noqa: SLF001
             process.kill()
-        executor.shutdown(cancel_futures=True)
+        try:
+            executor.shutdown(cancel_futures=True)
+        except BaseException:
+            # A signal came meanwhile. Python prints a traceback if a thread of the pool ends
+            # together with the interpreter.
+            executor.shutdown()
+            raise
 
 
 def _start(counter: Any) -> None:

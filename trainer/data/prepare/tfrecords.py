@@ -110,10 +110,8 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
         raise DataError(f"{folder}: cannot be written to, but the manifest belongs there")
     shards = [ForeignShard(split, path) for split in paths for path in paths[split]]
     images = _estimate([shard.path for shard in shards])
-    by_file = {
-        scanned.shard.file: scanned
-        for scanned in work_through(scan, shards, images, "reading", options.processes)
-    }
+    with work_through(scan, shards, images, "reading", options.processes) as results:
+        by_file = {scanned.shard.file: scanned for scanned in results}
     scanned = [by_file[shard.path.name] for shard in shards]
     manifest = _describe(folder, scanned, options.first_label, line)
     if existing and existing.version != manifest.version:

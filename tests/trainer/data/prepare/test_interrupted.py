@@ -223,8 +223,9 @@ def work(seconds, advance):
     time.sleep(seconds)
 
 if __name__ == "__main__":
-    for _ in work_through(work, [0, 0, 100], 3, "sleeping", 3):
-        print("done", flush=True)
+    with work_through(work, [0, 0, 100], 3, "sleeping", 3) as results:
+        for _ in results:
+            print("done", flush=True)
 """
 
 
