@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from common import fields
 from common.arguments import parse
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 
 BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "loop": ("training.loop", "CPU time of a step of the loop, beside other loops"),
@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code if isinstance(error, UserError) else UserError.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
 
 
 def _run(name: str, args: Sequence[str]) -> int:

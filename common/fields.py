@@ -147,6 +147,16 @@ def get(instance: object, key: str) -> Any:
     return instance
 
 
+def to_flags(instance: object, base: object) -> list[str]:
+    """The options, with their values, that make an instance from another one of its class."""
+    words = []
+    for leaf in leaves(type(instance)):
+        value = get(instance, leaf.key)
+        if value != get(base, leaf.key):
+            words += [leaf.flag, *map(str, value if isinstance(value, tuple) else (value,))]
+    return words
+
+
 def describe(hint: Any) -> str:
     """What a field takes, in words."""
     forms = [rule.wants for rule in _rules(hint) if isinstance(rule, Pattern)]

@@ -9,7 +9,7 @@ if __name__ == "__main__":
 
         status = main()
     except KeyboardInterrupt:
-        from jobs.exit_status import INTERRUPTED
+        from common.errors import INTERRUPTED
 
         print("interrupted", file=sys.stderr)
         status = INTERRUPTED

@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, get_origin
 
 from common import fields
 from common.arguments import parse, split_positional
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 from jobs.console import PLATFORM
 from jobs.errors import NotDeployedError
-from jobs.exit_status import BROKEN_PIPE, INTERRUPTED
+from jobs.exit_status import BROKEN_PIPE
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.spec.from_options import REPOSITORY
 

@@ -1,4 +1,4 @@
-"""What each exit status of `python -m jobs` means beyond 0 and those of the errors."""
+"""Exit statuses of `python -m jobs` that are neither 0, nor an error's, nor Ctrl-C's."""
 
 from typing import Final
 
@@ -8,7 +8,5 @@ NOT_RESUBMITTED: Final = 21
 """The run was interrupted, and not submitted again."""
 POOR_CLUSTER: Final = 23
 """A check of the cluster found something poor."""
-INTERRUPTED: Final = 130
-"""Ctrl-C here; what Azure runs goes on."""
 BROKEN_PIPE: Final = 141
 """Nobody reads what is printed; as a shell tells of a program that a closed pipe has ended."""

@@ -137,13 +137,7 @@ EXPECTATIONS: dict[str, Expectation] = {
 
 def to_args(config: TrainConfig) -> list[str]:
     """The command line that makes this configuration: its preset and whatever differs from it."""
-    base = PRESETS[config.preset]
-    args = ["--preset", config.preset]
-    for leaf in fields.leaves(TrainConfig):
-        value = fields.get(config, leaf.key)
-        if leaf.key != "preset" and value != fields.get(base, leaf.key):
-            args += [leaf.flag, *(map(str, value) if isinstance(value, tuple) else [str(value)])]
-    return args
+    return ["--preset", config.preset, *fields.to_flags(config, PRESETS[config.preset])]
 
 
 def parse_train(args: Sequence[str]) -> TrainConfig:

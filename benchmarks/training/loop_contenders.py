@@ -29,7 +29,7 @@ from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
 from trainer.training.optimizer import Momentum
 from trainer.training.reporter import Reporter
-from trainer.training.setup import set_up
+from trainer.training.setup import run_name, set_up
 
 LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8
@@ -102,7 +102,7 @@ class Ours:
         config: TrainConfig,
         iterator: Any,
     ) -> None:
-        setup = set_up(config, world.size)
+        setup = set_up(config, world.size, run_name(config))
         self._config, self._global_batch = config, setup.plan.global_batch
         self._loop = Loop(
             model,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common.errors import UserError
+from common.errors import ConfigError, UserError
 from common.text import listing
 from infra.outputs import Datastore
 from jobs.assets import data_sets
@@ -15,7 +15,7 @@ from jobs.errors import MissingError
 from jobs.options import DataOptions
 from jobs.spec.job_spec import datastore_path
 from trainer.config import TrainConfig
-from trainer.data.manifest import FILE_NAME, Manifest, parse_manifest
+from trainer.data.manifest import FILE_NAME, Manifest, check_trainable, parse_manifest
 from trainer.errors import DataError
 from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
 
@@ -116,18 +116,10 @@ def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
     if manifest is None:
         own = DIGITS_EXAMPLES if config.data.source == "digits" else config.data.synthetic_examples
         return make_plan(config, ranks, own)
-    empty = [
-        split
-        for split in ("train", "validation")
-        if split not in manifest.splits or not manifest.splits[split].examples
-    ]
-    if empty:
-        raise UserError(f"the data set has no images in the split {empty[0]!r}; prepare it again")
-    classes = len(manifest.classes)
-    if config.model.classes not in (None, classes):
-        raise UserError(
-            f"--model.classes: {config.model.classes}, but the data set has {classes} classes"
-        )
+    try:
+        check_trainable(manifest, config.model.classes, "the data set")
+    except (ConfigError, DataError) as error:
+        raise UserError(str(error)) from error
     return make_plan(config, ranks, manifest.splits["train"].examples)
 
 

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from common.errors import UserError
+from common.errors import INTERRUPTED, UserError
 from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
-from jobs.exit_status import INTERRUPTED
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.pulumi.state import replaced_clusters

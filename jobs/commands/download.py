@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from azure.storage.blob import ContainerClient
 
 from common import fields
-from common.errors import ConfigError
+from common.errors import INTERRUPTED, ConfigError
 from common.fields import Bounds, Formerly
 from common.text import listing, size
 from infra.outputs import Datastore, PlatformOutputs
@@ -17,7 +17,6 @@ from jobs.azure.storage import Blob, listed
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError
-from jobs.exit_status import INTERRUPTED
 from jobs.retry import StorageRetry
 from jobs.spec.run_key import key_problems, run_of
 from jobs.transfer.blob_download import BlobDownloader, DownloadRecord, alone, targets

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from common.errors import UserError
+from common.errors import INTERRUPTED, UserError
 from common.fields import Bounds, Formerly
 from infra.outputs import PlatformOutputs
 from jobs.assets.prepared_data import register_prepared
@@ -13,7 +13,6 @@ from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError
-from jobs.exit_status import INTERRUPTED
 from jobs.following.follower import (
     POLL_SECONDS,
     RETRY_TIMEOUT_SECONDS,

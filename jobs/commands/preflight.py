@@ -16,6 +16,7 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
 from jobs.spec import from_options
+from jobs.spec.build_context import BuildContext
 from jobs.spec.builder import find_cluster
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
@@ -82,21 +83,22 @@ def look(
     yield _check("storage", lambda: _storage(storage))
     config: TrainConfig | None = None
     spec: JobSpec | None = None
-    software = from_options.read_software()
+    image: BuildContext | None = None
     if options.preset is not None or options.kind != "train":
         try:
+            software = from_options.read_software()
             config = from_options.read_config(options, program)
             attempt = from_options.first_attempt(options)
             spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
+            image = software.image(spec)
         except UserError as error:
             yield Check("options", good=False, text=str(error))
             return
         yield Check("options", good=True, text=f"{spec.description}")
     cluster = spec.cluster if spec else find_cluster(outputs, options)
     yield from _cluster_checks(manager, cluster, options.nodes)
-    if spec is not None:
-        files = len(software.image(spec).contents)
-        environment = spec.environment
+    if spec is not None and image is not None:
+        files, environment = len(image.contents), spec.environment
         yield _check("image", lambda: _image(manager, environment, files))
     if config is not None and config.data.source == "tfrecords" and spec is not None:
         ranks = spec.ranks

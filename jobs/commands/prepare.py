@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from common.arguments import parse
-from common.errors import UserError
+from common.errors import INTERRUPTED, UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure import submission
 from jobs.azure.workspace import connect
 from jobs.commands.follow import WatchOptions, make_supervisor
 from jobs.commands.submit import carry_out, register_image
 from jobs.console import Console
-from jobs.exit_status import INTERRUPTED
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import from_options, kinds, summary
 from jobs.spec.run_key import RunAttempt, new_key

@@ -4,7 +4,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 
-from common.errors import UserError
+from common.errors import INTERRUPTED, UserError
 from infra.outputs import PlatformOutputs
 from jobs.assets import images, prepared_data
 from jobs.assets.code import upload
@@ -15,7 +15,7 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import WatchOptions, follow, make_supervisor, notes
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError, UnreachableError
-from jobs.exit_status import INTERRUPTED, POOR_CLUSTER
+from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import ClusterCheckResult, assess
 from jobs.following.supervisor import Supervisor
 from jobs.spec import from_options, summary
@@ -161,7 +161,7 @@ def hand_over(
     """Submit one job; None if a person has interrupted it."""
     jobs, manager = workspace.jobs, workspace.manager
     try:
-        code_id = upload(manager, software.code.contents)
+        code_id = upload(manager, software.code)
         properties = git_properties(from_options.REPOSITORY)
         job = submission.submit(jobs, spec, manager.workspace_id, code_id, properties)
         console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 from common.fields import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
 from jobs.console import Console, confirm
 from jobs.errors import NotDeployedError
-from jobs.exit_status import INTERRUPTED
 from jobs.pulumi import cluster_teardown
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import AzureResources, Leftover

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from azure.core.exceptions import AzureError
 
 from common import fields
-from common.errors import ConfigError
+from common.errors import INTERRUPTED, ConfigError
 from common.fields import Bounds, Formerly
 from common.text import duration, size
 from infra.outputs import Datastore, PlatformOutputs
@@ -23,7 +23,6 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.errors import ConflictError
-from jobs.exit_status import INTERRUPTED
 from jobs.options import FOLDER, NAME
 from jobs.retry import StorageRetry
 from jobs.spec.job_spec import datastore_uri

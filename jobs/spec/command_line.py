@@ -1,14 +1,9 @@
 """The command line that each process of a job runs. Pure."""
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from common import fields
 from jobs.spec.job_spec import PLACEHOLDER
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 TRAINER: Final = ("python", "-m", "trainer")
 
@@ -18,22 +13,6 @@ def line(*words: str) -> str:
     these before or inside the shell, so they stay without quotes.
     """
     return " ".join(map(_quoted, words))
-
-
-def changed(options: "DataclassInstance", *, without: Sequence[str] = ()) -> list[str]:
-    """The options of a trainer's command that differ from their defaults, with their flags.
-
-    Args:
-        options: such as `trainer.options.PrepareFolderOptions`.
-        without: keys that are left out.
-    """
-    defaults = type(options)()
-    words = []
-    for leaf in fields.leaves(type(options)):
-        value = fields.get(options, leaf.key)
-        if leaf.key not in without and value != fields.get(defaults, leaf.key):
-            words += [leaf.flag, str(value)]
-    return words
 
 
 def _quoted(word: str) -> str:

@@ -8,6 +8,7 @@ options from the trainer's own dataclasses, and the run's folder from its key. E
 from dataclasses import replace
 from typing import Any, Final
 
+from common import fields
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import command_line, environment_variables
@@ -114,7 +115,7 @@ def prepare(
         if not file and len(files) > 1:
             builder.problems.append(f"{flag}: name the file or folder below {folders.raw}")
         below[name] = f"{_RAW}/{file}".rstrip("/")
-    words = command_line.changed(replace(what, **below, output=_PREPARED))
+    words = fields.to_flags(replace(what, **below, output=_PREPARED), type(what)())
     stores = outputs.datastores
     builder.inputs[RAW_INPUT] = Folder(datastore_uri(stores.raw.name, folders.raw), "ro_mount")
     builder.written[PREPARED_OUTPUT] = Folder(

@@ -58,11 +58,6 @@ class Azurite:
         """Whether it was taken down, until `start`."""
         return self._is_down
 
-    @property
-    def pid(self) -> int | None:
-        """Id of the process, if it runs."""
-        return self._process.pid if self._process is not None and self.running else None
-
     def endpoint(self, account: str) -> str:
         """Address of an account's blobs on the server itself."""
         return f"https://127.0.0.1:{self.port}/{account}"
@@ -100,6 +95,14 @@ class Azurite:
         with self._lock:
             self._is_down = True
             self._stop()
+
+    def crash(self) -> None:
+        """Take the server down as `kill` does, but without asking: it loses what it has taken in
+        the last seconds and not yet written down.
+        """
+        with self._lock:
+            self._is_down = True
+            self._stop(signal.SIGKILL)
 
     def start(self) -> None:
         """Bring the server (back) up, with its data."""
@@ -155,11 +158,11 @@ class Azurite:
             return False
         return True
 
-    def _stop(self) -> None:
+    def _stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         process, self._process = self._process, None
         if process is None or process.poll() is not None:
             return
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

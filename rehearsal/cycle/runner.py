@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, TextIO
 
+from common.errors import INTERRUPTED
 from common.files import write_atomically
 from common.text import duration
 from rehearsal.control_plane.azure_formats import new_id
@@ -37,7 +38,6 @@ STACK: Final = "dev"
 FOLDER: Final = ROOT / "build" / "rehearsal"
 RECORD: Final = "rehearsal.json"
 PAGE: Final = "rehearsal.html"
-INTERRUPTED: Final = 130
 _FIRST: Final = "azure"
 """Folder that every rehearsal makes first."""
 _OURS: Final = frozenset(

@@ -6,9 +6,14 @@ Imports no TensorFlow, except once to write the embedded digits.
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import ConfigError
 from trainer.config import TrainConfig
-from trainer.data.manifest import FILE_NAME, Manifest, Normalization, load_manifest
+from trainer.data.manifest import (
+    FILE_NAME,
+    Manifest,
+    Normalization,
+    check_trainable,
+    load_manifest,
+)
 from trainer.errors import DataError
 
 SYNTHETIC_CLASSES = 1000
@@ -80,29 +85,12 @@ def load_data_set(config: TrainConfig) -> DataSet:
         classes = config.model.classes or SYNTHETIC_CLASSES
         return DataSet(None, None, classes, config.data.synthetic_examples)
     manifest = load_manifest(folder)
-    for split in ("train", "validation"):
-        if split not in manifest.splits or not manifest.splits[split].examples:
-            raise DataError(f"{folder}: has no images in the split {split!r}")
-    _check_classes(manifest, folder)
-    classes = len(manifest.classes)
-    if config.model.classes not in (None, classes):
-        raise ConfigError(
-            [f"--model.classes: {config.model.classes}, but {folder} has {classes} classes"]
-        )
-    return DataSet(folder, manifest, classes, manifest.splits["train"].examples)
+    check_trainable(manifest, config.model.classes, str(folder))
+    examples = manifest.splits["train"].examples
+    return DataSet(folder, manifest, len(manifest.classes), examples)
 
 
 def _folder(config: TrainConfig) -> Path | None:
     if config.data.source == "synthetic":
         return None
     return Path(config.data.dir or DIGITS_FOLDER)
-
-
-def _check_classes(manifest: Manifest, folder: Path) -> None:
-    counts = manifest.splits["train"].class_counts
-    present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
-    if len(present) < 2:
-        raise DataError(
-            f"{folder}: all training images are of the class {present[0]!r}, so there is nothing to"
-            " learn; prepare a data set with images of at least two classes"
-        )

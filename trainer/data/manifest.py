@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.errors import ConfigError
 from common.files import write_atomically
+from common.text import listing
 from trainer.errors import DataError
 
 FILE_NAME = "manifest.json"
@@ -219,11 +221,37 @@ def _check(manifest: Manifest, folder: Path) -> None:
             elif path.stat().st_size != shard.bytes:
                 faults.append(f"{shard.file}: {path.stat().st_size} bytes, not {shard.bytes}")
     if faults:
-        listed = "\n".join(f"  - {fault}" for fault in faults[:20])
-        more = f"\n  ... and {len(faults) - 20} more" if len(faults) > 20 else ""
         raise DataError(
             f"{folder}: the manifest does not fit its shards; copy or prepare them again:\n"
-            f"{listed}{more}"
+            f"{listing(faults)}"
+        )
+
+
+def check_trainable(manifest: Manifest, classes: int | None, source: str) -> None:
+    """Refuse a data set that a training cannot learn from.
+
+    Args:
+        manifest: of the data set.
+        classes: that the network is to have; None is as many as the data set has.
+        source: names the data set in errors.
+
+    Raises:
+        DataError: a split has no images, or all training images are of one class.
+        ConfigError: the network is to have another number of classes.
+    """
+    for split in ("train", "validation"):
+        if split not in manifest.splits or not manifest.splits[split].examples:
+            raise DataError(f"{source}: has no images in the split {split!r}; prepare it again")
+    counts = manifest.splits["train"].class_counts
+    present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
+    if len(present) < 2:
+        raise DataError(
+            f"{source}: all training images are of the class {present[0]!r}, so there is nothing to"
+            " learn; prepare a data set with images of at least two classes"
+        )
+    if classes not in (None, len(manifest.classes)):
+        raise ConfigError(
+            [f"--model.classes: {classes}, but {source} has {len(manifest.classes)} classes"]
         )
 
 

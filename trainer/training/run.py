@@ -17,7 +17,6 @@ import gc
 import os
 import signal
 import sys
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -43,7 +42,7 @@ from trainer.training.evaluator import Evaluator
 from trainer.training.loop import LoopReport
 from trainer.training.metrics import PhaseTimer, Totals
 from trainer.training.reporter import Reporter
-from trainer.training.setup import RunSetup, name_run, set_up, warn
+from trainer.training.setup import RunSetup, run_name, set_up, warn
 from trainer.training.stepper import Stepper
 from trainer.training.validation import Validation
 
@@ -380,8 +379,8 @@ def _set_up(config: TrainConfig, communicator: Communicator) -> RunSetup:
     if communicator.local_rank == 0:
         write_digits_if_missing(config)
     communicator.barrier()
-    name = communicator.broadcast(name_run(config).name)
-    setup = set_up(replace(config, name=name), communicator.size)
+    name = communicator.broadcast(run_name(config))
+    setup = set_up(config, communicator.size, name)
     if communicator.rank == 0:
         warn(setup.data_set, communicator.local_size)
     return setup

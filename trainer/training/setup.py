@@ -38,22 +38,24 @@ class RunSetup:
     """Options that differ from those that the run had before, in words."""
 
 
-def set_up(config: TrainConfig, ranks: int) -> RunSetup:
+def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
     """Find what a run works with, and refuse what would fail later.
 
     Args:
-        config: what to train; one without a name gets a new one.
+        config: what to train.
         ranks: processes that take part.
+        name: of the run; see `run_name`.
 
     Raises:
         DataError: no data, or data that do not fit their manifest.
         ConfigError: the data do not fit the configuration.
         CheckpointError: the run exists and may not be continued with this configuration.
     """
-    config = name_run(config)
+    if config.name != name:
+        config = replace(config, name=name)
     data_set = load_data_set(config)
     plan = make_plan(config, ranks, data_set.training_examples)
-    folder = RunFolder(Path(config.runs_dir) / str(config.name))
+    folder = RunFolder(Path(config.runs_dir) / name)
     record = RunRecord(
         config,
         ranks,
@@ -70,7 +72,7 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     rank.
     """
     write_digits_if_missing(config)
-    setup = set_up(config, config.ranks)
+    setup = set_up(config, config.ranks, run_name(config))
     path = setup.folder.path
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not os.access(existing, os.W_OK):
@@ -78,11 +80,9 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     return setup
 
 
-def name_run(config: TrainConfig) -> TrainConfig:
-    """The configuration with a name for the run, if it has none."""
-    if config.name is not None:
-        return config
-    return replace(config, name=new_name(config, datetime.now().astimezone()))
+def run_name(config: TrainConfig) -> str:
+    """The name that a configuration gives to its run, or a new one if it gives none."""
+    return config.name or new_name(config, datetime.now().astimezone())
 
 
 def warn(data_set: DataSet, local_ranks: int) -> None:

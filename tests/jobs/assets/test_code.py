@@ -9,7 +9,7 @@ from jobs.azure.requests import segment
 from jobs.azure.storage import client, listed
 from jobs.azure.workspace import connect
 from jobs.errors import ConflictError, RequestError
-from jobs.spec.code_snapshot import digest
+from jobs.spec.code_snapshot import CodeSnapshot
 from tests.jobs.support.live import sdk
 
 
@@ -24,7 +24,7 @@ def contents():
 
 
 def upload(live, contents):
-    return code.upload(connect(live.outputs).manager, contents)
+    return code.upload(connect(live.outputs).manager, CodeSnapshot(contents))
 
 
 def sent(live):
@@ -33,7 +33,7 @@ def sent(live):
 
 
 def test_code_is_registered_with_all_of_its_files(live, contents):
-    name = f"trainer-{digest(contents)}"
+    name = f"trainer-{CodeSnapshot(contents).digest}"
     identifier = upload(live, contents)
     assert identifier == f"{live.workspace}/codes/{segment(name)}/versions/1"
     registered = live.azure.resources.get(identifier)["properties"]
@@ -73,4 +73,4 @@ def test_two_who_send_the_same_code_at_once_share_it(live, contents, monkeypatch
         raise ConflictError("somebody else was faster")
 
     monkeypatch.setattr(manager, "put", late)
-    assert code.upload(manager, contents) == upload(live, contents)
+    assert code.upload(manager, CodeSnapshot(contents)) == upload(live, contents)

@@ -29,10 +29,12 @@ def test_a_run_with_data_of_its_own_needs_no_manifest():
 
 
 def test_a_data_set_that_does_not_fit_is_refused_before_it_costs_anything():
-    with pytest.raises(UserError, match="no images in the split 'validation'"):
+    with pytest.raises(UserError, match="has no images in the split 'validation'"):
         plan(IMAGENET, 8, manifest(validation=0))
     model = replace(IMAGENET.model, classes=10)
     with pytest.raises(UserError, match=r"--model\.classes: 10, but the data set has 1000"):
         plan(replace(IMAGENET, model=model), 8, manifest())
     with pytest.raises(ConfigError, match="--batch-size"):
-        plan(IMAGENET, 8, manifest(train=100))
+        plan(IMAGENET, 8, manifest(train=100, classes=2))
+    with pytest.raises(UserError, match="all training images are of the class"):
+        plan(IMAGENET, 8, manifest(classes=1))

@@ -13,6 +13,7 @@ from jobs.azure.resource_manager import API_VERSION
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.errors import AccessError, UnreachableError
+from jobs.spec import from_options
 from tests.jobs.support.manifests import manifest
 from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import wait_for
@@ -76,6 +77,13 @@ def test_preflight_names_what_is_to_mend_and_goes_on(capsys, outputs, other):
 def test_preflight_says_that_data_are_missing_before_a_job_fails_by_it(capsys):
     assert main(["preflight", "--preset", "imagenet-ndv2", "--data.path", "nowhere"]) == 1
     assert "there is no manifest.json in nowhere" in capsys.readouterr().out
+
+
+def test_preflight_says_that_code_is_incomplete(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(from_options, "REPOSITORY", tmp_path)
+    assert main(["preflight", "--kind", "smoke"]) == 1
+    assert f"STOP  options: {tmp_path}" in capsys.readouterr().out
+    assert main(["preflight"]) == 0
 
 
 def test_preflight_reads_quota(capsys, live, outputs):

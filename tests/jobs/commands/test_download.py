@@ -3,12 +3,11 @@ import os
 import pytest
 from azure.storage.blob import ContentSettings
 
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 from jobs.azure.storage import Blob
 from jobs.commands import download
 from jobs.commands.download import DownloadOptions
 from jobs.errors import MissingError
-from jobs.exit_status import INTERRUPTED
 from jobs.transfer.blob_download import (
     LOCK,
     RECORD,

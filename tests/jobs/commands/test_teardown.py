@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 from jobs.azure.job_records import Jobs
 from jobs.azure.workspace import connect
 from jobs.commands import teardown
 from jobs.commands.teardown import ProtectedError, TeardownOptions, UnknownError
 from jobs.errors import MissingError, NotDeployedError, PendingOperationsError, PlatformReadError
-from jobs.exit_status import INTERRUPTED
 from jobs.pulumi.leftover_resources import AzureResources
 from jobs.pulumi.state import pending_creations, resources
 from jobs.pulumi.teardown_record import TeardownRecord

@@ -423,8 +423,8 @@ def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monke
         raise RuntimeError("out of ink")
 
     monkeypatch.setattr(write, "write_report", fail)
-    other = replace(PRESETS["synthetic"], name="other", runs_dir=str(run.parent))
-    setup = replace(set_up(other, 2), folder=RunFolder(run))
+    other = replace(PRESETS["synthetic"], runs_dir=str(run.parent))
+    setup = replace(set_up(other, 2, "other"), folder=RunFolder(run))
     reporter = Reporter(setup, chief=True)
     result = json.loads((run / "result.json").read_text())
     reporter.finished(100, result)

@@ -29,8 +29,7 @@ def lively_model(config: TrainConfig, classes: int) -> keras.Model:
 
 def make_run(path: Path, config: TrainConfig) -> tuple[RunFolder, RunRecord, keras.Model]:
     """Write the folder of a run of some steps; also gives its record and its model."""
-    config = replace(config, name=path.name, runs_dir=str(path.parent))
-    setup = set_up(config, 1)
+    setup = set_up(replace(config, runs_dir=str(path.parent)), 1, path.name)
     model = lively_model(config, setup.data_set.classes)
     setup.folder.create(setup.record)
     setup.folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), {"evaluation": None})

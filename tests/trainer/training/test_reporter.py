@@ -13,7 +13,7 @@ from trainer.training.setup import set_up
 def open_run(tmp_path, name, step):
     log = LogConfig(tensorboard_dir=str(tmp_path / "shared"), report=False)
     runs = str(tmp_path / "runs")
-    setup = set_up(replace(PRESETS["synthetic"], name=name, runs_dir=runs, log=log), 2)
+    setup = set_up(replace(PRESETS["synthetic"], runs_dir=runs, log=log), 2, name)
     reporter = Reporter(setup, chief=True)
     reporter.open(step, {})
     return reporter
