@@ -22,6 +22,8 @@ MPIRUN_PROGRAMS = frozenset(
 )
 """Programs of Open MPI that end ranks, by the names that Linux keeps, of 15 characters at most."""
 _TICK_SECONDS = 0.2
+_WAKING_SECONDS = 1.0
+"""After a standstill: a busy machine may hand over the SIGCONT that ended it late."""
 
 
 class StopRequest:
@@ -83,7 +85,7 @@ def listen_for_mpirun() -> None:
 def _listen_for_mpirun() -> None:
     launcher = _launcher()
     before = time.monotonic()
-    awake_since = before - 2 * _TICK_SECONDS
+    awake_since = before - _WAKING_SECONDS
     while True:
         came = signal.sigtimedwait({signal.SIGCONT}, _TICK_SECONDS)
         now = time.monotonic()
@@ -91,10 +93,8 @@ def _listen_for_mpirun() -> None:
         # passes SIGCONT on: that is no end. Who stood still for another reason has SIGTERM to come.
         if (came is None and _stopped(launcher)) or now - before > 2 * _TICK_SECONDS:
             awake_since = now
-            # The SIGCONT that ended the standstill may come second, behind the timeout.
-            signal.sigtimedwait({signal.SIGCONT}, 0)
         before = now
-        woken = now - awake_since < 2 * _TICK_SECONDS
+        woken = now - awake_since < _WAKING_SECONDS
         if came is not None and not woken and _process_status(came.si_pid)[0] in MPIRUN_PROGRAMS:
             os.kill(os.getpid(), signal.SIGTERM)
             return
