@@ -39,7 +39,7 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md and docs/when-something-fails.md from the raw rounds."""
+    """Fill the tables of docs/benchmarks.md and docs/when-something-fails.md from raw rounds."""
 
 
 def run(_: Options) -> None:
