@@ -93,6 +93,19 @@ def test_a_document_names_only_targets_files_and_sections_that_exist(document):
         assert not section or section in sections(target), f"{link}#{section}"
 
 
+def test_code_names_only_documents_that_exist():
+    listed = subprocess.run(
+        ["git", "ls-files", ":!tests", ":!docs"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for path in filter(Path.is_file, (ROOT / name for name in listed.stdout.splitlines())):
+        for document in re.findall(r"\bdocs/[\w-]+\.md", path.read_text(errors="replace")):
+            assert (ROOT / document).exists(), f"{path}: {document}"
+
+
 def sections(document):
     """Return the anchors that GitHub gives to the headings of a document."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
