@@ -1,4 +1,4 @@
-# `make train` sets up what it needs and trains; `make help` lists everything.
+# `make train` installs what it needs and trains; `make help` lists all targets.
 
 PYTHON ?= python3.11
 ARGS ?=
@@ -17,8 +17,8 @@ UNTIL ?=
 BASE ?=
 IMAGE ?=
 
-# Only a stack that is named on the command line sends a training away: a variable that some shell has
-# exported must not cost money.
+# A training is sent to Azure only by STACK on the command line: a variable exported in some shell must not
+# cost money.
 NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
 
@@ -31,15 +31,15 @@ XPROF_BIN := .tools/xprof/bin
 XPROF := .tools/xprof/.ready
 AZURITE := .tools/azurite/.ready
 PULUMI := .tools/pulumi/.ready
-# Who has Pulumi needs no other one.
+# An installed Pulumi is used; otherwise its engine is built.
 ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
 SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
-# A lock each, of one or several groups of pyproject.toml; the first gives its name. The images have
-# what they share with the trainer in the versions that were tested here.
+# One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
+# images share with the trainer have the versions that are tested here.
 LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images sbom audit
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
@@ -54,147 +54,147 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(TRAINER) $(INFRA) ## Install both environments, once, into this folder
+setup: $(TRAINER) $(INFRA) ## Install both environments into this folder
 	@echo "ready: .venv-trainer (TensorFlow, Horovod) and .venv (Pulumi, Azure SDK)"
 
-train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here: PRESET=digits, ...; ARGS="--epochs 5"; on Azure with STACK=dev NODES=4
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here, or on Azure with STACK=dev NODES=4: PRESET=digits, ARGS="--epochs 5"
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(ARGS)
 endif
 
-evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default the latest)
+evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default: the latest run)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
 
-export: $(TRAINER) ## Write a run's model for use elsewhere: RUN=runs/NAME, ARGS="--onnx True"
+export: $(TRAINER) ## Export a run's model as a SavedModel: RUN=runs/NAME, ARGS="--onnx True"
 	@$(TRAINER_PYTHON) -m trainer export --run $(RUN) $(ARGS)
 
-predict: $(TRAINER) ## Print the classes of images: IMAGES="a.jpg b/", RUN=runs/NAME
+predict: $(TRAINER) ## Classify images with a run's exported model: IMAGES="a.jpg b/", RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
 
-report: $(TRAINER) ## Write a page about a run, or compare several: RUN="runs/A runs/B"
+report: $(TRAINER) ## Write the report of a run, or compare several: RUN="runs/A runs/B"
 	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
 
-prepare: $(TRAINER) ## Write a folder of images as a data set: INPUT=photos, DATA=data/images, ARGS="..."
+prepare: $(TRAINER) ## Write a data set from a folder of images: INPUT=photos, DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer prepare folder --input "$(INPUT)" --output $(DATA) $(ARGS)
 
-verify: $(TRAINER) ## Check a data set against its manifest: DATA=data/images, ARGS=--deep
+verify: $(TRAINER) ## Compare a data set with its manifest: DATA=data/images, ARGS=--deep
 	@$(TRAINER_PYTHON) -m trainer verify $(DATA) $(ARGS)
 
-inspect: $(TRAINER) ## Write a page that shows a data set: DATA=data/images
+inspect: $(TRAINER) ## Write a page about a data set: DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
 
-benchmark: $(TRAINER) ## Measure what the trainer costs: WHAT=loop, exchange, train, input, checkpoint
+benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input, checkpoint
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
-chaos: $(TRAINER) ## Kill, stop and freeze a training again and again: SEED=0 KILLS=20
+chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=20
 	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
 
-profile: $(XPROF) ## Show what --profile-steps recorded, on a local page: RUN=runs/NAME
+profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
 preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)
 
-up: $(INFRA) ## Deploy the platform, or what has changed of it: STACK=dev
+up: $(INFRA) ## Deploy the platform, or its changes: STACK=dev
 	@$(INFRA_PYTHON) -m jobs up --stack $(STACK) $(ARGS)
 
-status: $(INFRA) ## Show what costs money on Azure now, and the runs: STACK=dev
+status: $(INFRA) ## Show the Azure nodes that cost money now, and the runs: STACK=dev
 	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
 
-teardown: $(INFRA) ## Delete the platform with everything in it, asking once: STACK=dev, YES=1
+teardown: $(INFRA) ## Delete the platform and everything in it, after asking once: STACK=dev, YES=1
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
 
-rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down on this machine, with Azure stood in for: KEEP=1, UNTIL=up, IMAGE=cpu
+rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down without Azure: KEEP=1, UNTIL=up, IMAGE=cpu
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
-rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse what may go wrong, from a lost network to an interrupted teardown
+rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Rehearse failures, from a lost network to an interrupted teardown
 	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
 
-# Without what it needs as a prerequisite: a shell would read what installing that says.
-rehearse-env: ## Print the variables that find what `make rehearse KEEP=1` has left running
+# Without prerequisites: the output goes to `eval`, and must not contain messages of an installation.
+rehearse-env: ## Print the variables of the rehearsal that `make rehearse KEEP=1` has left running
 	@$(INFRA_PYTHON) -m rehearsal environment $(ARGS)
 
-engine: $(ENGINE) ## Build Pulumi's engine from Go's modules for rehearsals, unless pulumi is installed
+engine: $(ENGINE) ## Build Pulumi's engine for rehearsals with Go, unless pulumi is installed
 	@echo "ready: $(if $(ENGINE),$(<D)/bin/pulumi,pulumi on the path)"
 
-images: $(SBOM) ## Build the image for processors with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
+images: $(SBOM) ## Build the CPU image with Docker, Podman or Buildah: BASE=IMAGE, ARGS=--fresh
 	@$(PYTHON) -m environments build cpu $(if $(BASE),--base $(BASE)) $(ARGS)
 
-images-test: $(INFRA) $(TRAINER) images lint-images ## Train, stop, kill and freeze under mpirun in that image
+images-test: $(INFRA) $(TRAINER) images lint-images ## Test the CPU image: train, stop, kill and freeze ranks under mpirun
 	$(INFRA_PYTHON) -m pytest -m images tests/images
 
-images-gpu: $(INFRA) $(SBOM) ## Build the image for GPUs, compiled with CUDA of Debian's in place of NVIDIA's image, and look into it
+images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead of NVIDIA's image, and inspect it
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
 	$(INFRA_PYTHON) -m pytest -m images_gpu tests/images/test_gpu_image.py
 
-render: $(INFRA) ## Write what a stack declares, without Azure, and all stacks' snapshots: STACK=dev
+render: $(INFRA) ## List what a stack declares, without Azure, and update all snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.offline.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
 	@$(INFRA_PYTHON) -m infra.offline.snapshot
 
-diagram: $(INFRA) ## Draw the platform from what it declares: STACK=dev
+diagram: $(INFRA) ## Draw what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.offline.diagram $(STACK) $(ARGS)
 
-costs: $(INFRA) ## Show what a stack costs a month while nobody trains: STACK=dev
+costs: $(INFRA) ## Show the monthly cost of a stack while nobody trains: STACK=dev
 	@$(INFRA_PYTHON) -m infra.offline.costs $(STACK) $(ARGS)
 
-# Both halves, so that one look at the end shows all that fails.
+# Runs both halves even if the first fails, so that the end of the output shows all failures.
 test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) ## Run the tests (at most 14 minutes on 2 cores)
 	@status=0; \
 	$(MAKE) --no-print-directory test-platform || status=$$?; \
 	$(MAKE) --no-print-directory test-trainer || status=$$?; \
 	exit $$status
 
-test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, of jobs and of Azure on loopback
+test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the stand-in for Azure
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS)
 
-test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repository, two at a time
+test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repository
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not long" $(ARGS)
 
-test-long: $(TRAINER) ## Run what measures, or kills and freezes again and again: with `make test`, all
+test-long: $(TRAINER) ## Run the long tests, which measure, or kill and freeze many times
 	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
 
-test-fast: $(TRAINER) ## Run the tests that take no more than seconds each
+test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
 	$(TRAINER_PYTHON) -m pytest -m "not slow" $(ARGS)
 
-lint: $(TRAINER) ## Check style and common mistakes
+lint: $(TRAINER) ## Check style and common mistakes (ruff)
 	$(TRAINER_PYTHON) -m ruff check .
 	$(TRAINER_PYTHON) -m ruff format --check .
 
-lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles of the images
+lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles (hadolint)
 	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
 
-audit: $(AUDIT) ## Look up what is locked among known vulnerabilities, over the internet: ARGS="--osv-url URL"
+audit: $(AUDIT) ## Look for known vulnerabilities of locked packages, on the internet: ARGS="--osv-url URL"
 	@.tools/audit/bin/python -m environments.audit $(ARGS)
 
-format: $(TRAINER) ## Rewrite the code in the project's style
+format: $(TRAINER) ## Format the code, and fix what ruff can fix
 	$(TRAINER_PYTHON) -m ruff format .
 	$(TRAINER_PYTHON) -m ruff check --fix .
 
-types: types-trainer types-platform ## Check types
+types: types-trainer types-platform ## Check types (mypy)
 
 types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
-types-platform: $(INFRA) ## Check types of the platform, of jobs and of rehearsals
+types-platform: $(INFRA) ## Check types of the platform, jobs, rehearsals and images
 	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments tests/infra tests/jobs tests/rehearsal tests/images
 
-lock: $(UV) ## Remake locks/ from pyproject.toml; what is locked stays unless UPGRADE=--upgrade
+lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
 		$(COMPILE) $(LOCKED) $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
-	done; echo "locks/ fits pyproject.toml"
+	done; echo "locks/ matches pyproject.toml"
 
-lock-check: $(UV) ## Fail if locks/ is stale
+lock-check: $(UV) ## Fail if locks/ does not match pyproject.toml
 	@mkdir -p build
 	@for groups in $(LOCKS); do \
 		name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
 		$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
 		cmp -s locks/$$name.txt build/$$name.txt || { \
-			echo "error: locks/$$name.txt does not fit pyproject.toml; run make lock and commit it" >&2; exit 1; }; \
+			echo "error: locks/$$name.txt does not match pyproject.toml; run make lock and commit the result" >&2; exit 1; }; \
 	done; echo "locks are up to date"
 
-clean: ## Remove the environments and caches; runs/ and data/ stay
+clean: ## Remove environments and caches; runs/ and data/ stay
 	rm -rf .tools .venv .venv-trainer build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(UV): locks/uv.txt scripts/check-machine
@@ -204,8 +204,8 @@ $(UV): locks/uv.txt scripts/check-machine
 	@.tools/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r locks/uv.txt
 	@touch $@
 
-# MAKEFLAGS reaches the build of Horovod, which would otherwise use one core. Its own dependencies are
-# constrained by the lock as well, so that it is compiled against what it will run with.
+# MAKEFLAGS lets the build of Horovod use all cores. The lock also constrains Horovod's build dependencies, so that
+# it is compiled against the versions that it runs with.
 $(TRAINER): locks/trainer.txt pyproject.toml | $(UV)
 	@echo "Installing the trainer into .venv-trainer: 250 MB to download, then Horovod is compiled, once (2 to 5 minutes on 2 cores)"
 	@test -x $(TRAINER_PYTHON) || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv-trainer
@@ -219,15 +219,15 @@ $(INFRA): locks/infra.txt | $(UV)
 	@touch $@
 
 $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
-	@command -v npm >/dev/null || { echo "error: npm is not installed, and Azurite, the blob server of the tests, needs it: install Node.js 20 or newer" >&2; exit 1; }
+	@command -v npm >/dev/null || { echo "error: npm is not installed; Azurite, the blob server of tests and rehearsals, needs it: install Node.js 20 or newer" >&2; exit 1; }
 	@echo "Installing Azurite into .tools/azurite (half a minute)"
 	@mkdir -p $(@D) && cp rehearsal/azurite/package.json rehearsal/azurite/package-lock.json rehearsal/azurite/.npmrc $(@D)
 	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 
-# The version is in the program only if the linker is told it, and Pulumi's SDK asks for it.
+# Pulumi's SDK asks the program for its version, which only the linker can put into it.
 $(PULUMI): rehearsal/pulumi/go.mod rehearsal/pulumi/go.sum
-	@command -v go >/dev/null || { echo "error: neither pulumi nor go is installed; rehearsals need Pulumi (https://www.pulumi.com/docs/install), or Go 1.26 or newer to build it" >&2; exit 1; }
+	@command -v go >/dev/null || { echo "error: neither pulumi nor go is installed; rehearsals need Pulumi: install it (https://www.pulumi.com/docs/install), or Go 1.26 or newer, which builds it" >&2; exit 1; }
 	@echo "Building Pulumi's engine into .tools/pulumi, once (3 to 10 minutes on 2 cores)"
 	@mkdir -p $(@D)/bin
 	@version=$$(awk '$$1 == "github.com/pulumi/pulumi/pkg/v3" {print $$2}' rehearsal/pulumi/go.mod) && \
@@ -242,7 +242,7 @@ $(XPROF): locks/profile.txt | $(UV)
 	@touch $@
 
 $(SBOM) $(AUDIT): .tools/%/.ready: locks/%.txt | $(UV)
-	@echo "Installing what $< names into $(@D) (seconds)"
+	@echo "Installing the packages of $< into $(@D) (seconds)"
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
 	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes $<
 	@touch $@

@@ -19,7 +19,7 @@ from benchmarks.measure import columns, ratio, read_samples, spread
 from benchmarks.training import checkpoint, exchange, loop, train
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+DOCUMENTS = (ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "when-something-fails.md")
 RESULTS = ROOT / "benchmarks" / "results"
 SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "loop": loop.show,
@@ -39,7 +39,7 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of README.md and docs/benchmarks.md from benchmarks/results/."""
+    """Fill the tables of docs/benchmarks.md and docs/when-something-fails.md from raw rounds."""
 
 
 def run(_: Options) -> None:

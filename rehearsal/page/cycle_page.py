@@ -15,7 +15,7 @@ from rehearsal.page.timeline import pools_with_nodes, timeline
 
 SHOWN_FINDINGS = 6
 """Lines of a step that are seen at once; the others are folded in."""
-_DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "rehearsal.md"
+_DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
 
 
 def write_page(cycle: Cycle, path: Path) -> Path:
@@ -53,7 +53,7 @@ def draw(cycle: Cycle, documentation: str) -> str:
 
     Args:
         cycle: its record.
-        documentation: path from the page to docs/rehearsal.md.
+        documentation: path from the page to docs/stand-in.md.
     """
     sections = [
         ("time-line", "Time line", _card(timeline(cycle) + _story(cycle))),

@@ -11,6 +11,7 @@ import pytest
 from tests import ROOT, makefile
 
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
@@ -78,15 +79,37 @@ def test_a_rehearsal_runs_its_jobs_in_the_image_that_is_named(given, options):
     assert last.endswith(f"-m rehearsal cycle{options}")
 
 
-def test_the_readme_names_only_targets_and_files_that_exist():
-    readme = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_document_names_only_targets_files_and_sections_that_exist(document):
+    text = document.read_text()
     targets = set(
         re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     )
-    for target in re.findall(r"(?:^    |`)make ([a-z-]+)", readme, re.MULTILINE):
+    for target in re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE):
         assert target in targets, target
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", readme):
-        assert (ROOT / link).exists(), link
+    for link, section in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", text):
+        target = document.parent / link if link else document
+        assert target.exists(), link
+        assert not section or section in sections(target), f"{link}#{section}"
+
+
+def test_code_names_only_documents_that_exist():
+    listed = subprocess.run(
+        ["git", "ls-files", ":!tests", ":!docs"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for path in filter(Path.is_file, (ROOT / name for name in listed.stdout.splitlines())):
+        for document in re.findall(r"\bdocs/[\w-]+\.md", path.read_text(errors="replace")):
+            assert (ROOT / document).exists(), f"{path}: {document}"
+
+
+def sections(document):
+    """Return the anchors that GitHub gives to the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 def test_a_machine_that_lacks_something_is_told_what_to_do():

@@ -1,4 +1,4 @@
-"""docs/platform.md says what the code does: its rules, its costs, what a subscription needs."""
+"""The pages on the platform say what the code does: rules, costs, and what a subscription needs."""
 
 import re
 
@@ -10,6 +10,7 @@ from tests import ROOT
 from tests.infra.support.stacks import rendered
 
 PAGE = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
+DEPLOYING = (ROOT / "docs" / "deploy-the-platform.md").read_text(encoding="utf-8")
 
 
 def test_every_rule_is_on_the_page_in_its_own_words():
@@ -31,16 +32,17 @@ def test_every_provider_that_a_stack_needs_is_among_those_to_register(stack):
         for one in rendered(stack)
         for provider in re.findall(r"/providers/Microsoft\.(\w+)/", one.id)
     }
-    listed = set(PAGE.split("for provider in ")[1].split("; do")[0].replace("\\", " ").split())
+    listed = set(DEPLOYING.split("for provider in ")[1].split("; do")[0].replace("\\", " ").split())
     assert needed <= listed
 
 
-def test_every_file_and_setting_that_the_page_names_exists():
+@pytest.mark.parametrize("page", [PAGE, DEPLOYING], ids=["platform", "deploying"])
+def test_every_file_and_setting_that_a_page_names_exists(page):
     settings = (ROOT / "infra" / "settings.py").read_text(encoding="utf-8")
-    named = re.findall(r"`(network|subscription|monitoring|budget)\.([a-z_]+)`", PAGE)
+    named = re.findall(r"`(network|subscription|monitoring|budget)\.([a-z_]+)`", page)
     assert named
     assert [name for _, name in named if f"    {name}:" not in settings] == []
-    for path in re.findall(r"`((?:infra|tests|docs)/[\w./-]+)`", PAGE):
+    for path in re.findall(r"`((?:infra|tests|docs)/[\w./-]+)`", page):
         assert (ROOT / path).exists(), path
 
 
