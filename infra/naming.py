@@ -103,8 +103,8 @@ class Names:
     def _problems(self) -> list[str]:
         forms = {"prefix": PREFIX, "stack": STACK, "region": REGION}
         descriptions = {
-            "prefix": "lower-case letters and digits, a letter first",
-            "stack": "lower-case letters, digits and single hyphens, a letter first",
+            "prefix": "lower-case letters and digits, starting with a letter",
+            "stack": "lower-case letters, digits and single hyphens, starting with a letter",
             "region": "a region's short name, such as westeurope",
         }
         problems = [
@@ -124,10 +124,12 @@ class Names:
             return []
         worst = max(over, key=lambda kind: over[kind])
         room = len(self.prefix) - over[worst]
-        cure = f"take a prefix of at most {room}" if room > 1 else "take a shorter stack name"
+        cure = (
+            f"use a prefix of at most {room} characters" if room > 1 else "use a shorter stack name"
+        )
         return [
             f"prefix: {self.prefix!r} with stack {self.stack!r} makes the {worst} name "
-            f"{names[worst]!r} of {len(names[worst])} characters, Azure takes "
+            f"{names[worst]!r} {len(names[worst])} characters long, but Azure allows "
             f"{LIMITS[worst].longest}; {cure}"
         ]
 

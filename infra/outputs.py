@@ -131,9 +131,9 @@ def from_dict(data: Mapping[str, object]) -> PlatformOutputs:
     if isinstance(version, int | float) and version != SCHEMA_VERSION:
         raise OutputsError(
             [
-                f"schema_version: the stack exported version {version}, this project reads "
-                f"{SCHEMA_VERSION}; use the project's version that deployed the stack, or deploy "
-                "it again with this one"
+                f"schema_version: the stack exported version {version}, but this project reads "
+                f"version {SCHEMA_VERSION}; use the project version that deployed the stack, or "
+                "deploy the stack again with this one"
             ]
         )
     reading = fields.read(PlatformOutputs, data)

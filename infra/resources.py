@@ -107,7 +107,7 @@ def read(path: Path) -> list[Resource]:
     try:
         return [Resource(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} holds no rendered stack: {error}") from error
+        raise ValueError(f"{path} is not a rendered stack: {error}") from error
 
 
 def requirements(resources: Sequence[Resource]) -> dict[str, frozenset[str]]:
@@ -125,7 +125,7 @@ def requirements(resources: Sequence[Resource]) -> dict[str, frozenset[str]]:
 
     def follow(key: str, path: tuple[str, ...]) -> frozenset[str]:
         if key in path:
-            raise ValueError("circle of dependencies: " + " -> ".join((*path, key)))
+            raise ValueError("circular dependency: " + " -> ".join((*path, key)))
         if key not in complete:
             needed = direct.get(key, [])
             complete[key] = frozenset(needed).union(

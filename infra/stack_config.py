@@ -42,7 +42,7 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
     file = file or ROOT / f"Pulumi.{stack}.yaml"
     if not file.exists():
         known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
-        raise ValueError(f"there is no stack {stack!r}; there are {', '.join(known)}")
+        raise ValueError(f"unknown stack {stack!r}; choose one of {', '.join(known)}")
     config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
     own = {
         key.removeprefix(f"{project}:"): value

@@ -67,17 +67,19 @@ def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
     problems = []
     if network.overlaps(DOCKER_BRIDGE):
         problems.append(
-            f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; move it"
+            f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; choose another"
         )
     elif not any(network.subnet_of(private) for private in PRIVATE):
-        problems.append(f"{space} is not private; choose one inside {', '.join(map(str, PRIVATE))}")
+        problems.append(
+            f"{space} is not private; choose a range inside {', '.join(map(str, PRIVATE))}"
+        )
     for other in others:
         try:
             overlaps = network.overlaps(IPv4Network(other))
         except ValueError:
             continue
         if overlaps:
-            problems.append(f"{space} overlaps {other} of a network that it is peered with")
+            problems.append(f"{space} overlaps {other}, the range of a peered network")
     return problems
 
 
@@ -128,5 +130,5 @@ def _too_small(
     enough = 32 - (total - 1).bit_length()
     return (
         f"{network} has {network.num_addresses} addresses, but the subnets need {total} ({needs}; "
-        f"Azure keeps {RESERVED_BY_AZURE} in each); take a /{enough}, or make room for fewer nodes"
+        f"Azure reserves {RESERVED_BY_AZURE} in each); use a /{enough}, or plan for fewer nodes"
     )

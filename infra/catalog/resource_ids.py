@@ -98,7 +98,7 @@ def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
             parent = group(subscription, inputs["resourceGroupName"])
             return f"{parent}/providers/{_PATHS[kind].format_map(inputs)}"
     except KeyError as error:
-        raise ValueError(f"{type_} needs the input {error} to have a known identifier") from error
+        raise ValueError(f"{type_}: input {error} is missing, so its id is unknown") from error
     raise ValueError(f"{type_} has no entry in infra/catalog/resource_ids.py")
 
 

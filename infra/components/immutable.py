@@ -17,7 +17,7 @@ from infra.resources import value_at
 class ChangeError(PlatformError):
     """A change that Azure would not make."""
 
-    subject = "change of what exists"
+    subject = "update of existing resources"
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from infra.components.immutable import ImmutableProperty, refuse_changes
 IMMUTABLE = (
     ImmutableProperty(
         "properties.enablePurgeProtection",
-        "once on it stays on; set vault.purge_protection back to true",
+        "it cannot be disabled once enabled; set vault.purge_protection back to true",
         may_be_set_later=True,
     ),
     ImmutableProperty(
         "properties.softDeleteRetentionInDays",
-        "Azure decides it when a vault is made; set vault.soft_delete_retention_days back",
+        "it can only be set at creation; restore vault.soft_delete_retention_days",
     ),
 )
 

@@ -12,11 +12,13 @@ from infra.components.key_vault import CustomerKey
 IMMUTABLE = (
     ImmutableProperty(
         "zoneRedundancy",
-        "Azure decides it when a registry is made, and a live workspace breaks without its own",
+        "it can only be set at creation, and the workspace fails without this registry; restore the"
+        " old value",
     ),
     ImmutableProperty(
         "encryption.status",
-        "Azure decides it when a registry is made, and a live workspace breaks without its own",
+        "it can only be set at creation, and the workspace fails without this registry; restore the"
+        " old value",
     ),
 )
 

@@ -27,11 +27,11 @@ that no run takes them away again."""
 IMMUTABLE = (
     ImmutableProperty(
         "kind",
-        "Azure decides it when an account is made; declare another account and copy the data",
+        "it can only be set at creation; declare another account and copy the data",
     ),
     ImmutableProperty(
         "encryption.requireInfrastructureEncryption",
-        "Azure decides it when an account is made; declare another account and copy the data",
+        "it can only be set at creation; declare another account and copy the data",
     ),
 )
 

@@ -10,7 +10,7 @@ from infra.components.base import Component, StackContext
 from infra.components.immutable import ImmutableProperty, refuse_changes
 from infra.components.key_vault import CustomerKey
 
-ANOTHER = "Azure decides it when a workspace is made; declare a workspace of another name"
+ANOTHER = "it can only be set at creation; declare a workspace with another name"
 IMMUTABLE = (
     ImmutableProperty("hbiWorkspace", ANOTHER),
     ImmutableProperty("storageAccount", ANOTHER),

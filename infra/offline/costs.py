@@ -97,10 +97,10 @@ def read(path: Path = PRICES) -> PriceList:
     prices = [Price(**{"where": {}, "region": "", "plus": "", **entry}) for entry in data["prices"]]
     unknown = sorted({price.source for price in prices} - set(sources))
     if unknown:
-        raise ValueError(f"{path}: prices name the sources {', '.join(unknown)}, which it lacks")
+        raise ValueError(f"{path}: prices refer to unknown sources {', '.join(unknown)}")
     ambiguous = sorted({price.type for price in prices} & set(data["parts"]))
     if ambiguous:
-        raise ValueError(f"{path}: {', '.join(ambiguous)} cannot be priced and be a part")
+        raise ValueError(f"{path}: {', '.join(ambiguous)} is both priced and listed as a part")
     return PriceList(data["currency"], prices, data["parts"], sources)
 
 
@@ -137,7 +137,7 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
     keys = list(dict.fromkeys(row.source for row in priced if row.source))
     currency = price_list.currency
     lines = [
-        f"| what | how many | {currency} a month each | {currency} a month | on top | |",
+        f"| resource | count | {currency} a month each | {currency} a month | usage, extra | |",
         "|---|--:|--:|--:|---|---|",
     ]
     free = [row for row in priced if row.monthly == 0 and not row.plus]
@@ -155,10 +155,10 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
             + (f" [{keys.index(row.source) + 1}]" if row.source else "")
             for row in free
         )
-        lines += ["", f"Nothing by themselves: {names}."]
+        lines += ["", f"No fixed cost: {names}."]
     lines += [
         "",
-        f"List prices for 730 hours in {currency}, without tax or agreements:",
+        f"List prices for 730 hours in {currency}, before tax and discounts:",
         "",
     ]
     for number, key in enumerate(keys, 1):

@@ -35,7 +35,7 @@ class Azure(mocks.Mocks):
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """The answer to a question to the provider."""
         if args.token != CLIENT_CONFIG:
-            raise NotImplementedError(f"{args.token} has no answer in infra/offline/mocks.py")
+            raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
         return {
             "tenantId": TENANT,
             "subscriptionId": SUBSCRIPTION,

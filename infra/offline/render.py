@@ -107,14 +107,14 @@ def show(
     Returns:
         The exit status: 2 when the configuration is wrong, with the reason on standard error.
     """
-    parser.add_argument("stack", help="its settings are in Pulumi.STACK.yaml")
+    parser.add_argument("stack", help="name of the stack, configured in Pulumi.STACK.yaml")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         dest="changes",
-        help="a setting in place of the file's, such as network.jump_subnet=true",
+        help="override a setting of the file, for example network.jump_subnet=true; repeatable",
     )
     options = parser.parse_args(arguments)
     try:
@@ -131,7 +131,7 @@ def _overrides(texts: Sequence[str]) -> dict[str, object]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator:
-            raise ValueError(f"--set {text}: write KEY=VALUE, such as network.jump_subnet=true")
+            raise ValueError(f"--set {text}: write KEY=VALUE, for example network.jump_subnet=true")
         try:
             overrides[key] = json.loads(value)
         except ValueError:

@@ -58,9 +58,9 @@ def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 NO_KEYS = ResourceRule(
     "no-keys",
-    "Every service proves who asks by Entra identities; shared keys, passwords, anonymous access "
+    "Every service authenticates callers by Entra ID only; shared keys, passwords, anonymous access "
     "and access policies are off.",
-    "Switch the other way in off, and give an identity a role instead.",
+    "Disable the other authentication method, and give an identity a role instead.",
     _keys,
 )
 
@@ -73,8 +73,9 @@ def _transport(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 TLS = ResourceRule(
     "tls-1-2",
-    "Storage, the one service here that leaves the choice, accepts HTTPS of TLS 1.2 or later only.",
-    "Set both inputs.",
+    "Storage accounts accept only HTTPS with TLS 1.2 or later; no other service here offers a "
+    "choice.",
+    "Set minimumTlsVersion and enableHttpsTrafficOnly.",
     _transport,
 )
 
@@ -84,15 +85,16 @@ def _administrators(resource: Resource, _posture: Posture) -> Iterator[str]:
         return
     role = _role(resource)
     if role in ADMINISTRATORS:
-        yield f"gives {ADMINISTRATORS[role]}, who can give every other role"
+        yield f"assigns {ADMINISTRATORS[role]}, which can assign every other role"
     elif role not in roles.NAMES:
-        yield f"gives the role {role}, which infra/catalog/roles.py does not list"
+        yield f"assigns the role {role}, which infra/catalog/roles.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "No role assignment of the stack lets its holder give roles, and every role is a known one.",
-    "Give the narrowest role that does the work; the deployer alone assigns roles.",
+    "No role assignment of the stack allows its holder to assign roles, and every role is listed in "
+    "infra/catalog/roles.py.",
+    "Assign the narrowest role that is sufficient; only the deployer assigns roles.",
     _administrators,
 )
 
@@ -104,8 +106,8 @@ def _principals(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 PRINCIPAL_TYPES = ResourceRule(
     "principal-types",
-    "Role assignments say what kind of principal they are for.",
-    "Set it: without it, an identity made a moment ago fails with PrincipalNotFound.",
+    "Every role assignment sets principalType.",
+    "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
     _principals,
 )
 
@@ -132,15 +134,15 @@ def _writers(
         role_name = roles.NAMES.get(role, role)
         yield (
             assignment,
-            f"gives {', '.join(holders)} {role_name} on {scope}, which reaches {account}",
+            f"gives {', '.join(holders)} {role_name} on {scope}, which includes {account}",
         )
 
 
 ONLY_PUBLISHERS_WRITE = StackRule(
     "only-publishers-write",
-    "Training data are written by the publishers' groups and by the identity that prepares them, "
-    "as Storage Blob Data Contributor; everybody else may read them at most.",
-    "Give Storage Blob Data Reader, or add the group to the stack's publishers.",
+    "Only the publishers' group and the preparation identity can write training data, as Storage "
+    "Blob Data Contributor; everyone else has at most read access.",
+    "Assign Storage Blob Data Reader, or add the group to the stack's publishers.",
     _writers,
 )
 

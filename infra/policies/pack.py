@@ -104,7 +104,7 @@ def policies(posture: Callable[[str], Posture]) -> list[Policy]:
     inputs = Inputs()
     remembering = ResourceValidationPolicy(
         "remember-inputs",
-        "Finds no fault; keeps what the policies on a whole stack compare.",
+        "Reports nothing; records resource inputs for the policies on the whole stack.",
         inputs.remember,
         EnforcementLevel.ADVISORY,
     )
