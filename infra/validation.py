@@ -1,8 +1,8 @@
-"""Validation: settings from a stack's configuration, and what keeps them from being declared.
+"""Validation: settings from a stack's configuration, and the problems that make them unusable.
 
-`load` reads the fields, and holds them against each other and against what Azure would refuse.
-Each check names the keys that it reads, and is left out when one of them was wrong by itself: its
-problem is known already.
+`load` reads the fields, and checks them against each other and against Azure's limits. Each check
+names the keys that it reads, and is skipped if one of them is invalid by itself: that problem is
+reported already.
 """
 
 import re
@@ -23,13 +23,13 @@ from infra.settings import Settings
 ROLES: Final[Sequence[ClusterRole]] = get_args(ClusterRole)
 REQUIRED_TAGS = ("owner", "cost-center")
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
-"""Azure Resource Manager, "Use tags"; names are shortest for storage accounts."""
+"""Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
 MOST_NOTIFICATIONS = 5
-"""Of a budget (Azure Cost Management)."""
+"""Notifications per budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
-"""Address rules of a storage account (Azure Storage, "Configure firewalls")."""
+"""Address rules per storage account (Azure Storage, "Configure firewalls")."""
 WIDEST_ALLOWED = 8
-"""Prefix length of the largest range that may be let in."""
+"""Prefix length of the largest range that may be allowed."""
 
 
 def load(values: Mapping[str, object]) -> Settings:
@@ -40,7 +40,7 @@ def load(values: Mapping[str, object]) -> Settings:
 
     Raises:
         SettingsError: with every unknown or missing key, wrong type, value out of bounds,
-            contradiction, and name, size, address space or quota that Azure would refuse.
+            contradiction, and name, size, address space or quota that Azure would reject.
     """
     reading = fields.read(Settings, values)
     problems = [*reading.problems, *contradictions(reading)]
@@ -58,7 +58,7 @@ class Check:
 
 
 def contradictions(reading: Reading[Settings]) -> list[str]:
-    """Every problem that the sound fields have with each other."""
+    """Return every conflict between the valid fields."""
     return [
         problem
         for check in CHECKS
@@ -74,7 +74,7 @@ def _names(settings: Settings) -> Iterator[str]:
 
 
 def _cluster_names(settings: Settings) -> Iterator[str]:
-    """What is wrong with the names that clusters were given."""
+    """Check the configured names of clusters."""
     names = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
     for role, name in names.items():
         at = f"{_key(role)}.name"
@@ -85,14 +85,14 @@ def _cluster_names(settings: Settings) -> Iterator[str]:
                 f"refuses; write {ends[1] + ends[2]!r}, for example"
             )
         elif not re.fullmatch(CLUSTER, name):
-            yield f"{at}: {name!r} must be 3 to 24 letters, digits and hyphens, starting with a letter"
+            yield f"{at}: {name!r} must be a letter, then 2 to 23 letters, digits and hyphens"
         first = next(other for other in names if names[other].lower() == name.lower())
         if first != role:
             yield f"{at}: {name!r} is also the name of {_key(first)}; give each cluster its own"
 
 
 def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
-    """What is wrong with a cluster's size, if the stack has that cluster."""
+    """Check a cluster's size, if the stack has that cluster."""
     cluster = settings.clusters.by_role.get(role)
     if cluster is None:
         return
@@ -119,7 +119,7 @@ def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
 
 
 def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
-    """What is wrong with a cluster's number of nodes, if its size is known."""
+    """Check a cluster's number of nodes, if its size is known."""
     cluster = settings.clusters.by_role.get(role)
     size = vm_sizes.find(cluster.size) if cluster else None
     if cluster is None or size is None:
@@ -142,7 +142,7 @@ def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
 
 
 def _dedicated_cores(settings: Settings) -> Iterator[str]:
-    """What is wrong with the dedicated quotas: nodes that are not running count as well."""
+    """Check the dedicated quotas: nodes that are not running count as well."""
     known = sorted({entry.series for entry in vm_sizes.BY_NAME.values()})
     for series, quota in settings.subscription.dedicated_cores.items():
         at = f"subscription.dedicated_cores.{series}"
@@ -346,7 +346,7 @@ def _range(text: str) -> IPv4Network | None:
 
 
 def _key(role: ClusterRole) -> str:
-    """Where a cluster stands in the settings."""
+    """Return the settings key of a cluster."""
     return f"clusters.{role.replace('-', '_')}"
 
 

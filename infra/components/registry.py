@@ -1,4 +1,4 @@
-"""The container registry of the images that jobs run in."""
+"""The container registry for the images of jobs."""
 
 from dataclasses import dataclass
 
@@ -33,11 +33,11 @@ class RegistryArgs:
 
 
 class Registry(Component):
-    """A Premium registry without an administrator and without a public side.
+    """A Premium registry without an admin user and without a public endpoint.
 
-    Only Premium has private endpoints. With the public side off no list of addresses is asked;
-    trusted services may pass, as Azure Machine Learning's own do. Quarantine is off: it would hide
-    every image that was not released by hand.
+    Only Premium has private endpoints. With public access disabled, address rules have no effect;
+    trusted services such as Azure Machine Learning's own may bypass. Quarantine is off: it would
+    hide every image until someone releases it.
     """
 
     def __init__(

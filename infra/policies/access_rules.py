@@ -1,4 +1,4 @@
-"""Rules on who may do what, and how they prove who they are."""
+"""Rules on permissions and authentication."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,24 +31,24 @@ KEYLESS: dict[str, dict[str, object]] = {
     LOGS: {"features.disableLocalAuth": True},
     INSIGHTS: {"disableLocalAuth": True},
 }
-"""Inputs by which each service accepts Entra identities only."""
+"""Inputs that make each service accept Entra identities only."""
 
 ADMINISTRATORS = {
     roles.OWNER: "Owner",
     "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9": "User Access Administrator",
     "f58310d9-a9f6-439a-9e8d-f62e7b41a168": "Role Based Access Control Administrator",
 }
-"""Built-in roles that can give roles, by GUID."""
+"""Built-in roles that can assign roles, by GUID."""
 
 READS_BLOBS = frozenset({roles.READER, roles.BLOB_DATA_READER})
-"""Roles that let nobody change data, nor who may."""
+"""Roles that can change neither data nor role assignments."""
 
 WIDE = re.compile(
     r"(/subscriptions/[^/]+(/resourceGroups/[^/]+)?"
     r"|/providers/Microsoft\.Management/managementGroups/[^/]+|)/?",
     re.IGNORECASE,
 )
-"""Scopes that hold the training data's account whatever it is called."""
+"""Scopes that include the training data account, whatever its name."""
 
 
 def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
@@ -58,8 +58,8 @@ def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 NO_KEYS = ResourceRule(
     "no-keys",
-    "Every service authenticates callers by Entra ID only; shared keys, passwords, anonymous access "
-    "and access policies are off.",
+    "Every service authenticates callers by Entra ID only; shared keys, passwords, anonymous "
+    "access and access policies are off.",
     "Disable the other authentication method, and give an identity a role instead.",
     _keys,
 )
@@ -92,8 +92,8 @@ def _administrators(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "No role assignment of the stack allows its holder to assign roles, and every role is listed in "
-    "infra/catalog/roles.py.",
+    "No role assignment of the stack allows its holder to assign roles, and every role is listed "
+    "in infra/catalog/roles.py.",
     "Assign the narrowest role that is sufficient; only the deployer assigns roles.",
     _administrators,
 )
@@ -148,8 +148,8 @@ ONLY_PUBLISHERS_WRITE = StackRule(
 
 
 def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
-    """Names of the storage accounts that hold training data: the Premium ones, and those that
-    datastores lead to, but for the workspace's own account.
+    """Return the names of the storage accounts with training data: the Premium accounts and those
+    that datastores refer to, except the workspace's default account.
     """
     own = {
         str(input_at(workspace, "storageAccount")).rsplit("/", 1)[-1].lower()
@@ -167,12 +167,12 @@ def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
 
 
 def covers(scope: str, account: str) -> bool:
-    """Whether a role on this scope reaches the account, or something in it."""
+    """Check whether a role on this scope applies to the account, or to something in it."""
     return bool(WIDE.fullmatch(scope)) or named(scope, "Microsoft.Storage/storageAccounts", account)
 
 
 def _role(assignment: Resource) -> str:
-    """GUID of the role that an assignment gives."""
+    """Return the GUID of the role that an assignment gives."""
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 

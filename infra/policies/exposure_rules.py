@@ -1,4 +1,4 @@
-"""Rules on what can be reached, and from where."""
+"""Rules on network exposure: what can be reached, and from where."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from infra.resources import (
 )
 
 ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
-"""How a network rule spells the whole internet."""
+"""Spellings of the whole internet in a network rule."""
 
 
 def _endpoints(resource: Resource, posture: Posture) -> Iterator[str]:
@@ -136,8 +136,8 @@ def _is(rule: Mapping[str, Any], key: str, expected: str) -> bool:
 
 CLOSED_NETWORK_RULES = ResourceRule(
     "closed-network-rules",
-    "No inbound traffic from the internet is allowed, and whatever no rule allows is denied in both "
-    "directions.",
+    "No inbound traffic from the internet is allowed, and whatever no rule allows is denied in "
+    "both directions.",
     "Name the service tag or subnet to allow, and end with a rule that denies everything.",
     _network_rules,
 )

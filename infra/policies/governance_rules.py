@@ -1,4 +1,4 @@
-"""Rules on what is watched, paid for and kept in order."""
+"""Rules on tags, logs, budget and locks."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,8 +52,8 @@ LOGGING = {
     REGISTRY: ("Microsoft.ContainerRegistry/registries", "registryName", ""),
     STORAGE: ("Microsoft.Storage/storageAccounts", "accountName", "/blobServices/default"),
 }
-"""Services that write resource logs: type in Azure, the input that names one, and which part of
-it writes them."""
+"""Services that write resource logs: the Azure type, the input with the name, and the path of the
+part that writes the logs."""
 
 LOCKS = re.compile(r"authorization:ManagementLock(?!AtResourceLevel)\w*")
 WHOLE_GROUP = re.compile(
@@ -139,8 +139,8 @@ def _locks(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 NO_GROUP_LOCK = ResourceRule(
     "no-group-lock",
-    "No resource group, subscription or network is locked: Azure Machine Learning could then neither "
-    "scale its clusters nor delete them.",
+    "No resource group, subscription or network is locked: Azure Machine Learning could then "
+    "neither scale its clusters nor delete them.",
     "Lock individual resources by scope, or use Pulumi's protect option.",
     _locks,
 )

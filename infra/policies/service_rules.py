@@ -1,4 +1,4 @@
-"""Rules on how the services are set up: what cannot be set later, and what rests at no cost."""
+"""Rules on service configuration: what can only be set at creation, and scaling to zero."""
 
 import re
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from infra.policies.rule import Posture, ResourceRule, shown, wants
 from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, input_at
 
 LONGEST_IDLE = 60
-"""Minutes that a node may idle before its cluster gives it back."""
+"""Most minutes that a node may be idle before its cluster releases it."""
 
 DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-"""ISO 8601, whole days to seconds, as Azure takes idle times."""
+"""ISO 8601 durations from days to seconds, as Azure accepts for idle times."""
 
 
 def _confidential(resource: Resource, _posture: Posture) -> Iterator[str]:
@@ -21,8 +21,8 @@ def _confidential(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 HIGH_BUSINESS_IMPACT = ResourceRule(
     "high-business-impact",
-    "The workspace is marked high business impact: Microsoft collects less diagnostic data, and the "
-    "nodes' scratch disks are encrypted and wiped.",
+    "The workspace is marked high business impact: Microsoft collects less diagnostic data, and "
+    "the nodes' scratch disks are encrypted and wiped.",
     "Set it when the workspace is created: Azure cannot change hbiWorkspace later.",
     _confidential,
 )
@@ -51,7 +51,9 @@ CLUSTERS_REST_AT_ZERO = ResourceRule(
 
 
 def idle_minutes(duration: object) -> float | None:
-    """Minutes of an ISO 8601 duration; None if it is none. Azure takes `120` without a word."""
+    """Return the minutes of an ISO 8601 duration; None if it is not one. Azure accepts `120`
+    without an error.
+    """
     match = DURATION.fullmatch(duration) if isinstance(duration, str) else None
     if match is None or not any(match.groups()):
         return None
