@@ -115,7 +115,7 @@ class Admin:
             return Response(body={"value": requests})
         method = None if name.startswith("_") or name == "respond" else getattr(self, name, None)
         if method is None or request.method != "POST":
-            raise AzureError(404, "NotFound", f"{request.method} {request.path}: no such route")
+            raise AzureError(404, "NotFound", f"{request.method} {request.path}: unknown route")
         try:
             return Response(body={"value": method(**request.json())})
         except (TypeError, ValueError) as error:

@@ -170,8 +170,8 @@ def owned(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             claim.seek(0)
             raise RehearsalError(
-                f"{folder}: process {claim.read().strip()} serves from it already; end that one, or"
-                " take another folder"
+                f"{folder}: in use by process {claim.read().strip()}; stop that process, or choose"
+                " another folder"
             ) from error
         claim.truncate(0)
         claim.write(str(os.getpid()))

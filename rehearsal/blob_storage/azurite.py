@@ -121,8 +121,8 @@ class Azurite:
         node = shutil.which("node")
         if node is None or not self._program.is_file():
             raise RehearsalError(
-                f"{self._program}: the blob server is not installed (or node is not on the PATH);"
-                " docs/rehearsal.md says how"
+                f"{self._program}: the blob server is not installed, or node is not on the PATH;"
+                " see docs/rehearsal.md"
             )
         self._folder.mkdir(parents=True, exist_ok=True)
         accounts = ";".join(f"{name}:{key}" for name, key in self._keys.items())

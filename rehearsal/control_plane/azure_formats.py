@@ -26,7 +26,7 @@ def duration_seconds(duration: str) -> float:
     """
     match = _DURATION.fullmatch(duration)
     if match is None or not any(match.groups()):
-        raise ValueError(f"{duration!r} is no duration")
+        raise ValueError(f"{duration!r} is not a duration")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 

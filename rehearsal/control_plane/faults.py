@@ -19,7 +19,7 @@ class Fault:
     status: int | None = None
     """Status to respond with in place of the service's own response."""
     code: str = "ServerError"
-    message: str = "A failure that was asked for."
+    message: str = "Injected failure."
     retry_after: float | None = None
     """Seconds, in the Retry-After header."""
     delay: float = 0.0

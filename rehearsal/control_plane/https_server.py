@@ -131,7 +131,7 @@ class Server:
             lambda: self._server.started or not self._thread.is_alive(), _START_SECONDS, 0.01
         )
         if not self._server.started:
-            raise RehearsalError("the server on loopback did not start")
+            raise RehearsalError("the HTTPS server on loopback did not start")
 
     def stop(self) -> None:
         """Serve no new request, without waiting for clients that keep their connection."""
@@ -184,7 +184,7 @@ def open_server(store: Store, name: str, certificate: Certificate, port: int = 0
         server = Server(certificate, port or known)
     except OSError:
         if port:
-            raise RehearsalError(f"port {port} is taken; name another one") from None
+            raise RehearsalError(f"port {port} is in use; choose another one") from None
         server = Server(certificate)
     store.put(_SPACE, name, {"port": server.port})
     return server

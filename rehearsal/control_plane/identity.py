@@ -141,7 +141,9 @@ class Identity:
             return _refused(400, "invalid_request", f"AADSTS90002: Tenant '{tenant}' not found.")
         if form.get("grant_type") != "client_credentials":
             return _refused(
-                400, "unsupported_grant_type", "AADSTS70003: only client_credentials is known here."
+                400,
+                "unsupported_grant_type",
+                "AADSTS70003: only client_credentials is supported here.",
             )
         with self._lock:
             known = self._clients.get(client_id)

@@ -107,9 +107,9 @@ class CommandRunner:
         answer = _answer_file(log).read_text(encoding="utf-8") if separate else ""
         text = "".join(lines)
         if process.returncode != status:
-            problem = f"ended with status {process.returncode}, not {status}"
+            problem = f"exited with status {process.returncode}, expected {status}"
             if late.is_set():
-                problem = f"did not end within {self._seconds:g} s"
+                problem = f"did not finish within {self._seconds:g} s"
             raise CommandError(
                 [
                     f"{shlex.join(str(part) for part in command)}: {problem}",

@@ -119,4 +119,4 @@ def require_within(condition: Callable[[], bool], seconds: float, what: str) -> 
         RehearsalError: it has not come to hold.
     """
     if not wait_until(condition, seconds, poll_seconds=0.1):
-        raise RehearsalError(f"waited {seconds:g} s for {what}")
+        raise RehearsalError(f"timed out after {seconds:g} s waiting for {what}")

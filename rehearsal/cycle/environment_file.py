@@ -36,8 +36,8 @@ def read(folder: Path, shell: Mapping[str, str]) -> str:
     file = folder / FILE
     if owner(folder / "azure") is None or not file.is_file():
         raise RehearsalError(
-            f"{folder}: no rehearsal is left running there; `make rehearse KEEP=1` starts one, and"
-            " is ready when it says so"
+            f"{folder}: no rehearsal is running there; start one with `make rehearse KEEP=1`, and"
+            " wait until it prints this command"
         )
     text = file.read_text(encoding="utf-8")
     others = sorted(

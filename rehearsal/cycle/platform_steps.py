@@ -14,7 +14,7 @@ def preview(context: CycleContext) -> Findings:
     """Show what would be deployed."""
     output = context.jobs("preview")
     context.facts.declared = output_parsing.changes(output.text).get("to create", 0)
-    require(context.facts.declared > 0, "the preview foresees no resource")
+    require(context.facts.declared > 0, "the preview lists no resource to create")
     return [f"{context.facts.declared} resources to create"]
 
 
@@ -23,7 +23,7 @@ def deploy(context: CycleContext) -> Findings:
     output = context.jobs("up", "--yes", "True")
     created = output_parsing.changes(output.text).get("created", 0)
     foreseen = context.facts.declared
-    require(created == foreseen, f"{created} resources were created, {foreseen} were foreseen")
+    require(created == foreseen, f"{created} resources were created, the preview listed {foreseen}")
     return [f"{created} created"]
 
 
@@ -43,7 +43,7 @@ def read_outputs(context: CycleContext) -> Findings:
     gpu = outputs["clusters"]["gpu"]
     require(
         context.azure.resources.get(context.workspace) is not None,
-        f"workspace {outputs['workspace']} is in the outputs, but not in Azure",
+        f"workspace {outputs['workspace']} is in the outputs, but does not exist in Azure",
     )
     return [
         f"workspace {outputs['workspace']}",
@@ -57,11 +57,11 @@ def change(context: CycleContext) -> Findings:
     context.stack.configure("clusters.gpu.max_nodes", str(nodes - 1))
     output = context.pulumi("preview", "--diff")
     difference = f"maxNodeCount: {nodes} => {nodes - 1}"
-    _require_one_update(context, "Pulumi foresees", output.text, difference, output.log)
+    _require_one_update(context, "Pulumi's preview shows", output.text, difference, output.log)
     context.jobs("up", "--yes", "True")
     cluster = context.azure.resources.get(context.cluster("gpu"))
     scale = cluster["properties"]["properties"]["scaleSettings"] if cluster else {}
-    require(scale.get("maxNodeCount") == nodes - 1, f"deployed, but the cluster has {scale}")
+    require(scale.get("maxNodeCount") == nodes - 1, f"after the update the cluster has {scale}")
     return [f"1 to update: {difference}"]
 
 
@@ -73,11 +73,11 @@ def drift(context: CycleContext) -> Findings:
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
     output = context.pulumi("refresh", "--preview-only", "--diff")
     difference = 'publicNetworkAccess: "Disabled" => "Enabled"'
-    _require_one_update(context, "refresh finds", output.text, difference, output.log)
+    _require_one_update(context, "the refresh shows", output.text, difference, output.log)
     context.pulumi("up", "--yes", "--refresh")
     now = azure.resources.get(account["id"]) or {"properties": {}}
     repaired = now["properties"].get("publicNetworkAccess") == "Disabled"
-    require(repaired, "the next deployment did not repair it")
+    require(repaired, "the next deployment did not repair the drift")
     return [f"found {difference}", "the next deployment repaired it"]
 
 
@@ -87,8 +87,8 @@ def _require_one_update(
     """Require that Pulumi shows one difference, and nothing else."""
     counted, differences = output_parsing.changes(text), output_parsing.differences(text)
     expected = {"to update": 1, "unchanged": context.facts.declared - 1}
-    require(counted == expected, f"{subject} {counted}, expected was {expected}", log)
-    require(difference in differences, f"{subject} {differences}, expected was {difference}", log)
+    require(counted == expected, f"{subject} {counted}, expected {expected}", log)
+    require(difference in differences, f"{subject} {differences}, expected {difference}", log)
 
 
 def teardown(context: CycleContext) -> Findings:
@@ -102,8 +102,8 @@ def teardown(context: CycleContext) -> Findings:
         *(f"deleted {vault['id']}" for vault in resources.of_kind(DELETED_VAULT)),
         *(f"{urn} in Pulumi's state" for urn in _urns(context)),
     ]
-    require(not left, f"still there: {', '.join(left)}")
-    return ["nothing left: no resource, nothing in soft delete, no state"]
+    require(not left, f"not deleted: {', '.join(left)}")
+    return ["nothing left: no resource, nothing soft-deleted, empty Pulumi state"]
 
 
 def _urns(context: CycleContext) -> list[str]:
@@ -118,4 +118,4 @@ def _urns(context: CycleContext) -> list[str]:
 def teardown_again(context: CycleContext) -> Findings:
     """Delete what is gone."""
     context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
-    return ["harmless"]
+    return ["nothing to delete, no error"]

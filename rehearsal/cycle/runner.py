@@ -95,7 +95,7 @@ def run(options: CycleOptions, steps: Sequence[CycleStep] = STEPS) -> int:
     console = Console()
     with stop_signals(), contextlib.suppress(StopError):
         return _rehearse(options, selected, folder, console)
-    console.line("\ninterrupted; everything that was started has been ended")
+    console.line("\ninterrupted; all started processes were stopped")
     return INTERRUPTED
 
 
@@ -116,11 +116,11 @@ def _rehearse(
         Deployment(azure, folder / "pulumi", STACK) as stack,
     ):
         _join_groups(azure, stack)
-        console.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
-        console.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
+        console.line(f"Stack {STACK} on loopback: {azure.url} stands in for Azure")
+        console.line(f"Pulumi {stack.version}: {_short(stack.program)}")
         if options.image is not None:
             console.line(f"Jobs run in {options.image}")
-        console.line(f"Everything that is written is in {_short(folder)}")
+        console.line(f"Output folder: {_short(folder)}")
         context = CycleContext(azure, stack, folder, console.output_of_command)
         cycle = run_steps(steps, context, console)
         write_record(cycle, folder)
@@ -218,25 +218,26 @@ def _show_result(cycle: Cycle, folder: Path, console: Console) -> None:
     console.line()
     failed = cycle.failed
     if failed is None:
-        console.line(f"all {len(cycle.steps)} steps ok in {duration(cycle.seconds)}")
+        console.line(f"all {len(cycle.steps)} steps passed in {duration(cycle.seconds)}")
     else:
         place = _short(Path(failed.place or folder))
-        console.line(f"{failed.title}: failed; {place} has its output")
-    console.line(f"{_short(folder / PAGE)} shows what happened")
+        console.line(f"{failed.title}: failed; see {place} for its output")
+    console.line(f"Report: {_short(folder / PAGE)}")
 
 
 def _keep(stack: Deployment, folder: Path, console: Console) -> None:
     environment_file.write(folder, stack)
-    console.line("It is left running. In another terminal:\n")
+    console.line("The stack keeps running. In another terminal, run\n")
     console.line('  eval "$(make rehearse-env)"\n')
     console.line(
-        f"and every pulumi and jobs command works on it. Ctrl-C here ends it (pid {os.getpid()})"
+        "to let pulumi and jobs commands use it."
+        f" Press Ctrl-C here to stop it (process {os.getpid()})."
     )
     try:
         while True:
             signal.pause()
     except StopError:
-        console.line("\nended")
+        console.line("\nstopped")
     finally:
         (folder / environment_file.FILE).unlink(missing_ok=True)
 
@@ -250,7 +251,7 @@ def write_record(cycle: Cycle, folder: Path) -> None:
 def _links(folder: Path) -> Iterator[Link]:
     if (folder / "downloaded" / "report.html").is_file():
         yield Link("Report of the run", "downloaded/report.html")
-    yield Link("What the commands said", "logs/")
+    yield Link("Output of the commands", "logs/")
 
 
 def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[CycleStep]:
@@ -261,7 +262,9 @@ def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[
     """
     names = [step.name for step in steps]
     if options.until is not None and options.until not in names:
-        raise RehearsalError(f"--until: there is no step {options.until!r}: {', '.join(names)}")
+        raise RehearsalError(
+            f"--until: unknown step {options.until!r}; choose one of {', '.join(names)}"
+        )
     last = len(steps) if options.until is None else names.index(options.until) + 1
     if options.keep and _LAST in names[:last]:
         last = names.index(_LAST)
@@ -270,7 +273,7 @@ def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[
 
 def _require_trainer() -> None:
     if not TRAINER.exists():
-        raise RehearsalError(f"{_short(TRAINER)}: is not there; `make setup` installs the trainer")
+        raise RehearsalError(f"{_short(TRAINER)} does not exist; run `make setup`")
 
 
 def empty_folder(folder: Path) -> None:
@@ -282,8 +285,8 @@ def empty_folder(folder: Path) -> None:
     process = owner(folder / _FIRST)
     if process is not None:
         raise RehearsalError(
-            f"{_short(folder)}: process {process} rehearses there already; end it (Ctrl-C where it"
-            " runs), or give another --folder"
+            f"{_short(folder)}: in use by the rehearsal of process {process}; stop it with Ctrl-C"
+            " in its terminal, or choose another --folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
     names = {path.name for path in folder.iterdir()}
@@ -291,7 +294,7 @@ def empty_folder(folder: Path) -> None:
     strange = sorted(names - _OURS if _FIRST in names else names)
     if strange:
         raise RehearsalError(
-            f"{_short(folder)}: holds {', '.join(strange)}, which no rehearsal has written; give"
+            f"{_short(folder)}: contains {', '.join(strange)}, which no rehearsal wrote; choose"
             " another --folder"
         )
     for path in sorted(folder.iterdir(), key=lambda path: path.name == _FIRST):

@@ -25,7 +25,7 @@ class CycleStep:
 
 STEPS: Final = (
     CycleStep(
-        "preview", "See what would be deployed", "python -m jobs preview", platform_steps.preview
+        "preview", "Preview the deployment", "python -m jobs preview", platform_steps.preview
     ),
     CycleStep("up", "Deploy the platform", "python -m jobs up", platform_steps.deploy),
     CycleStep(
@@ -33,43 +33,51 @@ STEPS: Final = (
     ),
     CycleStep(
         "outputs",
-        "Read its outputs",
+        "Read the stack's outputs",
         "pulumi stack output platform --json",
         platform_steps.read_outputs,
     ),
     CycleStep(
         "preflight",
-        "Look whether a run could start",
+        "Check that a run can start",
         "python -m jobs preflight",
         training_steps.preflight,
     ),
     CycleStep(
         "prepare", "Prepare a data set", "python -m trainer prepare digits", training_steps.prepare
     ),
-    CycleStep("upload", "Upload and register it", "python -m jobs upload", training_steps.upload),
+    CycleStep(
+        "upload",
+        "Upload and register the data set",
+        "python -m jobs upload",
+        training_steps.upload,
+    ),
     CycleStep(
         "train",
-        "Train, and lose the nodes",
+        "Train through a pre-emption",
         "python -m jobs submit --preset digits --nodes 2",
         training_steps.train,
     ),
     CycleStep(
         "scale-down",
-        "Wait until no node is left",
+        "Wait for scale-down to zero nodes",
         "python -m jobs status",
         training_steps.scale_down,
     ),
     CycleStep(
         "tensorboard",
-        "Look at the curves",
+        "Show the curves in TensorBoard",
         "python -m jobs tensorboard",
         training_steps.look_at_curves,
     ),
     CycleStep(
-        "download", "Download what it left", "python -m jobs download", training_steps.download
+        "download", "Download the results", "python -m jobs download", training_steps.download
     ),
     CycleStep(
-        "evaluate", "Evaluate the model here", "python -m trainer evaluate", training_steps.evaluate
+        "evaluate",
+        "Evaluate the downloaded model",
+        "python -m trainer evaluate",
+        training_steps.evaluate,
     ),
     CycleStep("register", "Register the model", "python -m jobs register", training_steps.register),
     CycleStep(
@@ -77,12 +85,12 @@ STEPS: Final = (
     ),
     CycleStep(
         "drift",
-        "Find what somebody edited",
+        "Detect and repair drift",
         "pulumi refresh --preview-only --diff",
         platform_steps.drift,
     ),
     CycleStep(
-        "teardown", "Tear everything down", "python -m jobs teardown", platform_steps.teardown
+        "teardown", "Tear down the platform", "python -m jobs teardown", platform_steps.teardown
     ),
     CycleStep(
         "teardown-again",

@@ -36,8 +36,8 @@ def preflight(context: CycleContext) -> Findings:
     """Look whether a training could start."""
     output = context.jobs("preflight", "--preset", "digits", "--nodes", str(NODES))
     checks = [line for line in output.text.splitlines() if line.startswith("ok ")]
-    require(len(checks) > 1, "it has checked nothing")
-    return [f"{len(checks)} points, all ok"]
+    require(len(checks) > 1, "the command printed no check")
+    return [f"{len(checks)} checks, all ok"]
 
 
 def prepare(context: CycleContext) -> Findings:
@@ -72,22 +72,26 @@ def train(context: CycleContext) -> Findings:
     finally:
         preemption.stop()
     attempts, saved = observations.attempts(context.azure), preemption.saved_step
-    require(saved > 0, "the nodes were never pre-empted: the training ended before")
+    require(saved > 0, "the nodes were not pre-empted: the training ended first")
     require(
         [attempt.status for attempt in attempts] == ["Failed", "Completed"],
-        f"the attempts ended as {', '.join(f'{one.job} {one.status}' for one in attempts)}",
+        "expected a failed and a completed attempt, found "
+        + ", ".join(f"{one.job} {one.status}" for one in attempts),
     )
-    require("PreemptionError" in attempts[0].reason, f"it failed otherwise: {attempts[0].reason}")
+    require(
+        "PreemptionError" in attempts[0].reason,
+        f"expected a PreemptionError, found {attempts[0].reason}",
+    )
     at = output_parsing.continued_at(output.text)
     require(
         at is not None and at >= saved,
-        f"saved until step {saved}, but it continued at step {at}",
+        f"a checkpoint of step {saved} was saved, but the training resumed at step {at}",
     )
     last_step = output_parsing.last_step(output.text)
     context.facts.attempts = _with_steps(attempts, at or 0, last_step)
     return [
-        f"pre-empted when step {saved} was saved",
-        f"submitted again as {attempts[1].job}, continued at step {at}, completed",
+        f"pre-empted after the checkpoint of step {saved}",
+        f"resubmitted as {attempts[1].job}, resumed at step {at}, completed",
         *_metrics(context, attempts[1].job, last_step),
     ]
 
@@ -102,9 +106,9 @@ def _metrics(context: CycleContext, job: str, last_step: int | None) -> Findings
         steps = [value["step"] for value in metrics.get(name, [])]
         require(
             steps != [] and steps[-1] == last_step,
-            f"of {name} the workspace has the steps {steps}, and the last was {last_step}",
+            f"{name} in the workspace has steps {steps}, expected them to end at {last_step}",
         )
-    return [f"{len(metrics)} metrics in the workspace, to step {last_step}"]
+    return [f"{len(metrics)} metrics in the workspace, up to step {last_step}"]
 
 
 class _Preemption(threading.Thread):
@@ -173,12 +177,12 @@ def scale_down(context: CycleContext) -> Findings:
     require_within(
         lambda: observations.allocated_nodes(context.azure, cluster) == 0,
         _TIMEOUT_SECONDS,
-        "the cluster to have no node",
+        "the cluster to scale to zero nodes",
     )
     clusters = context.jobs_json("status")["clusters"]
     paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
     require(not paid, f"status still shows nodes: {', '.join(paid)}")
-    return ["no node on any cluster"]
+    return ["zero nodes on every cluster"]
 
 
 def look_at_curves(context: CycleContext) -> Findings:
@@ -206,7 +210,7 @@ def look_at_curves(context: CycleContext) -> Findings:
 def _address(process: subprocess.Popen[str], answer: Path) -> str:
     def answered() -> bool:
         if process.poll() is not None:
-            raise CommandError(["TensorBoard has ended before it answered"], answer)
+            raise CommandError(["TensorBoard exited before it printed its address"], answer)
         return answer.read_text(encoding="utf-8").rstrip().endswith("}")
 
     require_within(answered, _TIMEOUT_SECONDS, "TensorBoard to start")
@@ -234,7 +238,7 @@ def download(context: CycleContext) -> Findings:
     context.jobs("download", RUN, "--to", str(folder), "--checkpoints", "True")
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     context.facts.accuracy, context.facts.examples = result["top1"], result["examples"]
-    require((folder / "report.html").is_file(), "there is no report.html in what was downloaded")
+    require((folder / "report.html").is_file(), f"{folder}/report.html was not downloaded")
     return [f"the job reported top-1 {result['top1']:.2%} on {result['examples']:,} images"]
 
 
@@ -246,8 +250,8 @@ def evaluate(context: CycleContext) -> Findings:
     )
     here = output_parsing.accuracy(output.text)
     reported = (f"{context.facts.accuracy * 100:.2f}", context.facts.examples)
-    require(here == reported, f"here it is {here}, and the job reported {reported}")
-    return [f"top-1 {reported[0]}% on {reported[1]:,} images: what the job reported"]
+    require(here == reported, f"top-1 and images are {here}, but the job reported {reported}")
+    return [f"top-1 {reported[0]}% on {reported[1]:,} images, as the job reported"]
 
 
 def register(context: CycleContext) -> Findings:

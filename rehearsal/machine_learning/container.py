@@ -63,12 +63,12 @@ def open_image(image: str) -> JobImage:
         engine = find_engine()
     if engine.program not in CONTAINER_ENGINES:
         raise RehearsalError(
-            f"{image}: {engine.program} builds images, but cannot end what it runs; install"
+            f"{image}: {engine.program} can build images, but not stop containers; install"
             " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
         )
     if not engine.has(image):
         raise RehearsalError(
-            f"{image}: is no image of {engine.program} here; `make images` builds"
+            f"{image}: {engine.program} has no such image on this machine; `make images` builds"
             " localhost/trainer-cpu:latest"
         )
     with _as_rehearsal_errors(image):
@@ -82,7 +82,7 @@ def _as_rehearsal_errors(image: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise RehearsalError(f"{image}: cannot be run: {error}") from error
+        raise RehearsalError(f"{image}: cannot run the image: {error}") from error
 
 
 def _user(engine: ContainerEngine) -> str | None:

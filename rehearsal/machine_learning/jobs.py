@@ -44,7 +44,7 @@ class CommandJob(ResourceKind):
             _refuse_change(path.name, before["properties"], properties)
             return
         if properties.get("jobType") != "Command":
-            raise user_error(f"A job of type {properties.get('jobType')!r} cannot be run here.")
+            raise user_error(f"Jobs of type {properties.get('jobType')!r} are not supported here.")
         if not properties.get("command"):
             raise user_error("The Command field is required.")
         workspace = workspace_of(path.id)
@@ -138,7 +138,7 @@ class CommandJob(ResourceKind):
             for folder in (properties.get(folders) or {}).values():
                 literal = (folder or {}).get("jobInputType") == "literal"
                 if folders == "inputs" and not literal and not (folder or {}).get("uri"):
-                    raise user_error("An input that is no literal must have a uri.")
+                    raise user_error("An input that is not a literal must have a uri.")
                 if folder and folder.get("uri"):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
                     assets.blob_path(self._resources, workspace, folder["uri"], family)

@@ -71,7 +71,7 @@ class Mlflow:
                 return Response(body={"metrics": values})
         if method in _LOGGED or method == "runs/log-batch":
             return Response(body={})
-        raise AzureError(404, "ENDPOINT_NOT_FOUND", f"MLflow's {method} is not known here")
+        raise AzureError(404, "ENDPOINT_NOT_FOUND", f"MLflow's {method} is not supported here")
 
     def _log(self, job: str, given: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         with self._store.lock:

@@ -214,7 +214,7 @@ class Scheduler:
                 self._nodes.release(spec.cluster, spec.id)
             if lost_by is None:
                 # Changes nothing if the execution came to its end, whatever that was.
-                error = run_error("SystemError", "It broke off.")
+                error = run_error("SystemError", "The execution stopped unexpectedly.")
                 self._runs.change(spec.id, status="Failed", error=error)
         if lost_by == "preempted":
             manner = self._preempted.pop(spec.id)

@@ -36,7 +36,7 @@ def events(cycle: Cycle) -> tuple[Event, ...]:
     for index, pool in enumerate(cycle.pools):
         emptied = _emptied(pool, cycle.attempts)
         if emptied is not None:
-            words = f"{pool.cluster} is back to no nodes"
+            words = f"{pool.cluster} is scaled down to zero nodes"
             happened.append(Event(emptied, words, "nodes", index, "good"))
     return tuple(sorted(happened, key=lambda event: event.at))
 
@@ -74,13 +74,13 @@ def steps(attempt: Attempt) -> str:
 def _beginning(index: int, attempt: Attempt, before: Attempt | None) -> str:
     on = f"{plural(attempt.ranks, 'rank')} on {plural(attempt.nodes, 'node')} of {attempt.cluster}"
     if before is None or attempt.first_step is None:
-        return f"Attempt {index + 1} begins: {on}"
+        return f"Attempt {index + 1} starts: {on}"
     again = 0 if before.last_step is None else before.last_step - attempt.first_step + 1
-    how = "continues at" if attempt.first_step > 1 else "begins anew with"
+    how = "resumes at" if attempt.first_step > 1 else "starts over at"
     words = f"Attempt {index + 1} {how} step {attempt.first_step:,}"
     if again <= 0:
         return words
-    return f"{words}, so that {plural(again, 'step')} {'is' if again == 1 else 'are'} done again"
+    return f"{words} and repeats {plural(again, 'step')}"
 
 
 def _reason(attempt: Attempt) -> str:

@@ -118,7 +118,7 @@ def from_json(text: str) -> Cycle:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise RehearsalError(f"the record is no JSON: {error}") from error
+        raise RehearsalError(f"the record is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise RehearsalError(f"the record: {data!r:.60} is not an object")
     reading = fields.read(Cycle, data)

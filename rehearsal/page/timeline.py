@@ -263,9 +263,9 @@ def _fitted(content: str, longest: int = _LONGEST) -> str:
 
 def _label(cycle: Cycle) -> str:
     return (
-        f"Time line of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
-        f" {plural(len(cycle.attempts), 'attempt')} of the training and the nodes of"
-        f" {plural(len(pools_with_nodes(cycle.pools)), 'cluster')}; the same is told below."
+        f"Timeline of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
+        f" {plural(len(cycle.attempts), 'training attempt')} and the nodes of"
+        f" {plural(len(pools_with_nodes(cycle.pools)), 'cluster')}; the text below says the same."
     )
 
 

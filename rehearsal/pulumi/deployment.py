@@ -159,7 +159,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
             ended = self._run(arguments, folder)
         except subprocess.TimeoutExpired as error:
             raise RehearsalError(
-                f"pulumi {' '.join(arguments)}: did not end within {_SECONDS} s"
+                f"pulumi {' '.join(arguments)}: did not finish within {_SECONDS} s"
             ) from error
         if ended.returncode != 0:
             output = f"{ended.stdout}{ended.stderr}".strip()
@@ -187,7 +187,7 @@ def find_engine() -> tuple[Path, str]:
     engine = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
     if engine is None:
         raise RehearsalError(
-            f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
+            f"pulumi is neither on the PATH nor in {BUILT}; `make engine` builds it (needs Go)"
         )
     # Even this command asks the internet for news, and keeps a log in its home.
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
@@ -199,8 +199,8 @@ def find_engine() -> tuple[Path, str]:
     if not is_new_enough(version):
         oldest = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(
-            f"{engine}: is {version or 'of no version'}, and 3.x from {oldest} on is needed;"
-            " update it, or take it off the path and give `make engine`"
+            f"{engine}: version is {version or 'unknown'}, but 3.x from {oldest} on is required;"
+            " update it, or remove it from the PATH and run `make engine`"
         )
     return Path(engine), version
 

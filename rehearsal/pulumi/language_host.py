@@ -65,7 +65,7 @@ class _Host(LanguageServer):
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
         if request.kind != policy_packs.KIND:
             folder = request.info.program_directory
-            problem = f"{folder}: this host runs programs and policy packs, and no {request.kind}"
+            problem = f"{folder}: this host runs programs and policy packs, not {request.kind}"
             context.abort(grpc.StatusCode.UNIMPLEMENTED, problem)
         pack = policy_packs.PolicyPack(request)
         self._packs.append(pack)

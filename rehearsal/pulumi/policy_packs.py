@@ -124,7 +124,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _start(self, variables: dict[str, str]) -> Any:
         if self._closed:
-            raise RehearsalError("the policy pack is being ended")
+            raise RehearsalError("the policy pack is being stopped")
         folder = self._request.info.program_directory
         inherited = dict(variable.split("=", 1) for variable in self._request.env)
         self._process = subprocess.Popen(
@@ -143,8 +143,8 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         if not first.isdigit():
             status = _ended(self._process)
             raise RehearsalError(
-                f"{folder}: the policy pack ended with status {status}, after {first!r} in place of"
-                " its port; what it wrote says why"
+                f"{folder}: the policy pack exited with status {status} and printed {first!r}"
+                " instead of its port; see its output"
             )
         threading.Thread(target=self._follow, args=(self._process, errors)).start()
         return grpc.insecure_channel(f"127.0.0.1:{first}", options=_UNLIMITED)

@@ -36,7 +36,7 @@ class ComputeCluster(ResourceKind):
         properties = body.get("properties") or {}
         kind = properties.get("computeType")
         if kind != "AmlCompute":
-            raise user_error(f"Compute {path.name}: a {kind!r} cannot be made here.")
+            raise user_error(f"Compute {path.name}: {kind!r} is not supported here.")
         if not _NAME.fullmatch(path.name):
             raise user_error(
                 f"Compute name {path.name!r} is invalid: 3 to 24 letters, digits and dashes,"

@@ -39,7 +39,8 @@ def test_dedicated_nodes_do_not_count_against_the_low_priority_quota():
     given = (("clusters.gpu_dedicated", twin), ("subscription.low_priority_cores", 80))
     assert load(configured(*given)).clusters.gpu_dedicated.max_nodes == 50
     assert problem(*given, ("subscription.dedicated_cores", {"NDv2": 1999})).startswith(
-        "subscription.dedicated_cores.NDv2: 1999 cores, but with max_nodes running the clusters need 2000"
+        "subscription.dedicated_cores.NDv2: 1999 cores, but with max_nodes running the clusters "
+        "need 2000"
     )
 
 

@@ -153,7 +153,7 @@ def test_a_former_name_of_an_option_is_an_error_with_the_new_one(capsys):
 def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):
     with Loopback(tmp_path / "state", OPTIONS) as azure:
         before = (tmp_path / "state" / "tls").stat().st_mtime_ns
-        with pytest.raises(RehearsalError, match="serves from it already"):
+        with pytest.raises(RehearsalError, match="in use by process"):
             Loopback(tmp_path / "state", OPTIONS)
         assert (tmp_path / "state" / "tls").stat().st_mtime_ns == before
         assert answers(port_of(azure.url))

@@ -91,7 +91,7 @@ class ArmClient:
         address = _checked(response).headers.get("Location", "")
         while response.status_code == _ACCEPTED:
             if not address or time.monotonic() > deadline:
-                raise RefusedError(f"DELETE {identifier} was accepted, and does not end")
+                raise RefusedError(f"DELETE {identifier} was accepted, but does not finish")
             time.sleep(float(response.headers.get("Retry-After", "1")))
             response = _checked(self._request(HttpRequest("GET", address)))
 

@@ -30,12 +30,12 @@ class InputProblem:
 def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[InputProblem]:
     """All that is wrong with inputs; what is not known yet is not judged."""
     problems = [
-        InputProblem(name, f"there is no input {name!r}")
+        InputProblem(name, f"unknown input {name!r}")
         for name in sorted(inputs.keys() - type_.known)
     ]
     identifying = [*([type_.scope] if type_.scope else []), *type_.names]
     problems += [
-        InputProblem(path, "is required and missing")
+        InputProblem(path, "is required but missing")
         for path in [*identifying, *sorted(type_.required)]
         if not any(True for _ in at(inputs, path))
     ]
@@ -47,7 +47,7 @@ def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Input
         for value in at(inputs, path):
             if not is_unknown(value) and value not in allowed:
                 options = ", ".join(sorted(map(str, allowed)))
-                problems.append(InputProblem(path, f"{value!r} is none of {options}"))
+                problems.append(InputProblem(path, f"{value!r} is not one of {options}"))
     for path, space in type_.ranges.items():
         problems += [InputProblem(path, reason) for reason in _misplaced(inputs, path, space)]
     for path in sorted(type_.internet):
@@ -67,12 +67,12 @@ def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str
     for text in _texts(inputs, path):
         own = _range(text)
         if own is None:
-            yield f"{text!r} is no range of addresses"
+            yield f"{text!r} is not an address range"
             continue
         if around and not any(_lies_in(own, network) for network in around):
             yield f"{text!r} is not in {', '.join(map(str, around))}"
         if space:
-            yield from (f"{text!r} meets {other}" for other in before if own.overlaps(other))
+            yield from (f"{text!r} overlaps {other}" for other in before if own.overlaps(other))
         before.append(own)
 
 
@@ -80,11 +80,11 @@ def _unreachable(text: str) -> Iterator[str]:
     """What is wrong with an address, or a range of them, that is to be let in from the internet."""
     own = _range(text)
     if own is None:
-        yield f"{text!r} is no address and no range of them"
+        yield f"{text!r} is not an address or address range"
     elif any(own.overlaps(network) for network in _PRIVATE):
-        yield f"{text!r} is no address of the internet"
+        yield f"{text!r} is not a public address"
     elif "/" in text and own.num_addresses < _LEAST_ADDRESSES:
-        yield f"{text!r} is too small a range; give each address"
+        yield f"{text!r} is too small a range; list the addresses one by one"
 
 
 def _texts(inputs: Mapping[str, Any], path: str) -> list[str]:

@@ -109,7 +109,7 @@ class _Servicer(ResourceProviderServicer):
     @override
     def Invoke(self, request: Any, context: Any) -> Any:
         if request.tok != CLIENT_CONFIG:
-            _refuse(context, grpc.StatusCode.NOT_FOUND, f"{request.tok} is not answered here")
+            _refuse(context, grpc.StatusCode.NOT_FOUND, f"{request.tok} is not supported here")
         client = self._resources.client
         answer = {
             "clientId": client.client_id,
@@ -160,7 +160,7 @@ class _Servicer(ResourceProviderServicer):
     def Read(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.inputs)
         if not inputs:
-            problem = "what no stack has made cannot be taken over or looked up here"
+            problem = "import and lookup of existing resources are not supported here"
             _refuse(context, grpc.StatusCode.UNIMPLEMENTED, f"{request.id}: {problem}")
         recorded = plain(request.properties)
         state = _done(context, lambda: self._resources.read(type_, request.id, inputs, recorded))
@@ -195,7 +195,7 @@ def _type(request: Any, context: Any) -> ResourceType:
     token = request.type or request.urn.split("::")[2].rsplit("$", 1)[-1]
     type_ = lookup.find(token)
     if type_ is None:
-        problem = f"{token} is not known here; rehearsal/pulumi/provider/types has what is"
+        problem = f"{token} is not supported here; see rehearsal/pulumi/provider/types"
         _refuse(context, grpc.StatusCode.UNIMPLEMENTED, problem)
     return type_
 

@@ -63,7 +63,7 @@ def test_questions_and_types_that_are_not_known_are_refused_by_name(provider):
     question = protocol.InvokeRequest(tok="azure-native:storage:listStorageAccountKeys")
     assert "listStorageAccountKeys" in refusal(provider.Invoke, question)
     unknown = protocol.CheckRequest(urn=urn("azure-native:web:Site"))
-    assert "azure-native:web:Site is not known here" in refusal(provider.Check, unknown)
+    assert "azure-native:web:Site is not supported here" in refusal(provider.Check, unknown)
 
 
 def test_check_names_each_property_that_is_wrong(provider):
