@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: Azure on loopback, and the whole cycle of a platform on it."""
+"""`python -m rehearsal`: Azure on loopback, and a rehearsal of a platform's whole life cycle."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ from rehearsal.page.cycle_page import write_page_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status."""
+    """Run a command and return its exit status."""
     options = _parser().parse_args(arguments)
     os.environ |= without_proxy(os.environ)
     try:
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Renamed(argparse.Action):
-    """An option that has another name now: `most` became `max`."""
+    """An option that was renamed: `most` became `max`."""
 
     def __call__(
         self,

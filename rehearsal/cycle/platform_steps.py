@@ -1,4 +1,4 @@
-"""Steps of the platform: deployed, changed, repaired and taken away."""
+"""Steps for the platform: deploy, change, repair and tear down."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from rehearsal.resources.workspaces import DELETED, WORKSPACE
 
 
 def preview(context: CycleContext) -> Findings:
-    """Show what would be deployed."""
+    """Preview the deployment."""
     output = context.jobs("preview")
     context.facts.declared = output_parsing.changes(output.text).get("to create", 0)
     require(context.facts.declared > 0, "the preview lists no resource to create")
@@ -28,7 +28,7 @@ def deploy(context: CycleContext) -> Findings:
 
 
 def deploy_again(context: CycleContext) -> Findings:
-    """Deploy what is deployed: Pulumi refuses if there is any change."""
+    """Deploy again: `--expect-no-changes` makes Pulumi fail on any change."""
     output = context.pulumi("up", "--yes", "--expect-no-changes")
     same = output_parsing.changes(output.text).get("unchanged", 0)
     require(same == context.facts.declared, f"{same} of {context.facts.declared} are unchanged")
@@ -36,7 +36,7 @@ def deploy_again(context: CycleContext) -> Findings:
 
 
 def read_outputs(context: CycleContext) -> Findings:
-    """Read what jobs are wired to."""
+    """Read the outputs that jobs depend on."""
     output = context.pulumi("stack", "output", "platform", "--json", separate=True)
     outputs = json.loads(output.answer)
     context.facts.outputs = outputs
@@ -52,7 +52,7 @@ def read_outputs(context: CycleContext) -> Findings:
 
 
 def change(context: CycleContext) -> Findings:
-    """Change a setting, and deploy exactly that."""
+    """Change a setting, and check that exactly that is deployed."""
     nodes = context.facts.outputs["clusters"]["gpu"]["max_nodes"]
     context.stack.configure("clusters.gpu.max_nodes", str(nodes - 1))
     output = context.pulumi("preview", "--diff")
@@ -66,7 +66,7 @@ def change(context: CycleContext) -> Findings:
 
 
 def drift(context: CycleContext) -> Findings:
-    """Edit a property behind Pulumi's back, find exactly that, and repair it."""
+    """Change a property outside Pulumi, and check that Pulumi detects and repairs just that."""
     azure = context.azure
     accounts = azure.resources.of_kind(ACCOUNT)
     (account,) = [account for account in accounts if account["kind"] == "StorageV2"]
@@ -92,7 +92,7 @@ def _require_one_update(
 
 
 def teardown(context: CycleContext) -> Findings:
-    """Delete everything."""
+    """Delete the platform."""
     context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
     resources, deleted = context.azure.resources, context.azure.store.below(DELETED)
     left = [
@@ -107,7 +107,7 @@ def teardown(context: CycleContext) -> Findings:
 
 
 def _urns(context: CycleContext) -> list[str]:
-    """Resources of Azure in the stack's state."""
+    """Return the URNs of the Azure resources in the stack's state."""
     output = context.pulumi("stack", "export", separate=True)
     resources = json.loads(output.answer)["deployment"].get("resources") or []
     return [
@@ -116,6 +116,6 @@ def _urns(context: CycleContext) -> list[str]:
 
 
 def teardown_again(context: CycleContext) -> Findings:
-    """Delete what is gone."""
+    """Delete the platform again, when it is gone already."""
     context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
     return ["nothing to delete, no error"]

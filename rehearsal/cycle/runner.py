@@ -1,4 +1,4 @@
-"""Runs the steps one after the other, shows what they do, and writes the record of it."""
+"""Runs the steps in order, prints progress, and writes the record."""
 
 import contextlib
 import os
@@ -39,56 +39,56 @@ FOLDER: Final = ROOT / "build" / "rehearsal"
 RECORD: Final = "rehearsal.json"
 PAGE: Final = "rehearsal.html"
 _FIRST: Final = "azure"
-"""Folder that every rehearsal makes first."""
+"""Folder that every rehearsal creates first."""
 _OURS: Final = frozenset(
     {_FIRST, "pulumi", "logs", "digits", "downloaded", environment_file.FILE, RECORD, PAGE}
 )
-"""Names of all that a rehearsal writes."""
+"""Names of all files and folders that a rehearsal writes."""
 _LAST: Final = "teardown"
-"""Step from which on nothing is left to play with."""
+"""First step that removes the platform; `keep` stops before it."""
 _VERSIONS: Final = ("azure-ai-ml", "pulumi-azure-native", "azure-storage-blob")
-"""Packages whose versions are recorded."""
+"""Packages whose versions the record lists."""
 
 
 @dataclass(frozen=True)
 class CycleOptions:
-    """What to rehearse."""
+    """Options of a rehearsal."""
 
     folder: Path = FOLDER
-    """For everything that is written; what an earlier rehearsal has left there is removed."""
+    """Folder for all output; the output of an earlier rehearsal in it is deleted."""
     until: str | None = None
-    """Name of the last step; None for all of them."""
+    """Name of the last step; None runs all steps."""
     keep: bool = False
-    """Stop before the teardown, and leave everything running until a signal comes."""
+    """Stop before the teardown, and keep everything running until a signal arrives."""
     image: str | None = None
-    """Image of this machine in which jobs run; None for the trainer's environment."""
+    """Image of this machine to run jobs in; None uses the trainer's environment."""
 
 
 @dataclass
 class Console:
-    """What a person sees."""
+    """Console output."""
 
     stream: TextIO = field(default_factory=lambda: sys.stdout)
 
     def line(self, text: str = "") -> None:
-        """Write a line."""
+        """Print a line."""
         print(text, file=self.stream, flush=True)
 
     def output_of_command(self, text: str) -> None:
-        """Write a line that a command has written."""
+        """Print a line of a command's output."""
         self.line(f"       | {text}")
 
 
 def run(options: CycleOptions, steps: Sequence[CycleStep] = STEPS) -> int:
-    """Rehearse; the exit status: 0 if every step was as it must be, 130 if it was interrupted.
+    """Run a rehearsal; return 0 if every step passed, 1 if one failed, 130 if interrupted.
 
     Raises:
-        RehearsalError: it cannot begin.
+        RehearsalError: it cannot start.
     """
     selected = select_steps(options, steps)
     _require_trainer()
     if options.image is not None:
-        # Before an earlier rehearsal's record goes.
+        # Checked before an earlier rehearsal's record is deleted.
         open_image(options.image)
     folder = options.folder.absolute()
     empty_folder(folder)
@@ -131,7 +131,7 @@ def _rehearse(
 
 
 def _join_groups(azure: Loopback, stack: Deployment) -> None:
-    """Configure groups of people, and make this rehearsal's program a member of each."""
+    """Configure Entra groups, and make this rehearsal's client a member of each."""
     for setting in ("people.publishers", "people.scientists"):
         group = new_id()
         stack.configure(setting, group)
@@ -139,7 +139,7 @@ def _join_groups(azure: Loopback, stack: Deployment) -> None:
 
 
 def run_steps(steps: Sequence[CycleStep], context: CycleContext, console: Console) -> Cycle:
-    """Run steps until one fails; the record of all of them."""
+    """Run steps until one fails; return the record, in which the others are skipped."""
     began, results = time.time(), list[StepResult]()
     sampler = NodeSampler(context.azure)
     try:
@@ -182,7 +182,7 @@ def _run_step(step: CycleStep, context: CycleContext) -> StepResult:
     except CommandError as error:
         lines, ok, place = error.lines, False, str(error.log)
     except Exception as error:  # noqa: BLE001
-        # Whatever a step stumbles over, the record and the place to look must be written.
+        # The record must be written whatever exception a step raises.
         lines, ok, place = (
             (f"{type(error).__name__}: {error}",),
             False,
@@ -201,8 +201,8 @@ def _run_step(step: CycleStep, context: CycleContext) -> StepResult:
 
 
 def _from_root(text: str) -> str:
-    """With paths in the repository from its root on, which is where the commands are given."""
-    # Neither what only ends like the root, nor a URL, is a path from the root on.
+    """Shorten absolute paths in the repository to paths relative to its root."""
+    # Only whole paths: neither longer ones that contain the root, nor URLs.
     return re.sub(rf"(?<![\w./-]){re.escape(str(ROOT))}/(?=[\w.-])", "", text)
 
 
@@ -243,7 +243,7 @@ def _keep(stack: Deployment, folder: Path, console: Console) -> None:
 
 
 def write_record(cycle: Cycle, folder: Path) -> None:
-    """Write a cycle's record and its page."""
+    """Write the record of a cycle and its page."""
     write_atomically(folder / RECORD, to_json(cycle))
     write_page(cycle, folder / PAGE)
 
@@ -255,10 +255,10 @@ def _links(folder: Path) -> Iterator[Link]:
 
 
 def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[CycleStep]:
-    """The steps that options ask for.
+    """Return the steps that the options select.
 
     Raises:
-        RehearsalError: they name a step that there is not.
+        RehearsalError: the options name an unknown step.
     """
     names = [step.name for step in steps]
     if options.until is not None and options.until not in names:
@@ -277,10 +277,10 @@ def _require_trainer() -> None:
 
 
 def empty_folder(folder: Path) -> None:
-    """Make a folder, or remove what an earlier rehearsal has left in it, and nothing else.
+    """Create a folder, or delete an earlier rehearsal's output from it, and nothing else.
 
     Raises:
-        RehearsalError: one is still running, or the folder is somebody else's.
+        RehearsalError: a rehearsal is running there, or the folder contains other files.
     """
     process = owner(folder / _FIRST)
     if process is not None:
@@ -290,7 +290,7 @@ def empty_folder(folder: Path) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     names = {path.name for path in folder.iterdir()}
-    # Without the folder that every rehearsal makes first, the others are somebody's.
+    # Without the folder that every rehearsal creates first, the files are not a rehearsal's.
     strange = sorted(names - _OURS if _FIRST in names else names)
     if strange:
         raise RehearsalError(

@@ -1,7 +1,8 @@
-"""The cycle of a platform: from nothing to a trained and registered model, and back to nothing.
+"""The life cycle of a platform: from nothing to a trained and registered model, and back to
+nothing.
 
-Each step is what a person does, by the commands of the README, and a look at what must have come of
-it. A step returns what it found, in short lines.
+Each step runs a command of the README as a user would, and checks its result. A step returns its
+findings in short lines.
 """
 
 from collections.abc import Callable
@@ -14,12 +15,12 @@ from rehearsal.cycle.context import CycleContext, Findings
 
 @dataclass(frozen=True)
 class CycleStep:
-    """One step."""
+    """One step of the cycle."""
 
     name: str
     title: str
     command: str
-    """As a person gives it."""
+    """Command as a user would type it."""
     run: Callable[[CycleContext], Findings]
 
 
@@ -99,4 +100,4 @@ STEPS: Final = (
         platform_steps.teardown_again,
     ),
 )
-"""In their order."""
+"""All steps, in order."""

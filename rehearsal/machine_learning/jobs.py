@@ -1,4 +1,4 @@
-"""Jobs as Resource Manager sees them: what is accepted, shown, cancelled."""
+"""Jobs in Resource Manager: validates, shows and cancels them."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ class CommandJob(ResourceKind):
     has_own_state = True
 
     def __init__(self, resources: ResourceManager, runs: Runs, scheduler: Scheduler) -> None:
-        """Rules over these resources.
+        """Apply the rules to these resources.
 
         Args:
-            resources: all of them.
-            runs: of the jobs.
-            scheduler: runs them.
+            resources: All resources.
+            runs: Runs of the jobs.
+            scheduler: Runs the jobs.
         """
         self._resources = resources
         self._runs = runs
@@ -169,7 +169,7 @@ def _check_numbers(properties: dict[str, Any]) -> None:
 
 
 def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Azure's refusal of another job under a name that is taken."""
+    """Raise Azure's error for a different job under an existing name."""
     fixed = {*before, *after} - {*CHANGEABLE, *_COMPUTED, "outputs"}
     changed = sorted(
         key

@@ -1,4 +1,4 @@
-"""The page of a rehearsal: drawn from the record of a cycle, and written as one HTML file."""
+"""The page of a rehearsal: one HTML file, generated from the record of a cycle."""
 
 import os
 from pathlib import Path
@@ -14,15 +14,15 @@ from rehearsal.page.request_tables import request_tables
 from rehearsal.page.timeline import pools_with_nodes, timeline
 
 SHOWN_FINDINGS = 6
-"""Lines of a step that are seen at once; the others are folded in."""
+"""Findings of a step that are shown at once; the others are collapsed."""
 _DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "rehearsal.md"
 
 
 def write_page(cycle: Cycle, path: Path) -> Path:
-    """Write the page; its path. The links of the record are relative to the page's folder.
+    """Write the page and return its path. The record's links are relative to the page's folder.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the page cannot be written.
     """
     path = path.absolute()
     page = draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent))
@@ -31,7 +31,7 @@ def write_page(cycle: Cycle, path: Path) -> Path:
 
 
 def write_page_of(record: Path, path: Path | None = None) -> Path:
-    """Write the page of a record's file, beside it if no path is given; the page's path.
+    """Write the page of a record's file, beside it if no path is given; return the page's path.
 
     Raises:
         RehearsalError: the record cannot be read, or the page cannot be written.
@@ -49,11 +49,11 @@ def write_page_of(record: Path, path: Path | None = None) -> Path:
 
 
 def draw(cycle: Cycle, documentation: str) -> str:
-    """The page, as HTML. Pure.
+    """Return the page as HTML. Pure.
 
     Args:
-        cycle: its record.
-        documentation: path from the page to docs/rehearsal.md.
+        cycle: The record.
+        documentation: Path from the page to docs/rehearsal.md.
     """
     sections = [
         ("time-line", "Timeline", _card(timeline(cycle) + _story(cycle))),

@@ -1,4 +1,4 @@
-"""The requests of a cycle by kind, as HTML. Pure."""
+"""The requests of a cycle by kind, as HTML tables. Pure."""
 
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +12,11 @@ from rehearsal.page.request_kinds import RequestKind, Service
 _Column: TypeAlias = tuple[str, Callable[[RequestKind], str]]
 
 SHOWN = 8
-"""Kinds of a service that are seen at once; the others are folded in."""
+"""Kinds per service that are shown at once; the others are collapsed."""
 
 
 def request_tables(kinds: Sequence[RequestKind]) -> str:
-    """How the requests are spread over services, and each service's by kind."""
+    """Return each service's share of the requests, and its requests by kind."""
     if not kinds:
         return "<p>No requests were recorded.</p>\n"
     services = [
