@@ -1,4 +1,4 @@
-"""Inputs of a resource: what Azure would refuse of them, and what has changed in them. Pure."""
+"""Validates and compares the inputs of a resource, as Azure would. Pure."""
 
 import ipaddress
 import json
@@ -21,14 +21,14 @@ _Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class InputProblem:
-    """What is wrong with an input."""
+    """A problem with an input."""
 
     path: str
     reason: str
 
 
 def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[InputProblem]:
-    """All that is wrong with inputs; what is not known yet is not judged."""
+    """Return all problems of the inputs; values that are not known yet are not checked."""
     problems = [
         InputProblem(name, f"unknown input {name!r}")
         for name in sorted(inputs.keys() - type_.known)
@@ -58,7 +58,7 @@ def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Input
 
 
 def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str]:
-    """What is wrong with ranges of addresses that must lie in others."""
+    """Yield the problems of address ranges that must lie in others."""
     ranges = (_range(text) for text in _texts(inputs, space))
     around = [network for network in ranges if network is not None]
     if space and holds_unknown(list(at(inputs, space))):
@@ -77,7 +77,7 @@ def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str
 
 
 def _unreachable(text: str) -> Iterator[str]:
-    """What is wrong with an address, or a range of them, that is to be let in from the internet."""
+    """Yield the problems of an address, or range, that is to be allowed from the internet."""
     own = _range(text)
     if own is None:
         yield f"{text!r} is not an address or address range"
@@ -88,7 +88,7 @@ def _unreachable(text: str) -> Iterator[str]:
 
 
 def _texts(inputs: Mapping[str, Any], path: str) -> list[str]:
-    """All known texts at a path, whether it leads to lists or to single values."""
+    """Return all known texts at a path, whether it leads to lists or to single values."""
     texts: list[str] = []
     for value in at(inputs, path) if path else ():
         items = value if isinstance(value, list) else [value]
@@ -116,16 +116,16 @@ class InputChange:
     """One value that differs."""
 
     path: str
-    """As the engine writes it, such as `subnets[0].name` or `tags["cost-center"]`."""
+    """Path as the engine writes it, such as `subnets[0].name` or `tags["cost-center"]`."""
     kind: Literal["add", "delete", "update"]
     replaces: bool
-    """Whether no change to what exists can bring it about."""
+    """Whether the change requires a new resource."""
 
 
 def input_changes(
     type_: ResourceType, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[InputChange]:
-    """All values that differ, in the order of their paths."""
+    """Return all values that differ, in the order of their paths."""
     fixed = type_.fixed | type_.identifying
     return [
         InputChange(path, kind, any(_within(path, other) for other in fixed))

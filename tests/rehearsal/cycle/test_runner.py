@@ -127,9 +127,7 @@ def test_only_what_a_rehearsal_has_written_is_removed(tmp_path, capsys):
 def test_two_do_not_rehearse_in_one_folder(tmp_path):
     with Loopback(tmp_path / "azure"):
         assert owner(tmp_path / "azure") == str(os.getpid())
-        with pytest.raises(
-            RehearsalError, match=f"in use by .* process {os.getpid()};"
-        ):
+        with pytest.raises(RehearsalError, match=f"in use by .* process {os.getpid()};"):
             runner.empty_folder(tmp_path)
     assert owner(tmp_path / "azure") is None
 

@@ -84,7 +84,11 @@ def test_a_version_in_the_token_makes_no_other_type():
         ({"accountName": "Not_Valid"}, "accountName", "does not match"),
         ({"kind": "StorageV3"}, "kind", "'StorageV3' is not one of"),
         ({"sku": {}}, "sku.name", "is required"),
-        ({"networkRuleSet": {"defaultAction": "Refuse"}}, "networkRuleSet.defaultAction", "none"),
+        (
+            {"networkRuleSet": {"defaultAction": "Refuse"}},
+            "networkRuleSet.defaultAction",
+            "is not one",
+        ),
         ({"httpsOnly": True}, "httpsOnly", "unknown input"),
     ],
 )

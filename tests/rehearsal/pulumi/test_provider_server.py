@@ -144,7 +144,7 @@ def test_what_is_gone_is_read_as_nothing_and_deleted_silently(provider, client, 
 
 def test_what_no_stack_has_made_is_not_taken_over(provider):
     read = protocol.ReadRequest(id=ACCOUNT, urn=urn("azure-native:storage:StorageAccount"))
-    assert "cannot be taken over" in refusal(provider.Read, read)
+    assert "are not supported here" in refusal(provider.Read, read)
 
 
 def test_diff_says_where_and_whether_it_takes_another_resource(provider, made):
