@@ -1,4 +1,4 @@
-"""A language host for Python built on Pulumi's SDK: the official one is not on the package index.
+"""A Python language host on Pulumi's SDK, because the official one is not a Python package.
 
 The engine starts it as `pulumi-language-python` and reads its port from its first line. It runs
 programs and policy packs, and installs nothing: both use the packages of this Python.

@@ -65,7 +65,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
     def close(self) -> None:
         """Stop the pack; can be called repeatedly."""
         self._closed = True
-        # `_started` holds the lock while a pack starts.
+        # Before the lock too: `_started` holds it until the pack has started or ended.
         self._end()
         with self._lock:
             self._end()
