@@ -324,7 +324,8 @@ def _budget_percentages(settings: Settings) -> Iterator[str]:
 def _tags(settings: Settings) -> Iterator[str]:
     for tag in REQUIRED_TAGS:
         if not settings.tags.get(tag):
-            yield f"tags.{tag}: is missing; tag who owns the stack and who pays for it"
+            needed = " and ".join(REQUIRED_TAGS)
+            yield f"tags.{tag}: is missing; every stack needs the tags {needed}"
     for name, value in settings.tags.items():
         if len(name) > LONGEST_TAG or set(name) & UNTAGGABLE:
             yield (

@@ -45,10 +45,10 @@ def _account(account: Resource, posture: Posture) -> Iterator[str]:
     if posture.profile == PRIVATE:
         yield from wants(account, "publicNetworkAccess", "Disabled")
         if ranges:
-            yield f"networkRuleSet lets in {', '.join(map(str, ranges))}"
+            yield f"networkRuleSet allows {', '.join(map(str, ranges))}"
         return
     for unknown in sorted(str(range_) for range_ in ranges if range_ not in posture.addresses):
-        yield f"networkRuleSet lets in {unknown}, which the stack's allowed addresses do not list"
+        yield f"networkRuleSet allows {unknown}, which is not in the stack's allowed_addresses"
 
 
 NO_PUBLIC_ENDPOINT = ResourceRule(
@@ -113,7 +113,7 @@ def _network_rules(resource: Resource, _posture: Posture) -> Iterator[str]:
             sources = [rule.get("sourceAddressPrefix"), *(rule.get("sourceAddressPrefixes") or ())]
             for source in sources:
                 if str(source).lower() in ANYWHERE:
-                    yield f"rule {rule.get('name')} lets in {source}"
+                    yield f"rule {rule.get('name')} allows inbound traffic from {source}"
     for direction in ("Inbound", "Outbound"):
         last = max(
             (rule for rule in rules if _is(rule, "direction", direction)),

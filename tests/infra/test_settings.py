@@ -153,7 +153,7 @@ WRONG = [
     ("location", "West Europe", "must be a region's short name, such as westeurope"),
     ("protect", "yes", "'yes' is not true or false"),
     ("profile", "open", "'open' is not one of private, allowlisted"),
-    ("tags", {"owner": "team"}, "tag who owns the stack and who pays for it"),
+    ("tags", {"owner": "team"}, "every stack needs the tags owner and cost-center"),
     ("tags.a/b", "x", "can have at most 128 characters and none of % & / < > ?"),
     ("tags.owner", "x" * 257, "257 characters, but a tag value can have at most 256"),
     ("budget.start", "2026-12-15", "must be the first day of a month"),
