@@ -139,7 +139,9 @@ def _overrides(texts: Sequence[str]) -> dict[str, object]:
 def main(arguments: Sequence[str]) -> int:
     """Write the resources of a stack; return 2 if its configuration is wrong."""
     parser = argparse.ArgumentParser(prog="python -m infra.offline.render", description=__doc__)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument(
+        "--output", type=Path, help="JSON file to write, by default build/STACK.resources.json"
+    )
     begun = time.perf_counter()
 
     def write(resources: Sequence[Resource], options: argparse.Namespace) -> None:

@@ -204,7 +204,7 @@ def _subnet_title(subnet: Subnet, frame: Area) -> list[str]:
 
 
 def _subnet_lines(subnet: Subnet, width: float) -> list[str]:
-    ways = ("out through NAT",) if subnet.leaves_by_nat else ()
+    ways = ("outbound through NAT",) if subnet.leaves_by_nat else ()
     return svg.wrapped(" · ".join((*subnet.lines, *ways)), width, SMALL)
 
 
@@ -251,7 +251,7 @@ def _grants(view: View, area: Area) -> Drawn:
     """Draw a table of role assignments: principals in rows, scopes in columns."""
     if not view.grants:
         return Drawn((), 0)
-    shapes = [svg.text(area.x, area.y + 14, "Who may do what", bold=True, size=13.5)]
+    shapes = [svg.text(area.x, area.y + 14, "Role assignments", bold=True, size=13.5)]
     first = 210.0
     width = (area.width - first) / len(view.columns)
     y = area.y + 26
@@ -287,7 +287,7 @@ def _brief(role: str) -> str:
 def _operations(cards: Sequence[Card], area: Area) -> Drawn:
     if not cards:
         return Drawn((), 0)
-    shapes = [svg.text(area.x, area.y + 14, "Watched and paid for", bold=True, size=13.5)]
+    shapes = [svg.text(area.x, area.y + 14, "Monitoring and budget", bold=True, size=13.5)]
     width = (area.width - GAP * (len(cards) - 1)) / len(cards)
     lines = [_lines(card, width - 2 * PAD) for card in cards]
     height = 34 + LINE * max(map(len, lines))

@@ -155,7 +155,7 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
 def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -> tuple[str, ...]:
     nsg_id = _reference(subnet, "networkSecurityGroup").lower()
     rules = [
-        f"{len(entries_at(nsg, 'securityRules'))} network rules, everything else denied"
+        f"{len(entries_at(nsg, 'securityRules'))} security rules, everything else denied"
         for nsg in of_kind(resources, "network:NetworkSecurityGroup")
         if nsg.id.lower() == nsg_id
     ]
@@ -199,7 +199,7 @@ def _way_out(gateway: Resource, resources: Sequence[Resource]) -> Card:
         if address.id.lower() in address_ids
     ]
     return Card(
-        gateway.kind, f"NAT gateway {_text(gateway, 'natGatewayName')}", ("out only", *names)
+        gateway.kind, f"NAT gateway {_text(gateway, 'natGatewayName')}", ("outbound only", *names)
     )
 
 
@@ -285,7 +285,7 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
     settings = of_kind(resources, "monitor:DiagnosticSetting")
     if settings:
         kind = settings[0].kind
-        cards.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
+        cards.append(Card(kind, "Diagnostic settings", (f"for {len(settings)} resources",)))
     alerts = of_kind(resources, "monitor:ScheduledQueryRule")
     if alerts:
         names = ", ".join(sorted(resource.name.removeprefix("alert-") for resource in alerts))
@@ -296,7 +296,9 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
             str(resource.get("thresholdType")).lower()
             for resource in (input_at(budget, "notifications") or {}).values()
         }
-        cards.append(Card(budget.kind, "Budget", (amount, "tells: " + ", ".join(sorted(kinds)))))
+        cards.append(
+            Card(budget.kind, "Budget", (amount, "notifies of: " + ", ".join(sorted(kinds))))
+        )
     return tuple(cards)
 
 
