@@ -1,4 +1,4 @@
-"""The Pulumi program: settings of the stack in, the platform out.
+"""The Pulumi program: reads the settings of the stack and declares the platform.
 
 Run by `pulumi up`; without Azure, `python -m infra.offline.render STACK` shows what it declares.
 """
@@ -6,8 +6,8 @@ Run by `pulumi up`; without Azure, `python -m infra.offline.render STACK` shows 
 import sys
 from pathlib import Path
 
-# The engine puts this folder on the path, where platform.py would hide the standard library's; the
-# package is wanted, which its parent holds.
+# The engine adds this folder to sys.path, where platform.py would shadow the standard library's
+# module. Replace it with the parent, so that the `infra` package is importable.
 HERE = Path(__file__).resolve().parent
 sys.path[:] = [str(HERE.parent), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
@@ -20,7 +20,7 @@ from infra.errors import PlatformError  # noqa: E402
 try:
     settings = stack_config.from_stack()
 except PlatformError as error:
-    # The engine prints a traceback for every exception but its own.
+    # The engine prints a traceback for every exception except its own.
     raise pulumi.RunError(str(error)) from None
 
 pulumi.export("platform", platform.declare(settings))

@@ -1,10 +1,10 @@
-"""What can go wrong with a platform before it is declared."""
+"""Errors in a platform that are found before it is deployed."""
 
 from common.errors import ProblemsError
 
 
 class PlatformError(ProblemsError):
-    """Settings, outputs or changes that no platform can be made of."""
+    """Settings, outputs or updates that cannot be used for a platform."""
 
     subject = "platform"
 
@@ -22,7 +22,7 @@ class OutputsError(PlatformError):
 
 
 class NamingError(PlatformError):
-    """A prefix, stack and region from which no names within Azure's rules can be made."""
+    """A prefix, stack and region that give no names within Azure's rules."""
 
     subject = "names"
 

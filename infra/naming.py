@@ -1,8 +1,8 @@
-"""Names of all resources: made from prefix, stack and region, within Azure's rules.
+"""Names of all resources, derived from prefix, stack and region, within Azure's rules.
 
-Names that must be unique on all of Azure end in a short stable hash, so that two teams with the
-same prefix do not meet. The hash has letters only: Azure Machine Learning refuses computes whose
-name ends in a hyphen and digits. Nothing is cut off: what gets too long is reported.
+Names that must be unique across Azure end in a short stable hash, so that two teams with the same
+prefix do not collide. The hash has letters only: Azure Machine Learning rejects computes whose name
+ends in a hyphen and digits. Nothing is truncated: a name that is too long is an error.
 """
 
 import hashlib
@@ -25,15 +25,15 @@ PRIORITIES: Final[Mapping[ClusterRole, Priority]] = {
     "preparation": "Dedicated",
     "build": "Dedicated",
 }
-"""Only training gains by nodes that are lent: it goes on from a checkpoint. An image that is half
-built, or a shard half written, is lost."""
+"""Only training gains from pre-emptible nodes: it resumes from a checkpoint. A half-built image or
+a half-written shard would be lost."""
 
 HASH_LETTERS = 6
 PREFIX = r"[a-z][a-z0-9]*"
 STACK = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 REGION = r"[a-z][a-z0-9]*"
 CLUSTER = r"[a-zA-Z](?![a-zA-Z0-9-]*-\d+$)[a-zA-Z0-9-]{2,23}"
-"""Computes of Azure Machine Learning (ARM schema 2025-12-01)."""
+"""Names of Azure Machine Learning computes (ARM schema 2025-12-01)."""
 RAW_CONTAINER = "raw"
 PREPARED_CONTAINER = "prepared"
 RESULTS_CONTAINER = "results"
@@ -41,7 +41,7 @@ RESULTS_CONTAINER = "results"
 
 @dataclass(frozen=True)
 class Limit:
-    """What Azure allows as a name of one kind of resource."""
+    """Azure's rule for the names of one kind of resource."""
 
     pattern: str
     shortest: int
@@ -71,8 +71,8 @@ LIMITS = {
     "workspace": Limit(r"[a-zA-Z0-9][\w-]*", 3, 33),
     "build_cluster": Limit(CLUSTER, 3, 24),
 }
-"""By property of `Names`; from Azure's naming rules and, for vault, registry, storage accounts and
-workspace, the ARM schemas of the API versions in use."""
+"""Rules by property of `Names`; from Azure's naming rules and, for vault, registry, storage
+accounts and workspace, the ARM schemas of the API versions in use."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class Names:
     """Every name of one stack.
 
     Args:
-        prefix: the team's or project's name: lower-case letters and digits, a letter first.
+        prefix: the team's or project's name: lower-case letters and digits, starting with a letter.
         stack: the Pulumi stack, one per environment.
         region: Azure's short name of the region, such as `westeurope`.
-        seed: another text gives other hashes. For the day a name is taken by someone else, or
+        seed: any text; changing it changes the hashes. For when a name is taken by someone else, or
             still held by a vault or workspace that was deleted but not purged.
 
     Raises:
-        NamingError: with every part of another form and every name that Azure would refuse.
+        NamingError: with every malformed part and every name that Azure would reject.
     """
 
     prefix: str
@@ -103,8 +103,8 @@ class Names:
     def _problems(self) -> list[str]:
         forms = {"prefix": PREFIX, "stack": STACK, "region": REGION}
         descriptions = {
-            "prefix": "lower-case letters and digits, a letter first",
-            "stack": "lower-case letters, digits and single hyphens, a letter first",
+            "prefix": "lower-case letters and digits, starting with a letter",
+            "stack": "lower-case letters, digits and single hyphens, starting with a letter",
             "region": "a region's short name, such as westeurope",
         }
         problems = [
@@ -124,22 +124,24 @@ class Names:
             return []
         worst = max(over, key=lambda kind: over[kind])
         room = len(self.prefix) - over[worst]
-        cure = f"take a prefix of at most {room}" if room > 1 else "take a shorter stack name"
+        cure = (
+            f"use a prefix of at most {room} characters" if room > 1 else "use a shorter stack name"
+        )
         return [
             f"prefix: {self.prefix!r} with stack {self.stack!r} makes the {worst} name "
-            f"{names[worst]!r} of {len(names[worst])} characters, Azure takes "
+            f"{names[worst]!r} {len(names[worst])} characters long, but Azure allows "
             f"{LIMITS[worst].longest}; {cure}"
         ]
 
     def hash(self, *more: str) -> str:
-        """Six letters that stay the same for the same parts."""
+        """Return six letters that are stable for the same parts."""
         parts = [str(getattr(self, field.name)) for field in fields(self)]
         digest = hashlib.sha256("\n".join([*parts, *more]).encode()).digest()
         return "".join(chr(ord("a") + byte % 26) for byte in digest[:HASH_LETTERS])
 
     @property
     def base(self) -> str:
-        """What all names of the stack begin with."""
+        """Common beginning of the stack's names."""
         return f"{self.prefix}-{self.stack}"
 
     @property
@@ -169,16 +171,16 @@ class Names:
         return f"{self.base}-sep"
 
     def private_endpoint(self, service: str) -> str:
-        """Of a service, such as `vault` or `data-blob`."""
+        """Return the name of the private endpoint of a service, such as `vault` or `data-blob`."""
         return f"{self.base}-pe-{service}"
 
     def network_interface(self, service: str) -> str:
-        """Of the private endpoint of a service."""
+        """Return the name of the network interface of a service's private endpoint."""
         return f"{self.base}-nic-{service}"
 
     @property
     def dns_link(self) -> str:
-        """Of a private DNS zone to the network; the same in every zone."""
+        """Name of the link from a private DNS zone to the network; the same in every zone."""
         return f"{self.base}-link"
 
     def identity(self, role: IdentityRole) -> str:
@@ -217,7 +219,7 @@ class Names:
 
     @property
     def default_storage(self) -> str:
-        """The workspace's own account: logs, results, snapshots, checkpoints."""
+        """The workspace's default account: logs, results, snapshots, checkpoints."""
         return f"{self._plain}std{self.hash()}"
 
     @property
@@ -239,15 +241,15 @@ class Names:
 
     @property
     def encryption_key(self) -> str:
-        """Of the customer-managed key in the vault."""
+        """Name of the customer-managed key in the vault."""
         return f"{self.base}-cmk"
 
     def cluster(self, role: ClusterRole, size: str, priority: Priority) -> str:
-        """A compute cluster's name, unique in the region.
+        """Return a compute cluster's name, unique in the region.
 
-        Azure keeps the old size when a cluster of the same name is made again, so size and
-        priority are in the hash: another size is another cluster. The build cluster's name is
-        constant, as the workspace names it.
+        Azure keeps the old size when a cluster of the same name is recreated, so size and priority
+        are in the hash: another size is another cluster. The build cluster's name is constant,
+        because the workspace refers to it.
         """
         if role == "build":
             return self.build_cluster
@@ -256,19 +258,20 @@ class Names:
 
     @property
     def build_cluster(self) -> str:
-        """The cluster that builds images: `image_build_compute` of the workspace."""
+        """Name of the cluster that builds images: `image_build_compute` of the workspace."""
         return f"build-{self.hash('build')}"
 
     def datastore(self, container: str) -> str:
-        """Of a container of the data account; only letters, digits and underscores."""
+        """Return the datastore's name of a container; only letters, digits and underscores."""
         return f"training_data_{container}"
 
     def role_assignment(self, scope: str, principal: str, role: str) -> str:
-        """A GUID that stays the same for the same scope, principal and role.
+        """Return a GUID that is stable for the same scope, principal and role.
 
         Args:
-            scope: resource the role is for, as a name or id that is known before deployment.
-            principal: who gets it, likewise.
+            scope: Resource that the role is assigned on, as a name or id that is known before
+                deployment.
+            principal: Principal that gets the role, likewise.
             role: GUID of the role definition.
         """
         parts = [getattr(self, field.name) for field in fields(self)]
@@ -280,7 +283,7 @@ class Names:
 
 
 def problems(prefix: str, stack: str, region: str, seed: str = "") -> tuple[str, ...]:
-    """What keeps names from being made of these parts; empty when nothing does."""
+    """Return why these parts give no valid names; empty if they do."""
     try:
         Names(prefix, stack, region, seed)
     except NamingError as error:

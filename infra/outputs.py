@@ -1,7 +1,7 @@
-"""PlatformOutputs: what the platform tells those who train on it.
+"""PlatformOutputs: what training jobs need to know about the platform.
 
 The contract between `infra/`, which exports it as the stack output `platform`, and `jobs/`, which
-reads it. Plain, versioned data without any secret. Standard library only.
+reads it. Plain, versioned data without secrets. Standard library only.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from common.fields import Bounds, Pattern
 from infra.errors import OutputsError
 
 SCHEMA_VERSION = 1
-"""Goes up when a field is removed or changes its meaning."""
+"""Incremented when a field is removed or changes its meaning."""
 
 Profile = Literal["private", "allowlisted"]
 
@@ -29,19 +29,19 @@ class Cluster:
 
     name: Filled
     size: Filled
-    """Of the virtual machines, such as Standard_ND40rs_v2."""
+    """Virtual machine size, such as Standard_ND40rs_v2."""
     gpus_per_node: Annotated[int, Bounds(0)]
     infiniband: bool
     priority: Literal["LowPriority", "Dedicated"]
-    """Nodes of LowPriority are cheaper, and may be pre-empted at any time."""
+    """LowPriority nodes are cheaper and may be pre-empted at any time."""
     max_nodes: Annotated[int, Bounds(1)]
     identity_client_id: Guid
-    """The identity that its jobs act as."""
+    """Client id of the identity that its jobs use."""
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters by what they are for."""
+    """Clusters by purpose."""
 
     gpu: Cluster
     preparation: Cluster
@@ -57,10 +57,10 @@ class Datastore:
     name: Filled
     account: Filled
     blob_endpoint: Https
-    """As Azure writes it, with a slash at its end."""
+    """Blob endpoint as Azure returns it, with a trailing slash."""
     container: Filled
     role: Literal["read", "write"]
-    """What the training identity may do with it."""
+    """Access of the training identity."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Access:
     allowed_addresses: tuple[str, ...]
     """Public ranges that both storage accounts let in; empty in the private profile."""
     public: tuple[Literal["workspace", "default_storage", "data_storage"], ...]
-    """Services with a public address; the workspace's asks for an Entra sign-in."""
+    """Services with a public endpoint; the workspace's requires an Entra sign-in."""
 
 
 @dataclass(frozen=True)
@@ -116,24 +116,24 @@ class PlatformOutputs:
 
 
 def to_dict(outputs: PlatformOutputs) -> dict[str, Any]:
-    """Nested plain data, as `from_dict` reads it and JSON can hold it."""
+    """Convert to nested plain data that JSON can hold and `from_dict` reads."""
     return fields.to_dict(outputs)
 
 
 def from_dict(data: Mapping[str, object]) -> PlatformOutputs:
-    """Read what a stack exported.
+    """Read the stack's output.
 
     Raises:
-        OutputsError: with every key that is unknown, missing or wrong; or with the versions, when
-            the stack was deployed by another version of the project.
+        OutputsError: with every key that is unknown, missing or wrong; or with both versions, if
+            another version of the project deployed the stack.
     """
     version = data.get("schema_version")
     if isinstance(version, int | float) and version != SCHEMA_VERSION:
         raise OutputsError(
             [
-                f"schema_version: the stack exported version {version}, this project reads "
-                f"{SCHEMA_VERSION}; use the project's version that deployed the stack, or deploy "
-                "it again with this one"
+                f"schema_version: the stack exported version {version}, but this project reads "
+                f"version {SCHEMA_VERSION}; use the project version that deployed the stack, or "
+                "deploy the stack again with this one"
             ]
         )
     reading = fields.read(PlatformOutputs, data)

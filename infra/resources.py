@@ -1,7 +1,7 @@
-"""A stack as data: every resource that the program declares, with what it registers about it.
+"""A stack as data: every resource that the program declares, with its inputs and options.
 
 Pure and standard library only. The policies, the architecture picture and the table of costs read
-these, whether they come from a render or from a file that one wrote.
+these, whether they come from a render or from a file written by one.
 """
 
 import json
@@ -38,33 +38,33 @@ class Resource:
     """Logical name, unique among the resources of its type."""
 
     inputs: Mapping[str, Any]
-    """What is asked of the provider, with its camelCase keys; a component's is empty."""
+    """Inputs for the provider, with its camelCase keys; empty for a component."""
 
     options: Mapping[str, Any]
-    """What is asked of the engine; only what was set. `parent`, `dependsOn` and `deletedWith` name
-    other resources by their `key`; `dependsOn` holds those that an input refers to as well."""
+    """Resource options that were set. `parent`, `dependsOn` and `deletedWith` name other resources
+    by their `key`; `dependsOn` includes the resources that an input refers to."""
 
     id: str
-    """The identifier that Azure would give it; a component's is empty."""
+    """Id that Azure would assign; empty for a component."""
 
     @property
     def key(self) -> str:
-        """How other resources' options name this one."""
+        """Identifier of this resource in other resources' options."""
         return f"{self.type}::{self.name}"
 
     @property
     def kind(self) -> str:
-        """`module:Kind` of the type, such as `storage:StorageAccount`, as the constants above."""
+        """`module:Kind` of the type, such as `storage:StorageAccount`; see the constants above."""
         return resource_ids.kind_of(self.type)
 
 
 def of_kind(resources: Sequence[Resource], *kinds: str) -> list[Resource]:
-    """The resources of these kinds."""
+    """Return the resources of these kinds."""
     return [resource for resource in resources if resource.kind in kinds]
 
 
 def value_at(inputs: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path; None where any part of it is missing."""
+    """Return the value at a dotted path; None if any part of it is missing."""
     value: Any = inputs
     for key in path.split("."):
         if not isinstance(value, Mapping):
@@ -74,17 +74,17 @@ def value_at(inputs: Mapping[str, Any], path: str) -> Any:
 
 
 def input_at(resource: Resource, path: str) -> Any:
-    """The input at a dotted path; None where any part of it is missing."""
+    """Return the input at a dotted path; None if any part of it is missing."""
     return value_at(resource.inputs, path)
 
 
 def entries_at(resource: Resource, path: str) -> Sequence[Any]:
-    """The list at a dotted path; empty where there is none."""
+    """Return the list at a dotted path; empty if it is missing."""
     return input_at(resource, path) or ()
 
 
 def to_json(resources: Iterable[Resource]) -> str:
-    """The resources as a JSON list by type and name, so that equal stacks are equal text."""
+    """Return the resources as a JSON list by type and name, so that equal stacks are equal text."""
     rows = [
         {
             "type": resource.type,
@@ -99,19 +99,20 @@ def to_json(resources: Iterable[Resource]) -> str:
 
 
 def read(path: Path) -> list[Resource]:
-    """The resources of a file that `to_json` was written to.
+    """Read the resources of a file that `to_json` was written to.
 
     Raises:
-        ValueError: the file is no JSON list of resources.
+        ValueError: the file is not a JSON list of resources.
     """
     try:
         return [Resource(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} holds no rendered stack: {error}") from error
+        raise ValueError(f"{path} is not a rendered stack: {error}") from error
 
 
 def requirements(resources: Sequence[Resource]) -> dict[str, frozenset[str]]:
-    """The keys of all that must exist before each resource, directly or through others.
+    """Return the keys of all resources that must exist before each resource, directly or
+    indirectly.
 
     Raises:
         ValueError: two resources share a key, or a resource depends on itself.
@@ -125,7 +126,7 @@ def requirements(resources: Sequence[Resource]) -> dict[str, frozenset[str]]:
 
     def follow(key: str, path: tuple[str, ...]) -> frozenset[str]:
         if key in path:
-            raise ValueError("circle of dependencies: " + " -> ".join((*path, key)))
+            raise ValueError("circular dependency: " + " -> ".join((*path, key)))
         if key not in complete:
             needed = direct.get(key, [])
             complete[key] = frozenset(needed).union(

@@ -1,8 +1,8 @@
 """Settings: everything that decides what a stack declares, as plain validated data.
 
-One frozen dataclass a concern of the platform. The fields' names are the keys of a stack's
-configuration, and their docstrings say what they decide, in which unit, and what cannot be changed
-afterwards. `validation.load` reads them.
+One frozen dataclass per concern of the platform. The fields' names are the keys of a stack's
+configuration, and their docstrings state effect, unit, and what cannot be changed afterwards.
+`validation.load` reads them.
 """
 
 from collections.abc import Mapping
@@ -43,76 +43,80 @@ LogWorkspaceId = Annotated[str, _id("Microsoft.OperationalInsights/workspaces")]
 
 @dataclass(frozen=True)
 class ExistingNetwork:
-    """A virtual network of someone else, in the same subscription and region. Nothing of it is
-    changed: its security groups, NAT, routes and DNS are its owner's.
+    """A virtual network that exists already, in the same subscription and region. The stack changes
+    nothing in it: security groups, NAT, routes and DNS are up to its owner.
     """
 
     virtual_network: NetworkId
     training_subnet: SubnetId
-    """One free address a node; not delegated; both network policies off; a way out to the service
-    tags that the platform's own rules name."""
+    """Subnet of the training nodes: one free address per node; not delegated; both network policies
+    disabled; outbound access to the service tags that the platform's own rules name."""
     build_subnet: SubnetId
-    """As training's, with a way out to package indexes."""
+    """Subnet for image builds: as for training, with outbound access to package indexes."""
     endpoints_subnet: SubnetId
-    """Takes the private endpoints."""
+    """Subnet for the private endpoints."""
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The virtual network, and who reaches it."""
+    """The virtual network, and its connections to other networks."""
 
     address_space: str = "10.64.0.0/23"
-    """Range of the virtual network. No part of 172.17.0.0/16, which nodes use for containers."""
+    """Address range of the virtual network. Must not overlap 172.17.0.0/16, which nodes use for
+    containers."""
 
     training_nodes: Annotated[int, Bounds(0, 10_000)] = 128
-    """Least number of nodes that the training subnet has room for, whatever the clusters' sizes
-    are today: Azure cannot move a subnet that is in use."""
+    """Number of nodes that the training subnet has room for, even if the clusters are smaller
+    today: Azure cannot move a subnet that is in use."""
 
     build_nodes: Annotated[int, Bounds(0, 1000)] = 11
-    """Likewise of the build subnet."""
+    """Number of nodes that the build subnet has room for, for the same reason."""
 
     jump_subnet: bool = False
-    """A subnet for a machine to work from (a runner, a Bastion's target). The machine is yours."""
+    """Declare a subnet for a machine to work from (a CI runner, a Bastion target). The machine
+    itself is not declared."""
 
     peer_with: tuple[NetworkId, ...] = ()
-    """Virtual networks to peer with, by id. The other side's peering is its owner's to make."""
+    """Ids of virtual networks to peer with. Their owners must create the peering of the other
+    side."""
 
     peer_address_spaces: tuple[str, ...] = ()
-    """Address ranges of those networks, which ours must not overlap."""
+    """Address ranges of the peered networks, which this network must not overlap."""
 
     existing: ExistingNetwork | None = None
-    """Take this network instead of declaring one."""
+    """Use this network instead of declaring one."""
 
     existing_dns_zones: GroupId | None = None
-    """Resource group that already holds every private DNS zone, linked to the network; none
-    declares the zones and links."""
+    """Resource group that already holds every private DNS zone, linked to the network; None
+    declares zones and links."""
 
     certificate_zone: bool = False
-    """Declare privatelink.cert.api.azureml.ms too; whether a workspace needs it is undocumented."""
+    """Also declare privatelink.cert.api.azureml.ms; whether a workspace needs it is
+    undocumented."""
 
     vault_service_tag: Annotated[VaultTag, Formerly("vault_tag")] = "AzureKeyVault"
     """Spelling of the key vault's service tag in the rule that a high-business-impact workspace
-    needs: Azure's documents have both."""
+    needs: Azure's documents use both."""
 
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """A compute cluster that grows from no node."""
+    """A compute cluster that scales from zero nodes."""
 
     size: str
-    """Virtual machine size from the catalogue."""
+    """Virtual machine size, one of the catalogue."""
 
     max_nodes: Annotated[int, Bounds(1, 65_000)]
-    """Most nodes at once, which count against the quota whether they run or not. Azure's default
-    limit is 100 a cluster; more without RDMA is a matter of support."""
+    """Maximum number of nodes at once. They count against the quota whether they run or not.
+    Azure's default limit is 100 per cluster; more, without RDMA, takes a support request."""
 
     idle_seconds_before_scale_down: Annotated[int, Bounds(60, 86_400), Formerly("idle_seconds")] = (
         120
     )
-    """How long a node stays without a job."""
+    """Seconds that a node stays without a job."""
 
     name: str | None = None
-    """A name of your own; none makes one."""
+    """Name of the cluster; None generates one."""
 
 
 @dataclass(frozen=True)
@@ -123,17 +127,18 @@ class ClustersSettings:
     """Low-priority GPU nodes, which Azure may pre-empt."""
 
     gpu_dedicated: ClusterSettings | None = None
-    """A twin whose nodes are not pre-empted, in a quota of its own and at a higher price."""
+    """A second GPU cluster whose nodes are not pre-empted, with a separate quota and a higher
+    price."""
 
     preparation: ClusterSettings = ClusterSettings("Standard_D16ads_v5", 2)
-    """CPU nodes that turn raw images into TFRecord shards; the only ones that write them."""
+    """CPU nodes that convert raw images into TFRecord shards; the only nodes that write shards."""
 
     build: ClusterSettings = ClusterSettings("Standard_D4ads_v5", 1)
-    """CPU nodes that build images: the registry's own builder cannot reach a private one."""
+    """CPU nodes that build images: the registry's own builder cannot reach a private registry."""
 
     @property
     def by_role(self) -> dict[ClusterRole, ClusterSettings]:
-        """The clusters that the stack has."""
+        """The stack's clusters by role."""
         clusters: dict[ClusterRole, ClusterSettings] = {"gpu": self.gpu}
         if self.gpu_dedicated is not None:
             clusters["gpu-dedicated"] = self.gpu_dedicated
@@ -142,16 +147,16 @@ class ClustersSettings:
 
 @dataclass(frozen=True)
 class SubscriptionSettings:
-    """What is known of the subscription and region; each fact that is given is checked against."""
+    """Known limits of the subscription and region; the clusters are checked against those given."""
 
     low_priority_cores: Annotated[int, Bounds(0)] | None = None
     """Azure Machine Learning's low-priority quota in the region, in cores over all sizes."""
 
     dedicated_cores: Mapping[str, int] = field(default_factory=dict)
-    """Its dedicated quota in cores, by series as the catalogue names them."""
+    """Azure Machine Learning's dedicated quota in cores, by series as the catalogue names them."""
 
     sizes: tuple[str, ...] = ()
-    """Sizes on offer: `az ml compute list-sizes --location REGION --query [].name`."""
+    """Available sizes: `az ml compute list-sizes --location REGION --query [].name`."""
 
 
 @dataclass(frozen=True)
@@ -159,25 +164,25 @@ class StorageSettings:
     """Both storage accounts."""
 
     default_redundancy: Literal["LRS", "ZRS"] = "LRS"
-    """Of the Standard account of logs, results, checkpoints and snapshots."""
+    """Redundancy of the Standard account for logs, results, checkpoints and snapshots."""
 
     data_redundancy: Literal["LRS", "ZRS"] = "LRS"
-    """Of the Premium account of the training data."""
+    """Redundancy of the Premium account for the training data."""
 
     soft_delete_retention_days: Annotated[int, Bounds(1, 365), Formerly("deleted_days")] = 7
-    """How long deleted blobs and containers can be brought back, and are paid for."""
+    """Days that deleted blobs and containers can be restored; they are billed meanwhile."""
 
     snapshot_retention_days: Annotated[int, Bounds(1, 36_500), Formerly("snapshot_days")] = 180
-    """After which snapshots and logs of jobs are deleted."""
+    """Days after which snapshots and logs of jobs are deleted."""
 
     cool_after_days: Annotated[int, Bounds(1, 36_500)] = 30
-    """After which results move to the cool tier."""
+    """Days after which results move to the cool tier."""
 
     existing_default: StorageId | None = None
-    """Take this account instead of declaring one: Standard, without hierarchical namespace."""
+    """Use this account instead of declaring one: Standard, without hierarchical namespace."""
 
     existing_data: StorageId | None = None
-    """Take this account for the training data instead of declaring one."""
+    """Use this account for the training data instead of declaring one."""
 
 
 @dataclass(frozen=True)
@@ -185,13 +190,13 @@ class RegistrySettings:
     """The container registry."""
 
     untagged_retention_days: Annotated[int, Bounds(0, 365), Formerly("untagged_days")] = 14
-    """After which manifests without a tag are deleted."""
+    """Days after which manifests without a tag are deleted."""
 
     zone_redundant: bool = False
-    """Keep copies in several zones; cannot be changed later."""
+    """Replicate across availability zones; cannot be changed later."""
 
     existing: RegistryId | None = None
-    """Take this Premium registry instead of declaring one."""
+    """Use this Premium registry instead of declaring one."""
 
 
 @dataclass(frozen=True)
@@ -199,39 +204,40 @@ class VaultSettings:
     """The key vault."""
 
     soft_delete_retention_days: Annotated[int, Bounds(7, 90), Formerly("deleted_days")] = 7
-    """How long a deleted vault can be brought back, and its name is taken. Cannot be changed."""
+    """Days that a deleted vault can be restored and its name stays taken. Cannot be changed
+    later."""
 
     purge_protection: bool = False
-    """Nobody can purge a deleted vault before then. Cannot be switched off again."""
+    """Prevent purging a deleted vault before the retention ends. Cannot be disabled later."""
 
     existing: VaultId | None = None
-    """Take this vault instead of declaring one: with roles, not access policies."""
+    """Use this vault instead of declaring one; it must use roles, not access policies."""
 
 
 @dataclass(frozen=True)
 class EncryptionSettings:
-    """Who holds the keys that data at rest are encrypted with."""
+    """Keys for encryption at rest."""
 
     customer_managed_keys: bool = False
-    """Encrypt workspace, registry and storage accounts with a key of the vault. Cannot be switched
-    off again, and the workspace then keeps paid resources in a second group."""
+    """Encrypt workspace, registry and storage accounts with a key of the vault. Cannot be disabled
+    later, and the workspace then keeps paid resources in a second resource group."""
 
     key_uri: KeyUri | None = None
-    """An existing key of `vault.existing`; none declares one."""
+    """Existing key in `vault.existing`; None declares one."""
 
 
 @dataclass(frozen=True)
 class PeopleSettings:
-    """Entra groups by object id; who is in them is managed there."""
+    """Entra groups by object id; their members are managed in Entra."""
 
     publishers: Guid | None = None
-    """May write training data, beside the identity that prepares them."""
+    """Group that may write training data, besides the identity that prepares them."""
 
     scientists: Guid | None = None
-    """May submit jobs and read their results."""
+    """Group that may submit jobs and read their results."""
 
     operators: Guid | None = None
-    """May start, resize and stop computes."""
+    """Group that may start, resize and stop computes."""
 
 
 @dataclass(frozen=True)
@@ -239,56 +245,56 @@ class MonitoringSettings:
     """Logs and alerts."""
 
     retention_days: Annotated[int, Bounds(30, 730)] = 30
-    """How long logs are kept."""
+    """Days that logs are kept."""
 
     daily_cap_gb: Annotated[float, Bounds(0.023)] = 1.0
-    """Logs taken in a day, in GB, at least 0.023; what is over it is dropped."""
+    """Limit of log ingestion in GB a day, at least 0.023; logs beyond it are dropped."""
 
     application_insights: Annotated[bool, Formerly("insights")] = False
     """Declare Application Insights for the workspace. Only online endpoints report to it; training
-    and its alerts need the log workspace alone."""
+    and its alerts need only the log workspace."""
 
     private_link: bool = False
-    """Send logs and metrics through a private link scope. It takes over Azure Monitor's names in
-    the whole network and whatever shares its DNS."""
+    """Send logs and metrics through a private link scope. It overrides Azure Monitor's names in the
+    whole network and in every network that shares its DNS."""
 
     existing_log_workspace: LogWorkspaceId | None = None
-    """Take this Log Analytics workspace instead of declaring one."""
+    """Use this Log Analytics workspace instead of declaring one."""
 
     preempted_nodes: Annotated[int, Bounds(1)] = 1
-    """Alert when so many nodes were pre-empted within an hour."""
+    """Alert when this many nodes were pre-empted within an hour."""
 
     idle_minutes: Annotated[int, Bounds(5, 1440)] = 60
-    """Alert when a cluster kept nodes for so long without a job."""
+    """Alert when a cluster keeps idle nodes for this many minutes."""
 
     failed_jobs: Annotated[int, Bounds(1)] = 1
-    """Alert when so many jobs failed within an hour."""
+    """Alert when this many jobs failed within an hour."""
 
     quota_percent: Annotated[int, Bounds(1, 100)] = 90
-    """Alert when so much of the quota is in use."""
+    """Alert when this percentage of the quota is in use."""
 
 
 @dataclass(frozen=True)
 class BudgetSettings:
-    """A monthly budget. It tells people; it stops nothing."""
+    """A monthly budget. It notifies people; it stops nothing."""
 
     amount: Annotated[float, Bounds(1)]
-    """In the currency of the subscription's bill."""
+    """Amount in the billing currency of the subscription."""
 
     start: Annotated[
         str, Pattern(r"20\d\d-(0[1-9]|1[0-2])-01", "the first day of a month, such as 2026-12-01")
     ]
-    """Azure takes a start in the current month or up to 12 months ahead, and none in the past, so
-    it is written down once and then left alone."""
+    """First month of the budget. Azure accepts the current month or up to 12 months ahead, and no
+    past month, so set it once and leave it."""
 
     emails: tuple[Email, ...]
-    """Who is told, of the budget and of alerts."""
+    """Recipients of budget notifications and alerts."""
 
     actual_percent: tuple[Annotated[float, Bounds(0.01, 1000)], ...] = (80.0, 100.0)
-    """Shares of the amount at which people are told what was spent."""
+    """Percentages of the amount at which actual spending is reported."""
 
     forecast_percent: tuple[Annotated[float, Bounds(0.01, 1000)], ...] = (100.0,)
-    """Shares at which they are told what the month will come to."""
+    """Percentages of the amount at which forecast spending for the month is reported."""
 
 
 Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]
@@ -296,35 +302,35 @@ Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such 
 
 @dataclass(frozen=True)
 class Settings:
-    """One stack."""
+    """Settings of one stack."""
 
     stack: str
-    """Name of the Pulumi stack; comes from the engine and is no key of the configuration."""
+    """Name of the Pulumi stack; comes from the engine and is not a key of the configuration."""
 
     prefix: str
-    """What all names begin with: lower-case letters and digits."""
+    """Common beginning of all names: lower-case letters and digits, starting with a letter."""
 
     location: Region
-    """Azure's region for everything."""
+    """Azure region of all resources."""
 
     budget: BudgetSettings
 
     name_seed: str = ""
-    """Another text gives other names where names are unique on all of Azure: for when one is taken,
-    or still held by something deleted."""
+    """Any text; changing it changes the globally unique names. For when a name is taken, or still
+    held by a deleted resource."""
 
     profile: Profile = "private"
-    """private: reachable from inside the network only. allowlisted: the workspace answers publicly
-    after an Entra sign-in, and both storage accounts let `allowed_addresses` in."""
+    """private: reachable from inside the network only. allowlisted: the workspace has a public
+    endpoint with Entra sign-in, and both storage accounts are open to `allowed_addresses`."""
 
     allowed_addresses: tuple[str, ...] = ()
-    """Public IPv4 addresses or ranges of the team's desks, for the allowlisted profile."""
+    """Public IPv4 addresses or ranges of the team's computers, for the allowlisted profile."""
 
     protect: bool = False
     """Refuse to delete or replace data, vault, registry and workspace, as in production."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
-    """On every resource that takes tags; `owner` and `cost-center` are required."""
+    """Tags of every resource that can have tags; `owner` and `cost-center` are required."""
 
     network: NetworkSettings = field(default_factory=NetworkSettings)
     clusters: ClustersSettings = field(default_factory=ClustersSettings)
@@ -342,7 +348,7 @@ class Settings:
         return Names(self.prefix, self.stack, self.location, self.name_seed)
 
     def cluster_name(self, role: ClusterRole) -> str:
-        """The name of one of the stack's clusters: its own, or one that is made.
+        """Return the name of one of the stack's clusters: the configured one, or a generated one.
 
         Raises:
             KeyError: the stack has no cluster in this role.
@@ -352,10 +358,10 @@ class Settings:
 
     @property
     def address_plan(self) -> subnets.AddressPlan:
-        """The subnets of the declared network; `network.existing` has its own.
+        """The subnets of the declared network; not used with `network.existing`.
 
         Raises:
-            AddressError: they do not fit into the address space.
+            AddressError: the subnets do not fit into the address space.
         """
         nodes = {role: cluster.max_nodes for role, cluster in self.clusters.by_role.items()}
         build = nodes.pop("build")

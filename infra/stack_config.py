@@ -1,4 +1,4 @@
-"""The configuration of a stack: of the one that Pulumi is running, or of a stack's file."""
+"""The configuration of a stack: of the one that Pulumi is running, or from a stack's file."""
 
 import json
 import typing
@@ -15,11 +15,11 @@ from infra.settings import Settings
 from infra.validation import load
 
 ROOT = Path(__file__).resolve().parents[1]
-"""Folder of the project's and the stacks' files."""
+"""Folder of the project's file and the stacks' files."""
 
 
 def from_stack() -> Settings:
-    """Settings of the current stack, from its Pulumi.<stack>.yaml.
+    """Return the settings of the current stack, from its Pulumi.<stack>.yaml.
 
     Raises:
         SettingsError: with every problem of the configuration.
@@ -29,11 +29,12 @@ def from_stack() -> Settings:
 
 
 def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, Any]]:
-    """The project's name, and a stack's configuration without the project in front of its keys.
+    """Return the project's name, and a stack's configuration without the project prefix of its
+    keys.
 
     Args:
-        stack: its name.
-        file: that holds the configuration, if not the stack's own.
+        stack: Name of the stack.
+        file: File that holds the configuration, if not the stack's own.
 
     Raises:
         ValueError: there is no such stack.
@@ -42,7 +43,7 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
     file = file or ROOT / f"Pulumi.{stack}.yaml"
     if not file.exists():
         known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
-        raise ValueError(f"there is no stack {stack!r}; there are {', '.join(known)}")
+        raise ValueError(f"unknown stack {stack!r}; choose one of {', '.join(known)}")
     config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
     own = {
         key.removeprefix(f"{project}:"): value
@@ -53,7 +54,7 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
 
 
 def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]:
-    """The values with another one at a dotted key."""
+    """Return a copy of the values with the value at a dotted key replaced."""
     changed: dict[str, Any] = deepcopy(dict(values))
     *groups, last = key.split(".")
     inner = changed
@@ -66,9 +67,9 @@ def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]
 
 
 def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:
-    """The project's own keys, as data: the engine hands every value over as text, and JSON is what
-    stands for lists, groups, numbers and switches. Text that should be one of these and is not
-    stays text, so that `load` can say what is wrong with it.
+    """Decode the project's own keys: the engine passes every value as text, with JSON for lists,
+    objects, numbers and booleans. Text that should be one of these and is not stays text, so that
+    `load` can report what is wrong with it.
     """
     hints = typing.get_type_hints(Settings)
     values: dict[str, object] = {}
@@ -80,7 +81,7 @@ def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:
 
 
 def encode(value: object) -> str:
-    """A value of a stack's file as the engine hands it to a program."""
+    """Encode a value of a stack's file as the engine passes it to a program."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""The address plan: subnets of a virtual network that hold every node a cluster may grow to."""
+"""The address plan: subnets of a virtual network with room for every node of the clusters."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -7,13 +7,13 @@ from infra.errors import AddressError
 from infra.naming import SubnetRole
 
 RESERVED_BY_AZURE = 5
-"""Addresses that Azure keeps in each subnet: the first four and the last one."""
+"""Addresses that Azure reserves in each subnet: the first four and the last one."""
 SMALLEST_SUBNET = 29
 DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
-"""Nodes use it for their containers, so no network that they talk to may overlap it
-(Azure Machine Learning, "Secure a workspace with virtual networks")."""
+"""Nodes use it for their containers, so no network that they communicate with may overlap it (Azure
+Machine Learning, "Secure a workspace with virtual networks")."""
 ENDPOINT_ADDRESSES = 27
-"""Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 a group;
+"""Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 per group;
 Azure Monitor's private link scope takes more than ten."""
 JUMP_ADDRESSES = 11
 PRIVATE = tuple(
@@ -33,7 +33,7 @@ class AddressPlan:
 
     @property
     def subnets(self) -> dict[SubnetRole, IPv4Network]:
-        """Those that exist, by role."""
+        """The declared subnets by role."""
         subnets: dict[SubnetRole, IPv4Network] = {
             "training": self.training,
             "build": self.build,
@@ -43,22 +43,22 @@ class AddressPlan:
 
 
 def usable(subnet: IPv4Network) -> int:
-    """Addresses that are left for nodes and endpoints."""
+    """Return the number of addresses that are left for nodes and endpoints."""
     return subnet.num_addresses - RESERVED_BY_AZURE
 
 
 def prefix_length(addresses: int) -> int:
-    """Of the smallest subnet in which so many addresses are usable."""
+    """Return the prefix length of the smallest subnet with this many usable addresses."""
     needed = addresses + RESERVED_BY_AZURE
     return min(SMALLEST_SUBNET, 32 - (needed - 1).bit_length())
 
 
 def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
-    """What is wrong with an address space.
+    """Return what is wrong with an address space.
 
     Args:
         space: address range of the virtual network, such as `10.64.0.0/22`.
-        others: ranges it must not overlap: those of networks that it is peered with.
+        others: ranges that it must not overlap: those of peered networks.
     """
     try:
         network = IPv4Network(space)
@@ -67,17 +67,19 @@ def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
     problems = []
     if network.overlaps(DOCKER_BRIDGE):
         problems.append(
-            f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; move it"
+            f"{space} overlaps {DOCKER_BRIDGE}, which the nodes' containers use; choose another"
         )
     elif not any(network.subnet_of(private) for private in PRIVATE):
-        problems.append(f"{space} is not private; choose one inside {', '.join(map(str, PRIVATE))}")
+        problems.append(
+            f"{space} is not private; choose a range inside {', '.join(map(str, PRIVATE))}"
+        )
     for other in others:
         try:
             overlaps = network.overlaps(IPv4Network(other))
         except ValueError:
             continue
         if overlaps:
-            problems.append(f"{space} overlaps {other} of a network that it is peered with")
+            problems.append(f"{space} overlaps {other}, the range of a peered network")
     return problems
 
 
@@ -88,10 +90,11 @@ def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = Fals
         space: address range of the virtual network, in CIDR notation.
         training_nodes: nodes that may run in the training subnet at once, over all its clusters.
         build_nodes: nodes that may build images at once.
-        jump: whether a subnet for a machine to work from is wanted.
+        jump: whether to include a subnet for a machine to work from.
 
     Raises:
-        AddressError: the space is no private range, overlaps the containers' one, or is too small.
+        AddressError: the space is not a private range, overlaps that of the containers, or is too
+            small.
     """
     problems = space_problems(space)
     if problems:
@@ -128,5 +131,5 @@ def _too_small(
     enough = 32 - (total - 1).bit_length()
     return (
         f"{network} has {network.num_addresses} addresses, but the subnets need {total} ({needs}; "
-        f"Azure keeps {RESERVED_BY_AZURE} in each); take a /{enough}, or make room for fewer nodes"
+        f"Azure reserves {RESERVED_BY_AZURE} in each); use a /{enough}, or plan for fewer nodes"
     )

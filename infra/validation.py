@@ -1,8 +1,8 @@
-"""Validation: settings from a stack's configuration, and what keeps them from being declared.
+"""Validation: settings from a stack's configuration, and the problems that make them unusable.
 
-`load` reads the fields, and holds them against each other and against what Azure would refuse.
-Each check names the keys that it reads, and is left out when one of them was wrong by itself: its
-problem is known already.
+`load` reads the fields, and checks them against each other and against Azure's limits. Each check
+names the keys that it reads, and is skipped if one of them is invalid by itself: that problem is
+reported already.
 """
 
 import re
@@ -23,13 +23,13 @@ from infra.settings import Settings
 ROLES: Final[Sequence[ClusterRole]] = get_args(ClusterRole)
 REQUIRED_TAGS = ("owner", "cost-center")
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
-"""Azure Resource Manager, "Use tags"; names are shortest for storage accounts."""
+"""Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
 MOST_NOTIFICATIONS = 5
-"""Of a budget (Azure Cost Management)."""
+"""Notifications per budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
-"""Address rules of a storage account (Azure Storage, "Configure firewalls")."""
+"""Address rules per storage account (Azure Storage, "Configure firewalls")."""
 WIDEST_ALLOWED = 8
-"""Prefix length of the largest range that may be let in."""
+"""Prefix length of the largest range that may be allowed."""
 
 
 def load(values: Mapping[str, object]) -> Settings:
@@ -40,7 +40,7 @@ def load(values: Mapping[str, object]) -> Settings:
 
     Raises:
         SettingsError: with every unknown or missing key, wrong type, value out of bounds,
-            contradiction, and name, size, address space or quota that Azure would refuse.
+            contradiction, and name, size, address space or quota that Azure would reject.
     """
     reading = fields.read(Settings, values)
     problems = [*reading.problems, *contradictions(reading)]
@@ -58,7 +58,7 @@ class Check:
 
 
 def contradictions(reading: Reading[Settings]) -> list[str]:
-    """Every problem that the sound fields have with each other."""
+    """Return every conflict between the valid fields."""
     return [
         problem
         for check in CHECKS
@@ -74,7 +74,7 @@ def _names(settings: Settings) -> Iterator[str]:
 
 
 def _cluster_names(settings: Settings) -> Iterator[str]:
-    """What is wrong with the names that clusters were given."""
+    """Check the configured names of clusters."""
     names = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
     for role, name in names.items():
         at = f"{_key(role)}.name"
@@ -85,14 +85,14 @@ def _cluster_names(settings: Settings) -> Iterator[str]:
                 f"refuses; write {ends[1] + ends[2]!r}, for example"
             )
         elif not re.fullmatch(CLUSTER, name):
-            yield f"{at}: {name!r} must be 3 to 24 letters, digits and hyphens, a letter first"
+            yield f"{at}: {name!r} must be a letter, then 2 to 23 letters, digits and hyphens"
         first = next(other for other in names if names[other].lower() == name.lower())
         if first != role:
-            yield f"{at}: {name!r} is the name of {_key(first)} too; give each its own"
+            yield f"{at}: {name!r} is also the name of {_key(first)}; give each cluster its own"
 
 
 def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
-    """What is wrong with a cluster's size, if the stack has that cluster."""
+    """Check a cluster's size, if the stack has that cluster."""
     cluster = settings.clusters.by_role.get(role)
     if cluster is None:
         return
@@ -103,23 +103,23 @@ def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
     if size is None:
         yield f"{at}: {cluster.size!r} is not in the catalogue; choose one of {choice}"
     elif size.name != cluster.size:
-        yield f"{at}: {cluster.size!r} is written {size.name}"
+        yield f"{at}: {cluster.size!r} has the wrong case; write {size.name}"
     elif size.status != "deployable":
-        state = {"retired": "is retired", "restricted": "is closed to new subscriptions"}
+        state = {"retired": "was retired", "restricted": "was closed to new subscriptions"}
         yield (
-            f"{at}: {size.name} {state[size.status]} since {size.since}; take {size.replacement}"
+            f"{at}: {size.name} {state[size.status]} ({size.since}); use {size.replacement} instead"
         )
     elif bool(size.gpus) != gpu:
         yield f"{at}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}"
     elif offered and size.name.lower() not in offered:
         yield (
-            f"{at}: {size.name} is not on offer in location {settings.location!r} by "
-            "subscription.sizes; choose another size or region, or bring that list up to date"
+            f"{at}: {size.name} is not listed in subscription.sizes for location "
+            f"{settings.location!r}; choose another size or region, or update that list"
         )
 
 
 def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
-    """What is wrong with a cluster's number of nodes, if its size is known."""
+    """Check a cluster's number of nodes, if its size is known."""
     cluster = settings.clusters.by_role.get(role)
     size = vm_sizes.find(cluster.size) if cluster else None
     if cluster is None or size is None:
@@ -127,7 +127,7 @@ def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
     at, count = f"{_key(role)}.max_nodes", cluster.max_nodes
     if size.infiniband and count > vm_sizes.RDMA_POOL_NODES:
         yield (
-            f"{at}: {count} nodes, but a cluster with InfiniBand has at most "
+            f"{at}: {count} nodes, but a cluster with InfiniBand can have at most "
             f"{vm_sizes.RDMA_POOL_NODES}"
         )
     quota = settings.subscription.low_priority_cores
@@ -135,19 +135,19 @@ def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
         return
     if count * size.vcpus > quota:
         yield (
-            f"{at}: {count} nodes of {size.name} take {count * size.vcpus} cores, but the "
+            f"{at}: {count} nodes of {size.name} need {count * size.vcpus} cores, but the "
             f"low-priority quota is {quota} (subscription.low_priority_cores), enough for "
-            f"{quota // size.vcpus}; take fewer nodes or ask for more quota"
+            f"{quota // size.vcpus}; use fewer nodes or request more quota"
         )
 
 
 def _dedicated_cores(settings: Settings) -> Iterator[str]:
-    """What is wrong with the dedicated quotas: nodes that are not running count as well."""
+    """Check the dedicated quotas: nodes that are not running count as well."""
     known = sorted({entry.series for entry in vm_sizes.BY_NAME.values()})
     for series, quota in settings.subscription.dedicated_cores.items():
         at = f"subscription.dedicated_cores.{series}"
         if series not in known:
-            yield f"{at}: is no series of the catalogue, which are {', '.join(known)}"
+            yield f"{at}: unknown series; the catalogue has {', '.join(known)}"
             continue
         cores = {
             _key(role): cluster.max_nodes * size.vcpus
@@ -159,8 +159,8 @@ def _dedicated_cores(settings: Settings) -> Iterator[str]:
         if sum(cores.values()) > quota:
             users = ", ".join(f"{name} {count}" for name, count in cores.items())
             yield (
-                f"{at}: {quota} cores, but at their largest the clusters take "
-                f"{sum(cores.values())} ({users}); take fewer nodes or ask for more quota"
+                f"{at}: {quota} cores, but with max_nodes running the clusters need "
+                f"{sum(cores.values())} ({users}); use fewer nodes or request more quota"
             )
 
 
@@ -173,8 +173,8 @@ def _network(settings: Settings) -> Iterator[str]:
             yield f"network.peer_address_spaces[{i}]: {other!r} is not a range like 10.0.0.0/16"
     if network.peer_with and not network.peer_address_spaces:
         yield (
-            "network.peer_address_spaces: is empty, but network.peer_with names networks; give "
-            "their ranges, so that an overlap is found before anything is deployed"
+            "network.peer_address_spaces: is empty, but network.peer_with names networks; list "
+            "their address ranges, so that an overlap is found before anything is deployed"
         )
     yield from (f"network.address_space: {problem}" for problem in _space(settings))
 
@@ -206,31 +206,40 @@ def _existing_network(settings: Settings) -> Iterator[str]:
         if not subnet.lower().startswith(existing.virtual_network.lower() + "/"):
             yield (
                 f"network.existing.{name}: {subnet!r} is not in network.existing.virtual_network; "
-                "all subnets must be of that network"
+                "all three subnets must be in that network"
             )
     if subnets["endpoints_subnet"].lower() == subnets["training_subnet"].lower():
-        yield "network.existing.endpoints_subnet: is the training subnet too; give one of its own"
+        yield (
+            "network.existing.endpoints_subnet: is also the training subnet; private endpoints "
+            "need a subnet of their own"
+        )
     if network.jump_subnet:
-        yield "network.jump_subnet: network.existing is not changed; its owner adds subnets"
+        yield (
+            "network.jump_subnet: cannot be combined with network.existing, which the stack does "
+            "not change; ask the network's owner to add the subnet"
+        )
     if network.peer_with:
-        yield "network.peer_with: network.existing is not changed; its owner peers it"
+        yield (
+            "network.peer_with: cannot be combined with network.existing, which the stack does "
+            "not change; ask the network's owner to peer it"
+        )
 
 
 def _profile(settings: Settings) -> Iterator[str]:
     allowed = settings.allowed_addresses
     if settings.profile == "private" and allowed:
         yield (
-            "allowed_addresses: the private profile lets nobody in from outside; take them out, or "
-            "set profile to allowlisted"
+            "allowed_addresses: the private profile allows no access from outside the network; "
+            "remove the addresses, or set profile to allowlisted"
         )
     if settings.profile == "allowlisted" and not allowed:
         yield (
-            "allowed_addresses: is empty, so the allowlisted profile would let nobody in; give the "
-            "public addresses of the team"
+            "allowed_addresses: is empty, so the allowlisted profile would let nobody in; list the "
+            "team's public addresses"
         )
     if len(allowed) > MOST_STORAGE_RULES:
         yield (
-            f"allowed_addresses: {len(allowed)} ranges, a storage account takes at most "
+            f"allowed_addresses: {len(allowed)} ranges, but a storage account accepts at most "
             f"{MOST_STORAGE_RULES}"
         )
     for i, text in enumerate(allowed):
@@ -242,83 +251,90 @@ def _allowed(text: str) -> Iterator[str]:
     if network is None:
         yield f"{text!r} is not an IPv4 address or range, such as 203.0.113.7 or 203.0.113.0/24"
     elif not network.is_global:
-        yield f"{text} is not a public address; give the one that the internet sees"
+        yield f"{text} is not a public address; use the address that the internet sees"
     elif network.prefixlen < WIDEST_ALLOWED:
-        yield f"{text} is a large part of the internet; give ranges of /{WIDEST_ALLOWED} or smaller"
+        yield f"{text} is a large part of the internet; use ranges of /{WIDEST_ALLOWED} or smaller"
     elif "/" in text and network.prefixlen > 30:
-        yield f"{text}: a storage account takes no /31 and /32; list the addresses themselves"
+        yield f"{text}: a storage account rejects /31 and /32; list the addresses one by one"
 
 
 def _storage(settings: Settings) -> Iterator[str]:
     default, data = settings.storage.existing_default, settings.storage.existing_data
     if default is not None and data is not None and default.lower() == data.lower():
         yield (
-            "storage.existing_data: is storage.existing_default too; training data need an "
-            "account of their own, which training only reads"
+            "storage.existing_data: is the same account as storage.existing_default; training data "
+            "need a separate account, which training may only read"
         )
 
 
 def _encryption(settings: Settings) -> Iterator[str]:
     encryption, vault = settings.encryption, settings.vault
     if encryption.key_uri is not None and vault.existing is None:
-        yield "vault.existing: is missing; encryption.key_uri is of a vault that exists"
+        yield "vault.existing: is missing; give the id of the vault that holds encryption.key_uri"
     if encryption.key_uri is not None and not encryption.customer_managed_keys:
-        yield "encryption.key_uri: is not used; set encryption.customer_managed_keys to true"
+        yield "encryption.key_uri: has no effect; set encryption.customer_managed_keys to true"
     if (
         encryption.customer_managed_keys
         and vault.existing is not None
         and encryption.key_uri is None
     ):
-        yield "encryption.key_uri: is missing; nothing is added to vault.existing, so give its key"
+        yield (
+            "encryption.key_uri: is missing; the stack adds no key to vault.existing, so give the "
+            "URI of a key in it"
+        )
     if encryption.key_uri is not None and vault.existing is not None:
         key_vault = encryption.key_uri.removeprefix("https://").partition(".")[0]
         name = vault.existing.rpartition("/")[2]
         if key_vault.lower() != name.lower():
-            yield f"encryption.key_uri: is of vault {key_vault!r}, but vault.existing is {name!r}"
+            yield (
+                f"encryption.key_uri: is a key in vault {key_vault!r}, but vault.existing is "
+                f"{name!r}; use one vault in both"
+            )
     if vault.existing is not None or vault.purge_protection:
         return
     if encryption.customer_managed_keys:
         yield (
-            "vault.purge_protection: must be true with encryption.customer_managed_keys; without "
-            "its key nobody can read the data again"
+            "vault.purge_protection: must be true with encryption.customer_managed_keys; if the "
+            "key is purged, the data can never be read again"
         )
     if settings.protect:
-        yield "vault.purge_protection: must be true where protect is true"
+        yield "vault.purge_protection: must be true when protect is true"
 
 
 def _budget_emails(settings: Settings) -> Iterator[str]:
     if not settings.budget.emails:
-        yield "budget.emails: is empty; somebody has to be told, give at least one e-mail address"
+        yield "budget.emails: is empty; give at least one e-mail address to notify"
 
 
 def _budget_percentages(settings: Settings) -> Iterator[str]:
     actual, forecast = settings.budget.actual_percent, settings.budget.forecast_percent
     for name, shares in (("actual_percent", actual), ("forecast_percent", forecast)):
         if not shares:
-            yield f"budget.{name}: is empty; give at least one share, such as 100"
+            yield f"budget.{name}: is empty; give at least one percentage, such as 100"
         if len(set(shares)) < len(shares):
-            yield f"budget.{name}: {list(shares)} has a share twice"
+            yield f"budget.{name}: {list(shares)} contains a percentage twice"
     count = len(actual) + len(forecast)
     if count > MOST_NOTIFICATIONS:
         yield (
-            f"budget.actual_percent: {count} shares with budget.forecast_percent, a budget takes "
-            f"at most {MOST_NOTIFICATIONS}"
+            f"budget.actual_percent: {count} percentages together with budget.forecast_percent, "
+            f"but a budget accepts at most {MOST_NOTIFICATIONS}"
         )
 
 
 def _tags(settings: Settings) -> Iterator[str]:
     for tag in REQUIRED_TAGS:
         if not settings.tags.get(tag):
-            yield f"tags.{tag}: is missing; say who owns the stack and who pays for it"
+            needed = " and ".join(REQUIRED_TAGS)
+            yield f"tags.{tag}: is missing; every stack needs the tags {needed}"
     for name, value in settings.tags.items():
         if len(name) > LONGEST_TAG or set(name) & UNTAGGABLE:
             yield (
-                f"tags.{name}: a tag's name has at most {LONGEST_TAG} characters and none of "
+                f"tags.{name}: a tag name can have at most {LONGEST_TAG} characters and none of "
                 f"{' '.join(sorted(UNTAGGABLE))}"
             )
         if len(value) > LONGEST_TAG_VALUE:
             yield (
-                f"tags.{name}: {len(value)} characters, a tag's text has at most "
+                f"tags.{name}: {len(value)} characters, but a tag value can have at most "
                 f"{LONGEST_TAG_VALUE}"
             )
 
@@ -331,7 +347,7 @@ def _range(text: str) -> IPv4Network | None:
 
 
 def _key(role: ClusterRole) -> str:
-    """Where a cluster stands in the settings."""
+    """Return the settings key of a cluster."""
     return f"clusters.{role.replace('-', '_')}"
 
 

@@ -1,1 +1,1 @@
-"""Azure on loopback: Resource Manager, Azure Machine Learning and blob storage for rehearsals."""
+"""A stand-in for Azure on loopback: Resource Manager, Azure Machine Learning and blob storage."""

@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: Azure on loopback, and the whole cycle of a platform on it."""
+"""`python -m rehearsal`: Azure on loopback, and a rehearsal of a platform's whole life cycle."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ from rehearsal.page.cycle_page import write_page_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status."""
+    """Run a command and return its exit status."""
     options = _parser().parse_args(arguments)
     os.environ |= without_proxy(os.environ)
     try:
@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m rehearsal", description="Azure on this machine's loopback."
+        prog="python -m rehearsal",
+        description="Rehearse the platform against a stand-in for Azure on this machine.",
     )
     commands = parser.add_subparsers(required=True)
 
@@ -43,42 +44,53 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     serve = command(
-        "serve", _serve, "start it, print the environment that finds it, and run until Ctrl-C"
+        "serve",
+        _serve,
+        "start the stand-in, print the environment variables for its clients, run until Ctrl-C",
     )
-    serve.add_argument("--state", type=Path, required=True, help="folder that keeps everything")
-    serve.add_argument("--port", type=int, default=0, help="of the control plane; 0: a free one")
-    serve.add_argument("--program-folder", type=Path, help="first on the PATH of jobs")
-    serve.add_argument("--image", help="that jobs run in; processes of this machine if not given")
-    serve.add_argument("--max-processes-per-node", type=int, help="cap for machines with few cores")
+    serve.add_argument("--state", type=Path, required=True, help="folder for all state")
+    serve.add_argument("--port", type=int, default=0, help="control plane's port; 0: any free")
+    serve.add_argument("--program-folder", type=Path, help="folder to put first on jobs' PATH")
+    serve.add_argument("--image", help="image to run jobs in; without it, jobs are local processes")
+    serve.add_argument(
+        "--max-processes-per-node",
+        type=int,
+        help="most processes of a job per node, for machines with few cores",
+    )
     serve.add_argument("--most-processes-per-node", action=_Renamed, help=argparse.SUPPRESS)
     serve.add_argument(
         "--mean-node-seconds",
         type=_positive_seconds,
-        help="that a node of low priority stays on average; none is pre-empted by chance if not"
-        " given",
+        help="mean time until a low-priority node is pre-empted at random; without it, none is",
     )
-    serve.add_argument("--seed", type=int, default=0, help="of the chance of pre-emptions")
+    serve.add_argument("--seed", type=int, default=0, help="seed of the random pre-emptions")
     cycle = command(
-        "cycle", _cycle, "deploy the dev stack, train on it, lose the nodes, and tear it down"
+        "cycle",
+        _cycle,
+        "deploy the dev stack, train on it through a pre-emption, and tear it down",
     )
-    cycle.add_argument("--folder", type=Path, default=runner.FOLDER, help="for all that is written")
-    cycle.add_argument("--until", help="name of the last step; all of them if not given")
-    cycle.add_argument("--image", help="that jobs run in; .venv-trainer if not given")
+    cycle.add_argument("--folder", type=Path, default=runner.FOLDER, help="folder for all output")
+    cycle.add_argument("--until", help="name of the last step to run; without it, all steps run")
+    cycle.add_argument("--image", help="image to run jobs in; without it, .venv-trainer")
     cycle.add_argument(
-        "--keep", action="store_true", help="stop before the teardown, and leave it running"
+        "--keep", action="store_true", help="stop before the teardown, and keep the stack running"
     )
     environment = command(
-        "environment", _environment, "print the variables that find a cycle which was kept"
+        "environment", _environment, "print the environment variables of a cycle that was kept"
     )
-    environment.add_argument("--folder", type=Path, default=runner.FOLDER, help="of the cycle")
-    page = command("page", _page, "draw the page of a cycle from its record")
-    page.add_argument("record", type=Path, help="JSON file that a cycle has written")
-    page.add_argument("--to", type=Path, help="the page; rehearsal.html beside the record if none")
+    environment.add_argument(
+        "--folder", type=Path, default=runner.FOLDER, help="folder of the cycle"
+    )
+    page = command("page", _page, "write the HTML page of a cycle from its record")
+    page.add_argument("record", type=Path, help="JSON record that a cycle wrote")
+    page.add_argument(
+        "--to", type=Path, help="file to write; without it, rehearsal.html beside the record"
+    )
     return parser
 
 
 class _Renamed(argparse.Action):
-    """An option that has another name now: `most` became `max`."""
+    """An option that was renamed: `most` became `max`."""
 
     def __call__(
         self,
@@ -88,13 +100,13 @@ class _Renamed(argparse.Action):
         option_string: str | None = None,
     ) -> NoReturn:
         name = str(option_string)
-        parser.error(f"{name}: is now {name.replace('most', 'max')}")
+        parser.error(f"{name} was renamed to {name.replace('most', 'max')}")
 
 
 def _positive_seconds(text: str) -> float:
     seconds = float(text)
     if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"{text}: must be more than 0")
+        raise argparse.ArgumentTypeError(f"{text}: must be greater than 0")
     return seconds
 
 
@@ -118,7 +130,7 @@ def _page(options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     if options.program_folder and not options.program_folder.is_dir():
-        raise RehearsalError(f"--program-folder: {options.program_folder}: is no folder")
+        raise RehearsalError(f"--program-folder: {options.program_folder} is not a folder")
     azure_options = Options(
         program_folder=options.program_folder and options.program_folder.absolute(),
         image=options.image,
@@ -134,7 +146,7 @@ def _serve(options: argparse.Namespace) -> int:
         for name, value in azure.environment.items():
             print(f"export {name}={shlex.quote(value)}")
         sys.stdout.flush()
-        print(f"Azure on loopback: {azure.url}; Ctrl-C ends it", file=sys.stderr)
+        print(f"Azure on loopback: {azure.url}; press Ctrl-C to stop", file=sys.stderr)
         while True:
             signal.pause()
     return 0

@@ -1,4 +1,4 @@
-"""What no Azure offers: failures, lost nodes and full data centres on request."""
+"""What real Azure does not offer: failures, lost nodes and missing capacity on request."""
 
 import dataclasses
 from typing import Any
@@ -16,7 +16,7 @@ from rehearsal.resources.quotas import Quotas
 
 
 class Admin:
-    """Everything that a test may do to this Azure; each method is also a route of POST /admin."""
+    """Controls of this Azure for tests; each method is also a route of POST /admin."""
 
     def __init__(
         self,
@@ -28,16 +28,16 @@ class Admin:
         quotas: Quotas,
         manner: PreemptionManner,
     ) -> None:
-        """Administer the parts of one Azure.
+        """Control the parts of one Azure.
 
         Args:
-            faults: of requests.
-            log: of requests.
-            azurite: the blob server.
-            scheduler: of jobs.
-            nodes: of clusters.
-            quotas: of regions.
-            manner: what becomes of pre-empted jobs unless something else is asked for.
+            faults: Faults of requests.
+            log: Log of requests.
+            azurite: Blob server.
+            scheduler: Scheduler of jobs.
+            nodes: Nodes of the clusters.
+            quotas: Quotas of the regions.
+            manner: What happens to pre-empted jobs by default.
         """
         self._faults = faults
         self._log = log
@@ -48,7 +48,7 @@ class Admin:
         self._manner = manner
 
     def fault(self, match: str, **values: Any) -> None:
-        """Let requests fail; see `Fault` for the values."""
+        """Make requests fail; see `Fault` for the values."""
         self._faults.add(Fault(match, **values))
 
     def forbid(self, client_id: str, match: str = "") -> None:
@@ -64,11 +64,11 @@ class Admin:
         )
 
     def clear_faults(self) -> None:
-        """Let everything pass again."""
+        """Remove all faults."""
         self._faults.clear()
 
     def forget_requests(self) -> None:
-        """Empty the log of requests."""
+        """Clear the log of requests."""
         self._log.clear()
 
     def kill_blob_server(self) -> None:
@@ -85,21 +85,21 @@ class Admin:
         cluster: str | None = None,
         manner: PreemptionManner | None = None,
     ) -> int:
-        """Pre-empt the nodes of a job or of a whole cluster; how many jobs lost theirs.
+        """Pre-empt the nodes of a job or of a whole cluster; return how many jobs lost theirs.
 
         Args:
             job: id of the job.
             cluster: id of the compute.
-            manner: what becomes of the jobs; as the options say if None.
+            manner: What happens to the jobs; None for the default of the options.
         """
         return self._scheduler.preempt(job, cluster, manner or self._manner)
 
     def capacity(self, cluster: str, nodes: int | None) -> None:
-        """Let Azure have so many machines for a cluster (its id), or with None enough."""
+        """Limit the machines that Azure has for a cluster (its id); None removes the limit."""
         self._nodes.limit(cluster, nodes)
 
     def quota(self, location: str, name: str, cores: int) -> None:
-        """Set a limit of cores in a region, such as of totalLowPriorityCores."""
+        """Set a quota of cores in a region, for example totalLowPriorityCores."""
         self._quotas.limit(location, name, cores)
 
     def respond(self, request: Request) -> Response:
@@ -107,7 +107,7 @@ class Admin:
         /admin/requests`.
 
         Raises:
-            AzureError: there is no such method, or it does not take these arguments.
+            AzureError: there is no such method, or the arguments do not fit it.
         """
         name = request.path.removeprefix(ADMIN).replace("-", "_")
         if request.method == "GET" and name == "requests":
@@ -115,7 +115,7 @@ class Admin:
             return Response(body={"value": requests})
         method = None if name.startswith("_") or name == "respond" else getattr(self, name, None)
         if method is None or request.method != "POST":
-            raise AzureError(404, "NotFound", f"{request.method} {request.path}: no such route")
+            raise AzureError(404, "NotFound", f"{request.method} {request.path}: unknown route")
         try:
             return Response(body={"value": method(**request.json())})
         except (TypeError, ValueError) as error:

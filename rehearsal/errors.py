@@ -1,4 +1,4 @@
-"""Errors for people, and refusals in Azure's own form."""
+"""Errors for users, and errors in Azure's response format."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ from common.errors import UserError
 
 
 class RehearsalError(UserError):
-    """The rehearsal itself cannot run."""
+    """An error of the rehearsal itself, not of the commands that it runs."""
 
 
 class AzureError(Exception):
-    """A refusal, which becomes the response to a request."""
+    """An error response of Azure."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
-        """Make a refusal.
+        """Create an error response.
 
         Args:
             status: HTTP status.
-            code: Azure's code of the error.
-            message: for people.
+            code: Azure's error code.
+            message: Message for users.
         """
         super().__init__(message)
         self.status = status
@@ -26,12 +26,12 @@ class AzureError(Exception):
         self.message = message
 
     def body(self) -> dict[str, Any]:
-        """The error as Resource Manager writes it."""
+        """Return the error in Resource Manager's format."""
         return {"error": {"code": self.code, "message": self.message, "details": []}}
 
 
 def resource_not_found(kind: str, name: str, group: str) -> AzureError:
-    """404 of Resource Manager for a resource that is not there."""
+    """Return Resource Manager's 404 for a resource that does not exist."""
     return AzureError(
         404,
         "ResourceNotFound",
@@ -41,5 +41,5 @@ def resource_not_found(kind: str, name: str, group: str) -> AzureError:
 
 
 def user_error(message: str, status: int = 400) -> AzureError:
-    """Azure Machine Learning's refusal of what a user asked for."""
+    """Return Azure Machine Learning's error for an invalid request."""
     return AzureError(status, "UserError", message)

@@ -1,7 +1,7 @@
-"""How everything that a rehearsal starts ends with it, and with the process that owns it.
+"""Ends everything that a rehearsal starts together with it, and with the process that owns it.
 
-Each process carries a mark in its environment, which its own children inherit. A small reaper
-process holds the reading end of a pipe: when the owner is gone, however it ended, the reaper kills
+Each process carries a mark in its environment, which its children inherit. A small reaper process
+holds the reading end of a pipe: when the owner is gone, however it ended, the reaper kills
 everything that carries the owner's mark, and removes the owner's containers and temporary folder.
 """
 
@@ -22,11 +22,11 @@ from common.containers import ContainerEngine, Docker, Podman
 from rehearsal.errors import RehearsalError
 
 MARK: Final = "REHEARSAL_MARK"
-"""Variable of the environment that has the mark."""
+"""Environment variable that holds the mark."""
 CONTAINER_ENGINES: Final[Mapping[str, type[ContainerEngine]]] = {
     engine.program: engine for engine in (Docker, Podman)
 }
-"""Engines that can end the containers that they run, by their programs."""
+"""Container engines that can stop the containers they run, by program name."""
 
 _OWNER: Final = "owner"
 _REAPER: Final = """
@@ -43,15 +43,15 @@ if len(sys.argv) > 4:
 
 
 class StopError(BaseException):
-    """A signal asked for the end; nothing that expects errors may take it for one."""
+    """A signal requested the end. A BaseException, so that no handler of errors catches it."""
 
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise a StopError, the first of them only."""
+    """Make SIGINT and SIGTERM raise a StopError, the first of them only."""
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        # A second signal must not keep the first from ending everything.
+        # A second signal must not interrupt the clean-up.
         for number_ in before:
             signal.signal(number_, signal.SIG_IGN)
         raise StopError
@@ -68,11 +68,11 @@ class Reaper:
     """Ends what was started if the owner cannot."""
 
     def __init__(self, temporary: Path | None = None, containers: str | None = None) -> None:
-        """Start the reaper's process.
+        """Start the reaper process.
 
         Args:
-            temporary: folder to remove at the end.
-            containers: program that runs them, if any may be left.
+            temporary: Folder to delete at the end.
+            containers: Program that runs the containers, if any may be left.
         """
         self.mark = secrets.token_hex(8)
         arguments = [str(Path(__file__).resolve().parents[1]), self.mark, containers or ""]
@@ -84,22 +84,24 @@ class Reaper:
         )
 
     def marked(self, environment: Mapping[str, str], part: str = "") -> dict[str, str]:
-        """An environment for a child process; `part` names what is ended together."""
+        """Return a marked environment for a child process; `part` names processes that end
+        together.
+        """
         return {**environment, MARK: f"{self.mark}/{part}"}
 
     def kill(self, part: str = "") -> None:
-        """Kill all processes with the mark, or with a part of it."""
+        """Kill all processes with the mark, or with one part of it."""
         kill_marked(f"{self.mark}/{part}")
 
     def close(self) -> None:
-        """Let the reaper do its work, and wait for it."""
+        """Let the reaper clean up, and wait for it."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
 
 
 def pids_marked(mark: str) -> list[int]:
-    """Processes whose mark begins with this text; a dead one that nobody waited for has none."""
+    """Return the processes whose mark starts with this text, without zombies, which have none."""
     start = f"{MARK}={mark}".encode()
     pids = []
     for folder in Path("/proc").iterdir():
@@ -115,7 +117,7 @@ def pids_marked(mark: str) -> list[int]:
 
 
 def signal_marked(mark: str, number: signal.Signals) -> int:
-    """Send a signal to all processes with a mark; how many there were."""
+    """Send a signal to all processes with a mark; return how many there were."""
     pids = pids_marked(mark)
     for pid in pids:
         try:
@@ -132,7 +134,7 @@ def kill_marked(mark: str) -> None:
 
 
 def container_name(mark: str, part: str) -> str:
-    """Name of a container that belongs to the owner of a mark."""
+    """Return the name of a container that belongs to the owner of a mark."""
     return f"rehearsal-{mark}-{part}"
 
 
@@ -145,7 +147,7 @@ def remove_containers(program: str, mark: str) -> None:
 
 
 def owner(folder: Path) -> str | None:
-    """Id of the process that serves from a folder; None if no process does."""
+    """Return the id of the process that serves from a folder; None if there is none."""
     try:
         with (folder / _OWNER).open() as claim:
             fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -158,10 +160,11 @@ def owner(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Keep a folder for one Azure, and from other people of this machine: it holds keys.
+    """Reserve a folder for one Azure, and protect it from other users of the machine: it holds
+    keys.
 
     Raises:
-        RehearsalError: another process owns it.
+        RehearsalError: another process uses it.
     """
     folder.chmod(0o700)
     with (folder / _OWNER).open("a+") as claim:
@@ -170,8 +173,8 @@ def owned(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             claim.seek(0)
             raise RehearsalError(
-                f"{folder}: process {claim.read().strip()} serves from it already; end that one, or"
-                " take another folder"
+                f"{folder}: in use by process {claim.read().strip()}; stop that process, or choose"
+                " another folder"
             ) from error
         claim.truncate(0)
         claim.write(str(os.getpid()))

@@ -1,4 +1,4 @@
-"""Azure on loopback: composes the services, starts and ends them, and leads clients to them."""
+"""Azure on loopback: composes the services, starts and stops them, and configures their clients."""
 
 import contextlib
 import os
@@ -35,15 +35,15 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
     def __init__(
         self, folder: Path | None = None, options: Options | None = None, port: int = 0
     ) -> None:
-        """Start all but the blob server, which starts when an account is first used.
+        """Start everything but the blob server, which starts when an account is first used.
 
         Args:
-            folder: where state is kept; None for a temporary folder that is removed at the end.
-            options: how this Azure behaves.
-            port: of the control plane; 0 takes a free one.
+            folder: Folder for state; None for a temporary folder that is deleted at the end.
+            options: Options of this Azure.
+            port: Port of the control plane; 0 for any free one.
 
         Raises:
-            RehearsalError: the folder, the port or the image of the options cannot be used.
+            RehearsalError: the folder, the port or the image cannot be used.
         """
         self.options = options or Options()
         image = None if self.options.image is None else open_image(self.options.image)
@@ -51,13 +51,15 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
             self._open(folder, image, port, stack)
             self._compose(image, stack)
             self._start(stack)
-            # Only now: what fails before ends all that was started.
+            # Transferred last: an earlier failure closes everything that was started.
             self._stack = stack.pop_all()
 
     def _open(
         self, folder: Path | None, image: JobImage | None, port: int, stack: contextlib.ExitStack
     ) -> None:
-        """Take what belongs to this Azure alone: folder, ports, and all processes to be started."""
+        """Acquire what belongs to this Azure alone: folder, ports, and the processes that it
+        starts.
+        """
         self.folder = folder.absolute() if folder else Path(tempfile.mkdtemp(prefix="rehearsal-"))
         self.folder.mkdir(parents=True, exist_ok=True)
         if folder is None:
@@ -76,7 +78,7 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         self.url = self._server.url
 
     def _compose(self, image: JobImage | None, stack: contextlib.ExitStack) -> None:
-        """Make the services, each of those that it needs."""
+        """Create the services and connect them."""
         options, trusted = self.options, self.certificate.bundle
         self.faults, self._log = Faults(), RequestLog()
         self.identity = Identity(self.url, options.tenant_id, options.token_seconds)
@@ -131,10 +133,10 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         )
 
     def _start(self, stack: contextlib.ExitStack) -> None:
-        """Serve, and take up the jobs that had not ended when this Azure was last stopped."""
+        """Start serving, and resume the jobs that were unfinished when this Azure stopped."""
         servers = (self._blob_server, self._server)
         for server in servers:
-            # Once more, as the services end only after all requests have been responded to.
+            # Closed before the services, which must end only after all requests were answered.
             stack.callback(server.close)
         for server in servers:
             stack.callback(server.stop)
@@ -146,16 +148,18 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         self.close()
 
     def close(self) -> None:
-        """End everything; safe to repeat."""
+        """Stop everything; can be called repeatedly."""
         self._stack.close()
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that point the SDK, azure-identity and any HTTPS client here."""
+        """Environment variables that make the SDK, azure-identity and any HTTPS client use this
+        Azure.
+        """
         return self.environment_of(*self._client)
 
     def environment_of(self, client_id: str, secret: str) -> dict[str, str]:
-        """The same for another program of `identity.add_client`."""
+        """Return the same variables for another client of `identity.add_client`."""
         return {
             "ARM_CLOUD_METADATA_URL": f"{self.url}/metadata/endpoints?api-version=2019-05-01",
             "AZURE_AUTHORITY_HOST": self.url,
@@ -169,48 +173,49 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
 
     @property
     def mark(self) -> str:
-        """Start of the mark in the environment of all processes that this Azure has started."""
+        """Prefix of the mark in the environment of all processes that this Azure starts."""
         return self._reaper.mark
 
     def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Variables of a child process that must not outlive this Azure, or its owner."""
+        """Return the environment of a child process that ends with this Azure and its owner."""
         return self._reaper.marked(environment, "commands")
 
     def end_commands(self) -> None:
-        """Kill all children that were given such variables, with what they have started."""
+        """Kill all child processes with such an environment, and what they have started."""
         self._reaper.kill("commands")
 
     @property
     def requests(self) -> list[LoggedRequest]:
-        """The last requests, the oldest first."""
+        """The most recent requests, the oldest first."""
         return self._log.requests
 
     def blob_endpoint(self, account: str) -> str:
-        """Address of an account's blobs, as Azure writes it: with a slash at its end."""
+        """Return the address of an account's blobs as Azure writes it, with a trailing slash."""
         return f"{self.blobs.address(account)}/"
 
     def put(self, path: str, api_version: str, body: Document) -> Document:  # noqa: ARG002
-        """Declare a resource as a PUT would.
+        """Create a resource as a PUT would.
 
         Args:
-            path: id of the resource.
-            api_version: that the PUT would have; one form of each resource is known here.
-            body: of the PUT.
+            path: Id of the resource.
+            api_version: API version of the PUT; ignored, as only one version of each resource is
+                known.
+            body: Body of the PUT.
 
         Raises:
-            AzureError: it is refused.
+            AzureError: the rules refuse it.
         """
         return self.resources.put(path, body)
 
 
 def without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which programs connect to this machine without a proxy. Pure.
+    """Return variables that make programs connect to this machine without a proxy. Pure.
 
     Args:
-        environment: whose own exceptions are kept.
+        environment: Environment whose own exceptions are kept.
     """
     kept = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
     hosts = [host for host in kept.split(",") if host]
     hosts += [host for host in ("127.0.0.1", "localhost") if host not in hosts]
-    # Programs read either name.
+    # Some programs read one spelling, some the other.
     return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(hosts))

@@ -1,1 +1,1 @@
-"""Facts about Azure that the platform is declared from, each with where it is documented."""
+"""Facts about Azure that the platform relies on, each with its source."""

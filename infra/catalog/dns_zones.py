@@ -12,13 +12,14 @@ EndpointKind = Literal["workspace", "registry", "blob", "file", "vault", "monito
 WORKSPACE_API: Final = "privatelink.api.azureml.ms"
 WORKSPACE_NOTEBOOKS: Final = "privatelink.notebooks.azure.net"
 WORKSPACE_CERTIFICATE: Final = "privatelink.cert.api.azureml.ms"
-"""Only some templates link it; whether a workspace needs it is to be seen on a live one."""
+"""Only some templates link it; only a live workspace can show whether it is needed."""
 BLOB: Final = "privatelink.blob.core.windows.net"
-"""Shared by both storage accounts and Azure Monitor's scope, so it exists once a network."""
+"""Shared by both storage accounts and Azure Monitor's private link scope, so it is declared once
+per network."""
 FILE: Final = "privatelink.file.core.windows.net"
 VAULT: Final = "privatelink.vaultcore.azure.net"
 REGISTRY: Final = "privatelink.azurecr.io"
-"""Holds the registry's data endpoint too."""
+"""Also holds the registry's data endpoint."""
 MONITOR: Final = (
     "privatelink.monitor.azure.com",
     "privatelink.oms.opinsights.azure.com",
@@ -29,12 +30,12 @@ MONITOR: Final = (
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a private endpoint of one kind asks for."""
+    """One kind of private endpoint, and the DNS zones that it needs."""
 
     group: str
-    """Sub-resource of the service that the endpoint stands for (`group_ids`)."""
+    """Sub-resource of the service that the endpoint connects to (`group_ids`)."""
     zones: tuple[str, ...]
-    """All of them in one zone group of one endpoint."""
+    """DNS zones of the endpoint, all in one zone group."""
 
 
 ENDPOINTS: Final[dict[EndpointKind, Endpoint]] = {
@@ -48,7 +49,7 @@ ENDPOINTS: Final[dict[EndpointKind, Endpoint]] = {
 
 
 def needed(*, monitor: bool, certificate: bool) -> tuple[str, ...]:
-    """Every zone that the network must resolve, each once, in a stable order.
+    """Return every zone that the network must resolve, each once, in a stable order.
 
     Args:
         monitor: whether Azure Monitor is reached through a private link scope.

@@ -1,7 +1,7 @@
-"""Network security rules as data: what may enter and leave each subnet, and why.
+"""Network security rules as data: which traffic may enter and leave each subnet, and why.
 
-Source: Azure Machine Learning, "Configure inbound and outbound network traffic" (19 March 2026)
-and "Secure a training environment with virtual networks". Everything else is denied.
+Source: Azure Machine Learning, "Configure inbound and outbound network traffic" (19 March 2026) and
+"Secure a training environment with virtual networks". All other traffic is denied.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ VaultTag = Literal["AzureKeyVault", "Keyvault"]
 FIRST_PRIORITY: Final = 100
 PRIORITY_STEP: Final = 10
 DENY_PRIORITY: Final = 4096
-"""The last that a rule may have; Azure's own default rules come after it."""
+"""Highest priority number that a rule may have; Azure's own default rules come after it."""
 NETWORK: Final = "VirtualNetwork"
 ANYWHERE: Final = "*"
 
@@ -33,11 +33,11 @@ class Rule:
     source: str
     """Service tag, address range or `*`."""
     destination: str
-    """Likewise."""
+    """Service tag, address range or `*`."""
     ports: tuple[str, ...]
-    """Of the destination: a number, a range such as `8000-8010`, or `*`."""
+    """Destination ports: a number, a range such as `8000-8010`, or `*`."""
     why: str
-    """At most 140 characters: Azure shows it as the rule's description."""
+    """Reason for the rule, at most 140 characters: Azure shows it as the rule's description."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,16 @@ class _Egress:
 
 
 def training(region: str, *, hbi: bool, public_ip: bool, vault_tag: VaultTag) -> tuple[Rule, ...]:
-    """Of the subnet in which models are trained and data are prepared: no internet.
+    """Return the rules of the subnet for training and data preparation: no internet access.
 
     Args:
         region: short name, such as `westeurope`; regional tags end in it.
         hbi: whether the workspace is a high-business-impact one, whose nodes read credentials from
             the key vault of Azure Batch.
-        public_ip: whether nodes have public addresses; then the service calls them from outside.
-        vault_tag: how the key vault's service tag is spelled. Azure's documents disagree, and it
-            takes a live subscription to tell, so it is a setting.
+        public_ip: whether nodes have public addresses; the service then connects to them from
+            outside.
+        vault_tag: spelling of the key vault's service tag. Azure's documents disagree, and only a
+            live subscription can show which one works, so it is a setting.
     """
     inbound = [_inside("Inbound")]
     if public_ip:
@@ -78,7 +79,9 @@ def training(region: str, *, hbi: bool, public_ip: bool, vault_tag: VaultTag) ->
 
 
 def build(region: str, *, hbi: bool, vault_tag: VaultTag) -> tuple[Rule, ...]:
-    """Of the subnet in which images are built: as training, and HTTPS to package indexes."""
+    """Return the rules of the subnet for image builds: those of training, and HTTPS to package
+    indexes.
+    """
     internet = _allow(
         _Egress(
             "Internet",
@@ -94,7 +97,7 @@ def build(region: str, *, hbi: bool, vault_tag: VaultTag) -> tuple[Rule, ...]:
 
 
 def endpoints() -> tuple[Rule, ...]:
-    """Of the subnet of private endpoints: HTTPS from inside the network and its peers."""
+    """Return the rules of the private endpoints' subnet: HTTPS from the network and its peers."""
     inbound = Rule(
         "allow-https-inside",
         0,
@@ -110,7 +113,7 @@ def endpoints() -> tuple[Rule, ...]:
 
 
 def jump() -> tuple[Rule, ...]:
-    """Of the subnet of a machine to work from: out to the network and to Azure over HTTPS."""
+    """Return the rules of the jump subnet: outbound to the network, and to Azure over HTTPS."""
     azure = [
         _allow(_Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in.")),
         _allow(_Egress("AzureResourceManager", "Tcp", ("443",), "Workspace, jobs, deployments.")),
@@ -191,7 +194,7 @@ def _deny(direction: Direction) -> Rule:
 
 
 def _numbered(inbound: Sequence[Rule], outbound: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Priorities in the order given, and the denial of the rest at the end."""
+    """Number the rules in the given order, and deny all other traffic at the end."""
     allowed = [
         replace(rule, priority=FIRST_PRIORITY + PRIORITY_STEP * i)
         for rules in (inbound, outbound)

@@ -1,9 +1,9 @@
-"""Identifiers that Azure Resource Manager gives to resources, as a function of their inputs."""
+"""Azure Resource Manager ids of resources, computed from their inputs."""
 
 from collections.abc import Mapping
 from typing import Any
 
-# azure-native's type, what Resource Manager calls it, and the inputs that name each level of it.
+# azure-native type: Resource Manager's type, and the inputs that name each level of the id.
 _ML = "Microsoft.MachineLearningServices/workspaces"
 _STORAGE = "Microsoft.Storage/storageAccounts"
 _NETWORK = "Microsoft.Network"
@@ -76,16 +76,16 @@ _EXTENSIONS = {
 
 
 def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
-    """The identifier of a resource.
+    """Return the id of a resource.
 
     Args:
-        type_: azure-native's token; a version in it is ignored.
+        type_: azure-native's type token; a version in it is ignored.
         inputs: the resource's inputs with the provider's camelCase keys.
         subscription: id of the subscription that holds it.
 
     Raises:
         ValueError: the type is not known, or an input that names the resource is missing; the
-            provider would then make a name up, which no other part of the platform could know.
+            provider would then generate a name, which no other part of the platform could know.
     """
     kind = kind_of(type_)
     try:
@@ -98,29 +98,29 @@ def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
             parent = group(subscription, inputs["resourceGroupName"])
             return f"{parent}/providers/{_PATHS[kind].format_map(inputs)}"
     except KeyError as error:
-        raise ValueError(f"{type_} needs the input {error} to have a known identifier") from error
+        raise ValueError(f"{type_}: input {error} is missing, so its id is unknown") from error
     raise ValueError(f"{type_} has no entry in infra/catalog/resource_ids.py")
 
 
 def group(subscription: str, name: str) -> str:
-    """The identifier of a resource group."""
+    """Return the id of a resource group."""
     return f"/subscriptions/{subscription}/resourceGroups/{name}"
 
 
 def name(id_: str) -> str:
-    """The last part of an identifier: the resource's own name."""
+    """Return the last segment of an id: the resource's own name."""
     return id_.rstrip("/").rsplit("/", 1)[-1]
 
 
 def parts(id_: str) -> tuple[str, str, str]:
-    """Subscription, resource group and name in the identifier of a resource."""
+    """Return the subscription, resource group and name in the id of a resource."""
     _, _, subscription, _, group_name, *_ = id_.split("/")
     return subscription, group_name, name(id_)
 
 
 def kind_of(type_: str) -> str:
-    """`module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`; the type of a
-    component as it is.
+    """Return `module:Kind` of a type such as `azure-native:network/v20240501:NatGateway`. The type
+    of a component is returned unchanged.
     """
     parts = type_.split(":")
     if len(parts) != 3:

@@ -1,6 +1,7 @@
-"""Built-in roles of Azure that the platform assigns, by the GUID that is the same everywhere.
+"""Azure's built-in roles that the platform assigns, by GUID; the GUIDs are the same in every
+tenant.
 
-GUIDs as in Azure's list of built-in roles. There is no Owner here, and nobody gets Contributor on
+GUIDs as in Azure's list of built-in roles. Owner is not assigned, and nobody gets Contributor on
 the account of the training data.
 """
 
@@ -42,20 +43,20 @@ NAMES: Final = {
     AZUREML_DATA_SCIENTIST: "AzureML Data Scientist",
     AZUREML_COMPUTE_OPERATOR: "AzureML Compute Operator",
 }
-"""Every role that may be assigned; a GUID that is not here is a mistake."""
+"""Every role that may be assigned; any other GUID is a mistake."""
 
 OWNER: Final = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
-"""For the rule that nobody gets it."""
+"""Never assigned; the policies check that."""
 
 BLOB_DATA_OWNER: Final = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
-"""Writes blobs as well; for the rule on who may write training data."""
+"""Never assigned; writes blobs too, so the policy on who may write training data knows it."""
 
 WRITES_BLOBS: Final = frozenset({OWNER, CONTRIBUTOR, BLOB_DATA_OWNER, BLOB_DATA_CONTRIBUTOR})
-"""Roles whose holder can change training data, by itself or by a grant or key."""
+"""Roles whose holder can change training data, directly or through an assignment or a key."""
 
 
 def definition_id(subscription: str, role: str) -> str:
-    """Id of a role definition, as a role assignment wants it.
+    """Return the id of a role definition, as a role assignment needs it.
 
     Args:
         subscription: GUID of the subscription that the scope is in.

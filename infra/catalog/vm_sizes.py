@@ -1,4 +1,5 @@
-"""Virtual machine sizes: every GPU series to train on, and CPU sizes to prepare and build with.
+"""Virtual machine sizes: every GPU series for training, and CPU sizes for data preparation and
+builds.
 
 Sources: the series of the table in Azure's reference architecture "Distributed training of deep
 learning models" (NC, NDs, NCsv2, NCsv3, NDv2, ND A100 v4) and their successors with NVIDIA GPUs;
@@ -31,19 +32,21 @@ class Size:
     infiniband: bool = False
     """Whether nodes reach each other by RDMA over InfiniBand."""
     low_priority: bool | None = None
-    """Whether Azure lends spare capacity of it, which it may pre-empt; none where that is not
-    documented, so that only a deployment can tell."""
+    """Whether Azure offers spare capacity of this size, which it may pre-empt. None if that is not
+    documented, so that only a deployment can show it."""
     status: Status = "deployable"
     since: str | None = None
-    """When it was retired or restricted."""
+    """Date when it was retired or restricted."""
     replacement: str | None = None
-    """Size to take instead of one that is not deployable."""
+    """Size to use instead of one that is not deployable."""
 
 
 def _gone(
     series: str, gpu: str, since: str, *rows: tuple[str, int, int, int, str]
 ) -> tuple[Size, ...]:
-    """Retired sizes of one series; an `r` in a size's name marks the one with InfiniBand."""
+    """Return the retired sizes of one series; an `r` in a size's name marks the one with
+    InfiniBand.
+    """
     return tuple(
         Size(
             name, series, vcpus, memory, gpus, gpu, infiniband="r" in name.split("_")[1],
@@ -106,7 +109,7 @@ GPU: Final = (
     Size("Standard_NC40ads_H100_v5", "NCads H100 v5", 40, 320, 1, _H100_NVL),
     Size("Standard_NC80adis_H100_v5", "NCads H100 v5", 80, 640, 2, _H100_NVL),
 )  # fmt: skip
-"""Ordered as the reference's table, then by what came after. AMD GPUs and Grace (Arm) hosts are
+"""Ordered as in the reference's table, then by what came later. AMD GPUs and Grace (Arm) hosts are
 left out: the training image is built for CUDA on x86-64."""
 
 _RESTRICTED = "July 2026"
@@ -133,21 +136,21 @@ CPU: Final = (
         )
     ),
 )  # fmt: skip
-"""Those with a local disk that new subscriptions may deploy, and the ones that most samples still
-name although new subscriptions may not."""
+"""Sizes with a local disk that new subscriptions may deploy, and those that most samples still name
+although new subscriptions may not deploy them."""
 
 RDMA_POOL_NODES: Final = 100
-"""Most nodes of a cluster whose nodes talk by RDMA (Azure Machine Learning, "Manage and increase
-quotas", 27 January 2026)."""
+"""Maximum nodes in a cluster whose nodes communicate by RDMA (Azure Machine Learning, "Manage and
+increase quotas", 27 January 2026)."""
 
 BY_NAME: Final = {size.name: size for size in (*GPU, *CPU)}
 
 
 def find(name: str) -> Size | None:
-    """A size by its name in any case, as Azure takes it; none when it is not in the catalogue."""
+    """Return a size by its name, ignoring case as Azure does; None if the catalogue has none."""
     return next((size for size in BY_NAME.values() if size.name.lower() == name.lower()), None)
 
 
 def deployable(*, gpu: bool) -> tuple[Size, ...]:
-    """Sizes that a cluster may still be made of."""
+    """Return the sizes that new clusters may use."""
     return tuple(size for size in (GPU if gpu else CPU) if size.status == "deployable")

@@ -1,1 +1,1 @@
-"""The parts of the platform, one Pulumi component a concern."""
+"""The parts of the platform, one Pulumi component per concern."""

@@ -1,4 +1,4 @@
-"""Access: identities, and who may do what, on nothing more than it needs."""
+"""Access: identities and their role assignments, with least privilege."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from infra.settings import PeopleSettings
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is given a role."""
+    """A principal to assign roles to."""
 
     label: str
-    """Short and stable: the assignment's name is derived from it."""
+    """Short and stable name: the assignment's name is derived from it."""
     id: pulumi.Input[str]
     type: authorization.PrincipalType = authorization.PrincipalType.SERVICE_PRINCIPAL
-    """Set always: without it Azure looks up a principal that its directory may not show yet, and
-    fails with PrincipalNotFound."""
+    """Always set: without it Azure looks the principal up in a directory that may not show it yet,
+    and fails with PrincipalNotFound."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a role is given on."""
+    """A resource to assign roles on."""
 
     label: str
     id: pulumi.Input[str]
@@ -39,17 +39,17 @@ def grant(
     role_ids: Sequence[str],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """Give a principal roles on a scope.
+    """Assign roles to a principal on a scope.
 
-    The names of assignments are known before anything is deployed. A principal that is made anew
-    keeps them, and Azure refuses to have one twice: the old assignment goes first.
+    The names of assignments are known before anything is deployed. A principal that is recreated
+    keeps them, and Azure rejects a duplicate name, so the old assignment is deleted first.
 
     Args:
-        place: the stack.
-        principal: who.
-        scope: on what.
-        given: GUIDs of the roles.
-        opts: options of the assignments.
+        context: Context of the stack.
+        principal: Principal that gets the roles.
+        scope: Resource that the roles apply to.
+        role_ids: GUIDs of the roles.
+        opts: Options of the assignments.
     """
     options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
     return [
@@ -69,11 +69,12 @@ def grant(
 
 
 class Identities(Component):
-    """One user-assigned identity a duty, so that no job holds what another needs.
+    """One user-assigned identity per duty, so that no job holds permissions that only another
+    needs.
 
-    Training only reads the data; preparation writes them; images are pushed by the build identity,
-    which sees no data. The service's own identity would only exist with the workspace, too late to
-    be given roles before it.
+    Training only reads the data; preparation writes them; the build identity pushes images and has
+    no access to data. A system-assigned identity would only exist once the workspace does, too late
+    to get roles before it.
     """
 
     def __init__(
@@ -97,22 +98,22 @@ class Identities(Component):
         self.register_outputs({})
 
     def principal(self, role: IdentityRole) -> Principal:
-        """Who is given the roles of a duty."""
+        """Return the identity of a duty as a principal for role assignments."""
         return Principal(role, self.by_role[role].principal_id)
 
 
 @dataclass(frozen=True)
 class Scopes:
-    """What roles are given on."""
+    """The resources that roles are assigned on."""
 
     default_storage: Scope
     data_storage: Scope
     vault: Scope
     registry: Scope
     insights: Scope | None
-    """None where there is no Application Insights."""
+    """None if there is no Application Insights."""
     default_endpoints: Sequence[Scope]
-    """Endpoints of the default account, which the studio looks up."""
+    """Private endpoints of the default account, which the studio looks up."""
 
 
 JOB_ROLES: Mapping[str, tuple[str, ...]] = {
@@ -121,8 +122,8 @@ JOB_ROLES: Mapping[str, tuple[str, ...]] = {
     "registry": (roles.ACR_PULL,),
     "insights": (roles.MONITORING_METRICS_PUBLISHER,),
 }
-"""Of every cluster's identity: logs and results out, images in, and the credentials that a
-high-business-impact workspace hands to its nodes through the vault."""
+"""Roles of every cluster's identity: to write logs and results, to pull images, and to read the
+credentials that a high-business-impact workspace passes to its nodes through the vault."""
 
 IDENTITY_ROLES: Mapping[IdentityRole, Mapping[str, tuple[str, ...]]] = {
     "workspace": {
@@ -140,13 +141,13 @@ IDENTITY_ROLES: Mapping[IdentityRole, Mapping[str, tuple[str, ...]]] = {
     "preparation": {**JOB_ROLES, "data_storage": (roles.BLOB_DATA_CONTRIBUTOR,)},
     "build": {**JOB_ROLES, "registry": (roles.ACR_PULL, roles.ACR_PUSH)},
 }
-"""Roles by identity and scope. Azure Machine Learning wants its workspace's identity to contribute
-to what the workspace is made of ("Set up service authentication"), which the training data are not
-part of: that account is reached by roles on its data alone."""
+"""Roles by identity and scope. Azure Machine Learning requires the workspace's identity to be
+Contributor on the resources the workspace uses ("Set up service authentication"). The training data
+account is not one of them: only data roles are assigned on it."""
 
 
 class Access(Component):
-    """The roles that exist before the workspace."""
+    """Role assignments that must exist before the workspace."""
 
     def __init__(
         self,
@@ -185,7 +186,7 @@ class Access(Component):
 
     @property
     def job_assignments(self) -> list[pulumi.Resource]:
-        """The roles of the clusters' identities."""
+        """Role assignments of the clusters' identities."""
         return [
             *self.assignments["training"],
             *self.assignments["preparation"],
@@ -194,9 +195,10 @@ class Access(Component):
 
 
 class WorkspaceAccess(Component):
-    """The roles on the workspace, and what people need who work in it.
+    """Role assignments on the workspace, and those of the people who work in it.
 
-    Without keys, whoever opens a notebook or reads a result needs roles on the account behind it.
+    Because keys are disabled, whoever opens a notebook or reads a result needs roles on the storage
+    account too.
     """
 
     def __init__(
@@ -239,5 +241,5 @@ class WorkspaceAccess(Component):
 
 
 def entra_group(label: str, group: str) -> Principal:
-    """A group of Entra, by its object id."""
+    """Return an Entra group as a principal, by its object id."""
     return Principal(label, group, authorization.PrincipalType.GROUP)

@@ -1,4 +1,4 @@
-"""Alerts on what the clusters log: pre-empted nodes, idle nodes, failed jobs, quota."""
+"""Alerts on the clusters' logs: pre-empted nodes, idle nodes, failed jobs, quota."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ PER_CLUSTER = "ClusterName"
 OFTEN = "PT15M"
 HOUR = "PT1H"
 TWO_DAYS = "P2D"
-"""The longest that a rule may look back."""
+"""Longest time range that a rule may query."""
 
 
 @dataclass(frozen=True)
 class AlertsArgs:
-    """When people are told, and who."""
+    """Thresholds of the alerts, and their recipients."""
 
     log_workspace: pulumi.Input[str]
     workspace_id: pulumi.Input[str]
-    """Whose events count; others may share the log workspace."""
+    """Id of the workspace whose events count; others may share the log workspace."""
     emails: Sequence[str]
     preempted_nodes: int
     idle_minutes: int
@@ -32,26 +32,26 @@ class AlertsArgs:
 
 @dataclass(frozen=True)
 class AlertRule:
-    """A query of the log workspace, and the value at which people are told."""
+    """A query of the log workspace, and the threshold that triggers the alert."""
 
     name: str
     title: str
     table: str
     query: str
-    """What follows the table and the choice of the workspace. Columns as in Azure Monitor's
+    """Query after the table and the filter on the workspace. Columns as in Azure Monitor's
     references of AmlComputeClusterEvent and AmlRunStatusChangedEvent (27 July 2026)."""
     threshold: int
     measure_column: str | None = None
-    """Column whose largest value is compared; none counts rows."""
+    """Column whose largest value is compared; None counts rows."""
     dimension: str | None = PER_CLUSTER
     look_back: str | None = None
-    """How much of the log the query sees, if not the hour that it is asked about."""
+    """Time range that the query sees, if not the evaluation window of one hour."""
     severity: int = 2
-    """From 0, critical, to 4, verbose."""
+    """Severity from 0, critical, to 4, verbose."""
 
 
 def alert_rules(args: AlertsArgs) -> list[AlertRule]:
-    """The rules, with the thresholds of the settings."""
+    """Return the rules, with the thresholds of the settings."""
     clusters = "AmlComputeClusterEvent"
     return [
         AlertRule(
@@ -63,7 +63,7 @@ def alert_rules(args: AlertsArgs) -> list[AlertRule]:
             measure_column="Preempted",
             severity=3,
         ),
-        # Idle since the last event that saw none idle, or since the first event there is.
+        # A node is idle since the last event with no idle nodes, or since the first event there is.
         AlertRule(
             "idle",
             "Nodes are idle and do not scale down",
@@ -99,7 +99,7 @@ def alert_rules(args: AlertsArgs) -> list[AlertRule]:
 
 
 class Alerts(Component):
-    """Rules over the log workspace, and who gets them."""
+    """Alert rules over the log workspace, and the action group that they notify."""
 
     def __init__(
         self, context: StackContext, args: AlertsArgs, opts: pulumi.ResourceOptions | None = None
@@ -141,7 +141,7 @@ class Alerts(Component):
             window_size=HOUR,
             override_query_time_range=rule.look_back,
             auto_mitigate=True,
-            # The tables come into being with the first event.
+            # The tables are created with the first event.
             skip_query_validation=True,
             criteria=monitor.ScheduledQueryRuleCriteriaArgs(
                 all_of=[_condition(args.workspace_id, rule)]
@@ -160,7 +160,7 @@ def _condition(workspace_id: pulumi.Input[str], rule: AlertRule) -> monitor.Cond
         ),
         time_aggregation=aggregation.MAXIMUM if rule.measure_column else aggregation.COUNT,
         metric_measure_column=rule.measure_column,
-        # The SDK's ConditionOperator belongs to another resource; Azure wants these words here.
+        # The SDK's ConditionOperator belongs to another resource; Azure accepts these values here.
         operator=monitor.Operator.GREATER_THAN_OR_EQUAL,
         threshold=rule.threshold,
         dimensions=(

@@ -1,4 +1,4 @@
-"""What every component shares: where its resources live, and how they are registered."""
+"""What all components share: the context of the stack, and how resources are registered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,17 +10,19 @@ from infra.naming import Names
 
 @dataclass(frozen=True)
 class StackContext:
-    """What all resources of one stack share: where they are, and what they are called."""
+    """Properties that all resources of one stack share: names, location and tags."""
 
     names: Names
     group: pulumi.Input[str]
-    """Name of the resource group; as an output of it, so that all that lives in it waits."""
+    """Name of the resource group, as an output of the group, so that every resource in it waits for
+    it."""
     region: str
     subscription: str
     tenant: str
     tags: Mapping[str, str]
     protected: bool
-    """Whether what holds data or cannot be made again refuses to be deleted or replaced."""
+    """Whether resources that hold data or cannot be recreated are protected from deletion and
+    replacement."""
 
 
 class Component(pulumi.ComponentResource):
@@ -36,7 +38,7 @@ class Component(pulumi.ComponentResource):
         protect: bool = False,
         extra: pulumi.ResourceOptions | None = None,
     ) -> pulumi.ResourceOptions:
-        """Options of a resource of this component.
+        """Return the options of a resource of this component.
 
         Args:
             depends_on: resources that must exist before it, beyond those that its inputs refer to.

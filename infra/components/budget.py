@@ -1,4 +1,4 @@
-"""Governance: what the stack may cost, and who is told."""
+"""Governance: the stack's budget, and who is notified."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class BudgetArgs:
 
     group_id: pulumi.Input[str]
     amount: float
-    """In the currency of the subscription's bill."""
+    """Amount in the billing currency of the subscription."""
     start: str
     """First day of a month, as YYYY-MM-01."""
     emails: Sequence[str]
@@ -24,7 +24,7 @@ class BudgetArgs:
 
 
 class Budget(Component):
-    """Tells people what was spent and what the month will come to. It stops nothing."""
+    """A budget that notifies people of actual and forecast spending. It stops nothing."""
 
     def __init__(
         self, context: StackContext, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None

@@ -1,4 +1,4 @@
-"""Compute clusters: nodes that exist while a job runs."""
+"""Compute clusters: nodes that exist only while a job runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ KEPT_BY_AZURE = (
     "properties.properties.vmPriority",
     "properties.properties.vmSize",
 )
-"""Inputs of which Azure keeps the old value without an error; a change makes the cluster anew."""
+"""Inputs that Azure silently keeps on an update; a change replaces the cluster."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class ClusterArgs:
     idle_seconds_before_scale_down: int
     subnet: pulumi.Input[str]
     identity_role: IdentityRole
-    """Whose roles its jobs have."""
+    """Duty whose identity its jobs use."""
     identity_id: pulumi.Input[str]
-    """That identity: jobs pull images and open datastores with it."""
+    """Id of that identity: jobs pull images and open datastores with it."""
 
 
 class Clusters(Component):
-    """The clusters of the workspace: from no node, without public addresses and without sign-in.
+    """The clusters of the workspace: they scale to zero, without public addresses and without SSH.
 
-    A cluster goes with the workspace: its own deletion would have to say what becomes of the
-    nodes, which the provider's request does not. A changed size, priority or subnet makes a
-    cluster anew, the old one first, because both would need the quota.
+    A cluster is deleted with the workspace: deleting it alone would require an action for its
+    nodes, which the provider's request does not have. Changing size, priority or subnet replaces a
+    cluster, the old one first, because both would need the quota.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Clusters(Component):
                     properties=_nodes(args),
                 ),
                 tags=context.tags,
-                # One after the other: the workspace answers 409 to two changes at once.
+                # One at a time: the workspace answers 409 to concurrent changes.
                 opts=self.child_options(
                     depends_on=[*depends_on, *previous],
                     extra=pulumi.ResourceOptions(

@@ -1,7 +1,7 @@
-"""What cannot be changed on a resource that exists: Azure keeps the old value, without an error.
+"""Properties of existing resources that cannot change: Azure keeps the old value without an error.
 
-`refusals` is pure; `guarded` lets the engine ask it before an update, in a preview too, so that
-such a change ends with an explanation instead of a success that did nothing.
+`refusals` is pure. `refuse_changes` makes the engine call it before an update, in a preview too, so
+that such a change ends with an explanation instead of a success that did nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,21 +15,21 @@ from infra.resources import value_at
 
 
 class ChangeError(PlatformError):
-    """A change that Azure would not make."""
+    """An update that Azure would silently not make."""
 
-    subject = "change of what exists"
+    subject = "update of existing resources"
 
 
 @dataclass(frozen=True)
 class ImmutableProperty:
-    """A property that is decided when a resource is made."""
+    """A property that can only be set when a resource is created."""
 
     path: str
     """Dotted path of an input, such as `encryption.requireInfrastructureEncryption`."""
     why: str
     """What Azure does with a change, and what to do instead."""
     may_be_set_later: bool = False
-    """Whether only taking it back is impossible."""
+    """Whether the property may be set later, and only unsetting it is impossible."""
 
 
 def refusals(
@@ -38,13 +38,13 @@ def refusals(
     new: Mapping[str, Any],
     properties: Sequence[ImmutableProperty],
 ) -> list[str]:
-    """Why a change cannot be made; empty when it can.
+    """Return why an update cannot be made; empty if it can.
 
     Args:
-        name: of the resource, as the user knows it.
-        old: inputs that it was made or last changed with.
-        new: inputs that it shall have.
-        properties: those that cannot change.
+        name: name of the resource, as the user knows it.
+        old: inputs of the last deployment.
+        new: inputs of this deployment.
+        properties: properties that cannot change.
     """
     problems = []
     for immutable in properties:
@@ -57,11 +57,11 @@ def refusals(
 
 
 def refuse_changes(name: str, properties: Sequence[ImmutableProperty]) -> pulumi.ResourceOptions:
-    """Options that refuse to change what Azure would silently keep, in a preview as well.
+    """Return options that refuse changes that Azure would silently ignore, in a preview as well.
 
     Args:
-        name: logical name of the resource; hooks of a program must have names of their own.
-        properties: those that cannot change.
+        name: logical name of the resource; the hook's name, unique in the program, is made from it.
+        properties: properties that cannot change.
     """
 
     def check(args: pulumi.ResourceHookArgs) -> None:
@@ -76,5 +76,5 @@ def refuse_changes(name: str, properties: Sequence[ImmutableProperty]) -> pulumi
 
 
 def _shown(setting: Any) -> str:
-    """A value as a person gave it: the engine makes every number a float."""
+    """Return a value as the user wrote it: the engine makes every number a float."""
     return repr(int(setting) if isinstance(setting, float) and setting.is_integer() else setting)

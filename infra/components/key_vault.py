@@ -1,5 +1,5 @@
-"""The key vault, through which a high-business-impact workspace hands credentials to its nodes; and
-the customer-managed key in it, with the identity that services use it with.
+"""The key vault, through which a high-business-impact workspace passes credentials to its nodes;
+and the customer-managed key in it, with the identity that services use it with.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from infra.components.immutable import ImmutableProperty, refuse_changes
 IMMUTABLE = (
     ImmutableProperty(
         "properties.enablePurgeProtection",
-        "once on it stays on; set vault.purge_protection back to true",
+        "it cannot be disabled once enabled; set vault.purge_protection back to true",
         may_be_set_later=True,
     ),
     ImmutableProperty(
         "properties.softDeleteRetentionInDays",
-        "Azure decides it when a vault is made; set vault.soft_delete_retention_days back",
+        "it can only be set at creation; restore vault.soft_delete_retention_days",
     ),
 )
 
@@ -33,7 +33,7 @@ class VaultArgs:
 
 
 class Vault(Component):
-    """A key vault that knows roles instead of access policies, and has no public side."""
+    """A key vault with role-based access instead of access policies, and no public endpoint."""
 
     def __init__(
         self, context: StackContext, args: VaultArgs, opts: pulumi.ResourceOptions | None = None
@@ -50,7 +50,7 @@ class Vault(Component):
                 enable_rbac_authorization=True,
                 enable_soft_delete=True,
                 soft_delete_retention_in_days=args.soft_delete_retention_days,
-                # Azure takes no false here, not even where it was never on.
+                # Azure does not accept false here, not even if it was never on.
                 enable_purge_protection=True if args.purge_protection else None,
                 enabled_for_deployment=False,
                 enabled_for_disk_encryption=False,
@@ -71,28 +71,28 @@ class Vault(Component):
 
 KEY_BITS = 3072
 ROTATE_AFTER = "P1Y"
-"""ISO 8601 duration from a version's creation."""
+"""Time from a version's creation, as an ISO 8601 duration."""
 
 
 @dataclass(frozen=True)
 class CustomerKey:
-    """A key that services encrypt with."""
+    """A key for encryption at rest."""
 
     name: pulumi.Input[str]
     vault_id: pulumi.Input[str]
     vault_uri: pulumi.Input[str]
     uri: pulumi.Input[str]
-    """Its address without a version."""
+    """URI of the key without a version."""
     version_uri: pulumi.Input[str]
-    """Its address with one; the workspace takes no other."""
+    """URI of the key with a version; the workspace accepts no other."""
     identity_id: pulumi.Input[str]
     identity_client_id: pulumi.Input[str]
     ready: Sequence[pulumi.Resource]
-    """What must exist before a service can use the key."""
+    """Resources that must exist before a service can use the key."""
 
 
 class EncryptionKey(Component):
-    """A key in the vault, which the vault renews every year."""
+    """A key in the vault, which the vault rotates every year."""
 
     def __init__(
         self,
@@ -132,13 +132,13 @@ class EncryptionKey(Component):
         identity: managedidentity.UserAssignedIdentity,
         ready: Sequence[pulumi.Resource],
     ) -> CustomerKey:
-        """The key, as services are given it.
+        """Return the key as services refer to it.
 
         Args:
-            vault_id: identifier of its vault.
-            vault_uri: address of its vault.
-            identity: what services use it as.
-            ready: the identity's roles on the vault.
+            vault_id: Id of its vault.
+            vault_uri: URI of its vault.
+            identity: Identity that services use the key with.
+            ready: Role assignments of the identity on the vault.
         """
         return CustomerKey(
             name=self.key.name,
@@ -158,13 +158,13 @@ def existing_key(
     identity: managedidentity.UserAssignedIdentity,
     ready: Sequence[pulumi.Resource],
 ) -> CustomerKey:
-    """A key that someone else made.
+    """Return a key that the stack does not manage.
 
     Args:
-        vault_id: its vault.
+        vault_id: Id of its vault.
         version_uri: `https://VAULT/keys/NAME/VERSION`.
-        identity: what services use it as.
-        ready: the identity's roles on the vault.
+        identity: Identity that services use the key with.
+        ready: Role assignments of the identity on the vault.
     """
     vault, name, _ = version_uri.removeprefix("https://").replace("/keys/", "/").split("/")
     return CustomerKey(

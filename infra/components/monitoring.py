@@ -1,4 +1,4 @@
-"""Monitoring: where logs go, what they may cost, which are taken, and how they get there."""
+"""Monitoring: the log workspace and its cap, which logs are collected, and how they get there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from infra.components.base import Component, StackContext
 
 @dataclass(frozen=True)
 class MonitoringArgs:
-    """The logs of one stack."""
+    """Monitoring of one stack."""
 
     retention_days: int
     daily_cap_gb: float
     public_ingestion: bool
-    """Whether logs may come in over Azure's public endpoints, as they do without a private link
-    scope. Signed by Entra in either case."""
+    """Whether logs may be sent to Azure's public endpoints, as they are without a private link
+    scope. Entra ID authenticates the sender in either case."""
     public_query: bool
-    """Whether they may be read from outside the network, after an Entra sign-in."""
+    """Whether logs may be queried from outside the network, after an Entra sign-in."""
     insights: bool
     """Whether to declare Application Insights, which online endpoints report to."""
     existing: str | None = None
-    """Log workspace of someone else to take instead."""
+    """Id of an existing log workspace to use instead."""
 
 
 class Monitoring(Component):
-    """A log workspace with a daily cap and, when asked for, Application Insights.
+    """A log workspace with a daily cap and, if requested, Application Insights.
 
-    Keys are off for both: whoever writes or reads signs in. Insights keeps its data in the log
-    workspace, which private link asks for.
+    Both accept Entra ID only, no keys. Application Insights stores its data in the log workspace,
+    as private link requires.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class Monitoring(Component):
 class MonitorScope(Component):
     """Azure Monitor's private link scope: logs and metrics through the network.
 
-    It answers for Azure Monitor's names in the whole network, so whatever is monitored there and is
-    not part of it must still be let through: both modes are open, as Azure Machine Learning
+    It resolves Azure Monitor's names in the whole network, so monitored resources there that are
+    not in the scope must still get through: both access modes are open, as Azure Machine Learning
     requires ("Secure an Azure Machine Learning workspace with virtual networks").
     """
 
@@ -148,8 +148,8 @@ class MonitorScope(Component):
 ALL = "allLogs"
 AUDIT = "audit"
 WRITES = ("StorageWrite", "StorageDelete")
-"""Of a storage service. Reads are left out: a training reads every shard many times, and what that
-logs would use up the workspace's daily cap and with it every other log."""
+"""Log categories of a storage service. Reads are left out: training reads every shard many times,
+and those logs would use up the workspace's daily cap and displace all other logs."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,9 @@ class LogSource:
     label: str
     id: pulumi.Input[str]
     groups: tuple[str, ...] = ()
-    """Groups of categories."""
+    """Category groups."""
     categories: tuple[str, ...] = ()
-    """Single categories, where no group is right."""
+    """Individual categories, where no group fits."""
     metrics: tuple[str, ...] = ("AllMetrics",)
 
 

@@ -1,4 +1,4 @@
-"""The network: its subnets, what may enter and leave them, and their one way out."""
+"""The network: its subnets, their security rules, and one NAT gateway for outbound traffic."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ from infra.subnets import AddressPlan
 
 STORAGE_ENDPOINT = "Microsoft.Storage"
 MACHINE_LEARNING_ALIAS = "/services/Azure/MachineLearning"
-"""Accounts of Azure Machine Learning and Azure Batch themselves (Azure Machine Learning, "Prevent
-data exfiltration"); an alias belongs to a definition of the service `Global`."""
+"""Alias for the accounts of Azure Machine Learning and Azure Batch themselves (Azure Machine
+Learning, "Prevent data exfiltration"); an alias belongs to a definition of the service `Global`."""
 IDLE_MINUTES = 10
-"""After which NAT forgets a silent connection; long downloads of packages pause for less."""
+"""Minutes after which the NAT gateway drops an idle connection; package downloads pause for
+less."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +27,21 @@ class NetworkArgs:
 
     plan: AddressPlan
     rules: Mapping[SubnetRole, Sequence[Rule]]
-    """By subnet."""
+    """Security rules by subnet."""
     storage_ids: Sequence[pulumi.Input[str]]
     """Accounts that the training subnet may send data to, besides the service's own."""
     peers: Sequence[str] = ()
-    """Identifiers of virtual networks to reach and be reached from."""
+    """Ids of virtual networks to peer with."""
 
 
 class Network(Component):
     """One virtual network.
 
-    Subnets are part of the network's own declaration: declared beside it, each would be removed by
-    the network's next update and fight the others over one lock. Nodes have no public address, and
-    no subnet has Azure's default way out: NAT is the only one. On the training subnet a policy of
-    its storage endpoint lets data go to the stack's own accounts only, although Azure Batch needs
-    the whole region's storage tag open.
+    Subnets are part of the network's own declaration: declared separately, each would be removed by
+    the network's next update and compete with the others for one lock. Nodes have no public
+    address, and no subnet has Azure's default outbound access: the NAT gateway is the only way out.
+    On the training subnet a service endpoint policy restricts storage traffic to the stack's own
+    accounts, although Azure Batch needs the whole region's storage tag open.
     """
 
     def __init__(
@@ -143,8 +144,8 @@ class Network(Component):
             default_outbound_access=False,
             network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[role].id),
             nat_gateway=None if endpoints else network.SubResourceArgs(id=nat.id),
-            # Endpoints obey their security group; nodes without a public address need both of
-            # these policies off on their own subnet.
+            # Private endpoints obey their security group; nodes without a public address need both
+            # of these policies disabled on their own subnet.
             private_endpoint_network_policies=(
                 policies.NETWORK_SECURITY_GROUP_ENABLED if endpoints else policies.DISABLED
             ),

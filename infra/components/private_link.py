@@ -9,7 +9,7 @@ from pulumi_azure_native import network, privatedns
 from infra.components.base import Component, StackContext
 
 EVERYWHERE = "Global"
-"""Zones and links have no region; without this the provider fills in the resource group's."""
+"""Zones and links have no region; without this the provider uses the resource group's."""
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,17 @@ class Zones:
     """Private DNS zones, as endpoints use them."""
 
     ids: Mapping[str, pulumi.Input[str]]
-    """By name."""
+    """Ids of the zones by name."""
     links: Mapping[str, pulumi.Resource]
-    """Their links to the network by name; none of zones that someone else links."""
+    """Network links of the zones by name; empty for zones that someone else links."""
 
 
 def existing_zones(group: str, zones: Sequence[str]) -> Zones:
-    """Zones that a resource group of someone else holds.
+    """Return the zones of an existing resource group.
 
     Args:
-        group: its identifier.
-        zones: their names.
+        group: Id of the group.
+        zones: Names of the zones.
     """
     return Zones(
         {zone: f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}" for zone in zones}, {}
@@ -38,7 +38,7 @@ class PrivateDns(Component):
     """The private DNS zones and their links to the network.
 
     A zone is declared once, whoever uses it: the blob zone serves both storage accounts and Azure
-    Monitor. All links are made before the first endpoint is used.
+    Monitor. All links exist before the first endpoint is used.
     """
 
     def __init__(
@@ -81,23 +81,23 @@ ZONE_GROUP = "default"
 
 @dataclass(frozen=True)
 class PrivateEndpointArgs:
-    """One endpoint of one service."""
+    """One private endpoint of one service."""
 
     service: str
     """Short name in the stack, such as `vault` or `data-blob`."""
     target: pulumi.Input[str]
-    """Identifier of what it leads to."""
+    """Id of the service that it connects to."""
     group: str
-    """Private Link's name for the part of the service that it leads to, such as `blob`."""
+    """Sub-resource of the service that it connects to, such as `blob`."""
     zones: Sequence[str]
-    """Private DNS zones that its addresses are written to, by one zone group."""
+    """Private DNS zones that hold its addresses, in one zone group."""
     subnet: pulumi.Input[str]
 
 
 class PrivateEndpoint(Component):
-    """An endpoint with one zone group over all of its zones.
+    """A private endpoint with one zone group over all of its zones.
 
-    Two endpoints for one service, one a zone, would each be half of a working name resolution.
+    Two endpoints for one service, with one zone each, would each resolve only half of its names.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class PrivateEndpoint(Component):
                 )
             ],
             tags=context.tags,
-            # Azure fills these in from the zone group; without this every refresh shows a change.
+            # Azure sets these from the zone group; without this every refresh shows a change.
             opts=self.child_options(
                 extra=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"])
             ),
@@ -147,5 +147,5 @@ class PrivateEndpoint(Component):
 
     @property
     def ready(self) -> list[pulumi.Resource]:
-        """What must exist before the service's name leads to the endpoint."""
+        """Resources that must exist before the service's name resolves to the endpoint."""
         return [self.endpoint, self.zone_group]

@@ -1,4 +1,4 @@
-"""The container registry of the images that jobs run in."""
+"""The container registry for the images of jobs."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,13 @@ from infra.components.key_vault import CustomerKey
 IMMUTABLE = (
     ImmutableProperty(
         "zoneRedundancy",
-        "Azure decides it when a registry is made, and a live workspace breaks without its own",
+        "it can only be set at creation, and the workspace fails without this registry; restore the"
+        " old value",
     ),
     ImmutableProperty(
         "encryption.status",
-        "Azure decides it when a registry is made, and a live workspace breaks without its own",
+        "it can only be set at creation, and the workspace fails without this registry; restore the"
+        " old value",
     ),
 )
 
@@ -31,11 +33,11 @@ class RegistryArgs:
 
 
 class Registry(Component):
-    """A Premium registry without an administrator and without a public side.
+    """A Premium registry without an admin user and without a public endpoint.
 
-    Only Premium has private endpoints. With the public side off no list of addresses is asked;
-    trusted services may pass, as Azure Machine Learning's own do. Quarantine is off: it would hide
-    every image that was not released by hand.
+    Only Premium has private endpoints. With public access disabled, address rules have no effect;
+    trusted services such as Azure Machine Learning's own may bypass. Quarantine is off: it would
+    hide every image until someone releases it.
     """
 
     def __init__(

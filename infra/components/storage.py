@@ -1,4 +1,4 @@
-"""Storage: one hardened account, its containers, and what becomes of old blobs."""
+"""Storage: one hardened account, its containers, and the lifecycle of old blobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from infra.components.immutable import ImmutableProperty, refuse_changes
 from infra.components.key_vault import CustomerKey
 
 SAS_LIFETIME = "1.00:00:00"
-"""Longest life of a shared access signature (days.hours:minutes:seconds). Without keys, only users
-and identities can sign one."""
+"""Longest lifetime of a shared access signature (days.hours:minutes:seconds). Without account keys,
+only users and identities can sign one."""
 
 STUDIO_ORIGINS = (
     "https://mlworkspace.azure.ai",
@@ -21,36 +21,36 @@ STUDIO_ORIGINS = (
     "https://ai.azure.com",
     "https://*.ai.azure.com",
 )
-"""Pages that Azure Machine Learning adds to its default account's rules on its own; declared, so
-that no run takes them away again."""
+"""Origins that Azure Machine Learning adds to its default account's CORS rules by itself; declared,
+so that no update removes them."""
 
 IMMUTABLE = (
     ImmutableProperty(
         "kind",
-        "Azure decides it when an account is made; declare another account and copy the data",
+        "it can only be set at creation; declare another account and copy the data",
     ),
     ImmutableProperty(
         "encryption.requireInfrastructureEncryption",
-        "Azure decides it when an account is made; declare another account and copy the data",
+        "it can only be set at creation; declare another account and copy the data",
     ),
 )
 
 
 @dataclass(frozen=True)
 class LifecycleRule:
-    """What becomes of blobs under some prefixes, in days since their last change."""
+    """What happens to blobs under some prefixes, in days since their last change."""
 
     name: str
     prefixes: Sequence[str]
-    """Each begins with a container's name, or with the beginning of one."""
+    """Prefixes of blobs, each starting with a container's name or the beginning of one."""
     cool_after: int | None = None
-    """A premium account has no tier to move them to."""
+    """Days until blobs move to the cool tier; None in a premium account, which has no tiers."""
     delete_after: int | None = None
 
 
 @dataclass(frozen=True)
 class StorageArgs:
-    """One account."""
+    """One storage account."""
 
     label: str
     """Short name in the stack: `default` or `data`."""
@@ -61,19 +61,20 @@ class StorageArgs:
     soft_delete_retention_days: int
     lifecycle_rules: Sequence[LifecycleRule] = ()
     allowed: Sequence[str] = ()
-    """Public addresses or ranges that may reach it; none closes its public side."""
+    """Public addresses or ranges that may reach it; empty disables public access."""
     files: bool = False
-    """Whether it serves file shares and the studio's pages, as the workspace's default does."""
+    """Whether it serves file shares and the studio's pages, as the workspace's default account
+    does."""
     key: CustomerKey | None = None
 
 
 class Storage(Component):
     """A storage account without keys, encrypted twice, and closed to the internet.
 
-    Keys are off, so that only a role assignment opens it; the workspace's system datastores use
-    identities in turn. Encryption by the infrastructure can only be chosen when an account is made.
-    Versions are off: rewriting a data set would keep, and bill, both; what is removed by mistake
-    comes back from soft delete.
+    Shared keys are disabled, so that access needs a role assignment; the workspace's system
+    datastores therefore use identities. Infrastructure encryption can only be chosen when an
+    account is created. Versioning is off: rewriting a data set would keep both versions and bill
+    for them; blobs deleted by mistake can be restored from soft delete.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Storage(Component):
         if args.lifecycle_rules:
             storage.ManagementPolicy(
                 f"storage-{args.label}-ageing",
-                # Azure knows no other name and answers 404 to any.
+                # Azure accepts no other name and answers 404 to any.
                 management_policy_name="default",
                 account_name=self.account.name,
                 resource_group_name=context.group,

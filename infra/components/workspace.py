@@ -1,4 +1,4 @@
-"""The Azure Machine Learning workspace, and its datastores: containers by names that jobs know."""
+"""The Azure Machine Learning workspace, and its datastores: the containers' names in jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from infra.components.base import Component, StackContext
 from infra.components.immutable import ImmutableProperty, refuse_changes
 from infra.components.key_vault import CustomerKey
 
-ANOTHER = "Azure decides it when a workspace is made; declare a workspace of another name"
+ANOTHER = "it can only be set at creation; declare a workspace with another name"
 IMMUTABLE = (
     ImmutableProperty("hbiWorkspace", ANOTHER),
     ImmutableProperty("storageAccount", ANOTHER),
@@ -22,10 +22,11 @@ IMMUTABLE = (
 
 @dataclass(frozen=True)
 class WorkspaceArgs:
-    """The workspace of one stack, and what it is made of."""
+    """The workspace of one stack, and the resources that it uses."""
 
     storage_id: pulumi.Input[str]
-    """Standard account for logs, results and snapshots; a Premium one is not allowed here."""
+    """Id of the Standard account for logs, results and snapshots; a Premium one is not allowed
+    here."""
     vault_id: pulumi.Input[str]
     registry_id: pulumi.Input[str]
     insights_id: pulumi.Input[str] | None
@@ -34,21 +35,22 @@ class WorkspaceArgs:
     build_cluster: str
     """Name of the cluster that builds images, which is declared after the workspace."""
     public: bool
-    """Whether it answers from outside the network, after an Entra sign-in."""
+    """Whether it can be reached from outside the network, after an Entra sign-in."""
     shared: bool
-    """Whether other workspaces may use the same account and vault; they are then kept apart."""
+    """Whether other workspaces may use the same account and vault; their data are then kept
+    apart."""
     key: CustomerKey | None
     depends_on: Sequence[pulumi.Resource]
-    """Its identity's roles and the endpoints of what it is made of."""
+    """Role assignments of its identity, and the private endpoints of the resources it uses."""
 
 
 class Workspace(Component):
-    """A high-business-impact workspace without keys and without network features of its own.
+    """A high-business-impact workspace without keys and without a managed network.
 
-    High business impact encrypts and wipes the nodes' scratch disks, hands credentials to nodes
-    through the vault, and can only be chosen when a workspace is made. Its identity is given, not
-    its own, so that the roles it needs exist before it. Stray serverless jobs run in the training
-    subnet as well.
+    High business impact encrypts and wipes the nodes' scratch disks, passes credentials to nodes
+    through the vault, and can only be chosen when a workspace is created. Its identity is
+    user-assigned, so that the roles it needs exist before it. Stray serverless jobs run in the
+    training subnet as well.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ ENDPOINT = "core.windows.net"
 
 @dataclass(frozen=True)
 class BlobContainer:
-    """Where a datastore's blobs are."""
+    """Location of a datastore's blobs."""
 
     account: pulumi.Input[str]
     name: str
@@ -122,10 +124,10 @@ class BlobContainer:
 
 
 class Datastores(Component):
-    """One datastore a container, without credentials.
+    """One datastore per container, without credentials.
 
-    Jobs open them as their cluster's identity. The studio previews them as the workspace's
-    identity, which only reads.
+    Jobs open them with their cluster's identity. The studio previews them with the workspace's
+    identity, which has read access only.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Datastores(Component):
                         ml.ServiceDataAccessAuthIdentity.WORKSPACE_USER_ASSIGNED_IDENTITY
                     ),
                 ),
-                # One after the other: the workspace answers 409 to two changes at once.
+                # One at a time: the workspace answers 409 to concurrent changes.
                 opts=self.child_options(
                     depends_on=[*depends_on, *previous],
                     extra=pulumi.ResourceOptions(deleted_with=workspace),

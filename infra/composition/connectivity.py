@@ -27,16 +27,16 @@ SUBNETS: dict[ClusterRole, SubnetRole] = {
     "preparation": "training",
     "build": "build",
 }
-"""Where the nodes of each cluster are: only images are built with a way out to the internet."""
+"""Subnet of each cluster's nodes: only image builds may reach the internet."""
 
 
 @dataclass(frozen=True)
 class Connectivity:
-    """The network, declared or taken, and what answers in it."""
+    """The network, declared or existing, with its subnets and DNS zones."""
 
     subnets: dict[SubnetRole, pulumi.Input[str]]
     network: Network | None
-    """None where the network is someone else's."""
+    """None if the stack uses an existing network."""
     zones: Zones
 
 
@@ -70,7 +70,7 @@ def declare(settings: Settings, context: StackContext, services: Services) -> Co
 def service_endpoints(
     context: StackContext, connectivity: Connectivity, services: Services
 ) -> dict[str, PrivateEndpoint]:
-    """Declare the endpoints of what the workspace is made of, by their short names."""
+    """Declare the endpoints of the services that the workspace uses; return them by short name."""
     targets: dict[str, tuple[EndpointKind, pulumi.Input[str]]] = {
         "vault": ("vault", services.vault.id),
         "registry": ("registry", services.registry.id),
@@ -87,7 +87,7 @@ def service_endpoints(
 def monitor(context: StackContext, connectivity: Connectivity, monitoring: Monitoring) -> None:
     """Declare Azure Monitor's private link scope and its endpoint.
 
-    A log workspace of someone else is left out: its owner decides on whose scopes it is.
+    An existing log workspace is left out: its owner decides which scopes it belongs to.
     """
     members: list[tuple[str, pulumi.Input[str]]] = []
     if monitoring.insights is not None:
@@ -107,15 +107,15 @@ def endpoint(
     *,
     depends_on: Sequence[pulumi.Resource] = (),
 ) -> PrivateEndpoint:
-    """Declare the endpoint of one service.
+    """Declare the private endpoint of one service.
 
     Args:
-        place: the stack.
-        connections: where it answers.
-        service: short name in the stack, such as `vault` or `data-blob`.
-        kind: which zones it needs.
-        target: identifier of what it leads to.
-        after: what must exist before it.
+        context: Context of the stack.
+        connectivity: Network and DNS zones of the endpoint.
+        service: Short name in the stack, such as `vault` or `data-blob`.
+        kind: Kind of endpoint, which decides the zones it needs.
+        target: Id of the service.
+        depends_on: Resources that must exist before it.
     """
     needs = ENDPOINTS[kind]
     args = PrivateEndpointArgs(

@@ -1,4 +1,4 @@
-"""What is watched: the logs of every service, the workspace's metrics, and what it all costs."""
+"""Observability: the logs of every service, the workspace's metrics, and the budget."""
 
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
@@ -23,7 +23,7 @@ def declare(
 ) -> None:
     """Declare diagnostics, alerts and the budget.
 
-    What belongs to someone else gets no diagnostic setting: those are its owner's.
+    Existing resources get no diagnostic setting: those are up to their owner.
     """
     sources = [
         LogSource("workspace", workspace.id, (ALL,)),

@@ -1,8 +1,8 @@
 """The composition: all components of one stack, in the order in which Azure needs them.
 
-Each step hands on what the next ones refer to; where Azure needs an order that no reference shows,
-the step that waits is told what for. What settings take from someone else is not declared, only
-referred to: its endpoints and roles are the stack's own and go with it.
+Each step returns what later steps refer to; where Azure needs an order that no reference expresses,
+the waiting step gets explicit dependencies. Existing resources are not declared, only referred to:
+their endpoints and role assignments belong to the stack and are deleted with it.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ CLUSTER_IDENTITIES: dict[ClusterRole, IdentityRole] = {
     "preparation": "preparation",
     "build": "build",
 }
-"""The identity of each cluster's jobs."""
+"""Duty whose identity the jobs of each cluster use."""
 
 
 def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
-    """Declare everything.
+    """Declare the whole platform.
 
     Returns:
         `PlatformOutputs` as plain data, to be exported.
@@ -89,11 +89,11 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
 
 
 def _context(settings: Settings) -> tuple[StackContext, pulumi.Output[str]]:
-    """Where everything lives, and the identifier of the resource group that it is."""
+    """Declare the resource group; return the context of the stack and the group's id."""
     client = authorization.get_client_config()
     names = settings.names
     tags = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
-    # No lock: it would stop clusters from growing and shrinking.
+    # No lock: it would stop clusters from scaling up and down.
     group = resources.ResourceGroup(
         "group", resource_group_name=names.resource_group, location=settings.location, tags=tags
     )

@@ -1,4 +1,4 @@
-"""What a workspace is made of, declared or taken from someone else: vault, accounts, registry."""
+"""The services that a workspace uses, declared or existing: vault, storage accounts, registry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings
 
 JOB_LOGS = ("azureml/ExperimentRun", "snapshots", "snapshotzips")
-"""Where Azure Machine Learning keeps logs and code of jobs in its default account, by observation:
-it documents no names. Models and results are elsewhere."""
+"""Where Azure Machine Learning keeps logs and code of jobs in its default account. Found by
+observation: it documents no names. Models and results are elsewhere."""
 
 BLOB_ADDRESS = "https://{}.blob.core.windows.net/"
 
 
 @dataclass(frozen=True)
 class Service:
-    """One service in use."""
+    """One service that the stack uses."""
 
     id: pulumi.Input[str]
     name: pulumi.Input[str]
     address: pulumi.Input[str]
-    """Where it answers: a blob endpoint, a vault's URI or a registry's login server."""
+    """A blob endpoint, a vault's URI or a registry's login server."""
     subscription: str
     group: str
-    """Resource group that holds it."""
+    """Name of the resource group that holds it."""
     own: bool
-    """Whether the stack declares it."""
+    """Whether the stack declares it; otherwise it existed before."""
     ready: Sequence[pulumi.Resource] = ()
-    """What of it must exist before it is used, such as containers."""
+    """Resources in it, such as containers, that must exist before it is used."""
 
 
 @dataclass(frozen=True)
 class Services:
-    """All of them."""
+    """All services of the workspace."""
 
     vault: Service
     default_storage: Service
@@ -51,12 +51,12 @@ class Services:
 
     @property
     def containers(self) -> list[pulumi.Resource]:
-        """Declared containers, which datastores lead to."""
+        """The declared containers, which datastores refer to."""
         return [*self.default_storage.ready, *self.data_storage.ready]
 
 
 def declare(settings: Settings, context: StackContext, identities: Identities) -> Services:
-    """Declare what the settings do not take from someone else."""
+    """Declare the services that the settings do not take from existing resources."""
     vault, key = _vault(settings, context, identities)
     return Services(
         vault=vault,
@@ -190,6 +190,6 @@ def _declared(
 
 
 def _existing(id_: str, address: str) -> Service:
-    """Someone else's service, whose address follows from its name in the public cloud."""
+    """Return an existing service; its address follows from its name in the public cloud."""
     subscription, group, name = resource_ids.parts(id_)
     return Service(id_, name, address.format(name.lower()), subscription, group, own=False)

@@ -1,4 +1,4 @@
-"""What the stack exports: `PlatformOutputs`, as soon as Azure has said what it is made of."""
+"""The output of the stack: `PlatformOutputs`, resolved once Azure has created the resources."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from infra.settings import Settings
 
 
 def datastore_containers(context: StackContext, services: Services) -> dict[str, BlobContainer]:
-    """The containers that the workspace knows as datastores, by the datastores' names."""
+    """Return the containers that the workspace has datastores for, by the datastores' names."""
     accounts = {
         RAW_CONTAINER: services.data_storage,
         PREPARED_CONTAINER: services.data_storage,
@@ -41,7 +41,7 @@ def export(
     identities: Identities,
     clusters: Sequence[ClusterArgs],
 ) -> pulumi.Output[dict[str, Any]]:
-    """`PlatformOutputs` as plain data."""
+    """Return `PlatformOutputs` as plain data."""
     values: dict[str, pulumi.Input[str]] = {
         "workspace": context.names.workspace,
         "login_server": services.registry.address,

@@ -1,1 +1,1 @@
-"""What is known of a stack without Azure: its resources, their cost, a picture of them."""
+"""Views of a stack that need no Azure: its resources, their cost, a picture of them."""

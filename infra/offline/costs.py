@@ -1,9 +1,7 @@
-"""What a stack costs a month while nobody trains.
+"""Print what a stack costs a month while no job runs: `python -m infra.offline.costs STACK`.
 
-    python -m infra.offline.costs STACK [--set key=value]
-
-Prices are read from prices.json, each with its source and date. None is known by heart: what has no
-price there is shown as `?`, and the total is then the least that it can be.
+Prices are read from prices.json, each with its source and date. A resource without a recorded price
+is shown as `?`, and the total is then a lower bound.
 """
 
 import argparse
@@ -23,31 +21,31 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class PriceSource:
-    """Where a price was found."""
+    """Source of a price."""
 
     title: str
     url: str
     date: str
-    """When the source says that it was so, as YYYY-MM-DD."""
+    """Date of the source, as YYYY-MM-DD."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What one kind of resource costs."""
+    """Price of one kind of resource."""
 
     type: str
     """`module:Kind` of azure-native."""
     item: str
     monthly: float | None
-    """Of one resource at rest for 730 hours; none where no source says."""
+    """Cost of one idle resource for 730 hours; None if no source states it."""
     source: str
     """Key of a source."""
     where: Mapping[str, str | Sequence[str]]
-    """Inputs that a resource must have, by dotted path, for the price to be its."""
+    """Inputs that a resource must have for the price to apply, by dotted path."""
     region: str
-    """Azure's region that the source speaks of; empty where it names none."""
+    """Azure region that the source refers to; empty if it names none."""
     plus: str
-    """What comes on top by use."""
+    """Usage that is billed in addition."""
 
     def fits(self, resource: Resource) -> bool:
         if resource.kind != self.type:
@@ -60,26 +58,27 @@ class Price:
 
 @dataclass(frozen=True)
 class PriceList:
-    """All that is known of prices."""
+    """All recorded prices."""
 
     currency: str
     prices: Sequence[Price]
-    """The first that fits a resource is its price."""
+    """Prices in order of precedence: the first that fits a resource applies."""
     parts: Mapping[str, str]
-    """Types that are settings of another resource and have no price of their own, and why."""
+    """Types that are settings of another resource and have no price of their own, with the
+    reason."""
     sources: Mapping[str, PriceSource]
 
 
 @dataclass(frozen=True)
 class Row:
-    """Resources of one price."""
+    """Resources with the same price."""
 
     item: str
     names: Sequence[str]
     each: float | None
     plus: str
     source: str | None
-    """Key of a source; none where the book knows nothing of them."""
+    """Key of a source; None if no price is recorded."""
 
     @property
     def monthly(self) -> float | None:
@@ -87,26 +86,27 @@ class Row:
 
 
 def read(path: Path = PRICES) -> PriceList:
-    """The prices of a file.
+    """Read the prices of a file.
 
     Raises:
-        ValueError: a price has an unknown source, or a part or type is priced in two ways.
+        ValueError: a price has an unknown source, or a type is listed both as a price and as a
+            part.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
     sources = {key: PriceSource(**entry) for key, entry in data["sources"].items()}
     prices = [Price(**{"where": {}, "region": "", "plus": "", **entry}) for entry in data["prices"]]
     unknown = sorted({price.source for price in prices} - set(sources))
     if unknown:
-        raise ValueError(f"{path}: prices name the sources {', '.join(unknown)}, which it lacks")
+        raise ValueError(f"{path}: prices refer to unknown sources {', '.join(unknown)}")
     ambiguous = sorted({price.type for price in prices} & set(data["parts"]))
     if ambiguous:
-        raise ValueError(f"{path}: {', '.join(ambiguous)} cannot be priced and be a part")
+        raise ValueError(f"{path}: {', '.join(ambiguous)} is both priced and listed as a part")
     return PriceList(data["currency"], prices, data["parts"], sources)
 
 
 def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
-    """Every resource of Azure once, grouped by price: the dearest first, then what is unknown,
-    then what costs nothing.
+    """Return every Azure resource once, grouped by price: the most expensive first, then unknown
+    prices, then free resources.
     """
     groups: dict[_Key, list[str]] = {}
     for resource in resources:
@@ -125,7 +125,7 @@ def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
 
 
 def total(priced: Sequence[Row]) -> tuple[float, bool]:
-    """The known sum, and whether it is all."""
+    """Return the sum of the known prices, and whether all prices are known."""
     return (
         sum(row.monthly for row in priced if row.monthly is not None),
         all(row.monthly is not None for row in priced),
@@ -133,11 +133,11 @@ def total(priced: Sequence[Row]) -> tuple[float, bool]:
 
 
 def table(priced: Sequence[Row], price_list: PriceList) -> str:
-    """The rows as a table in Markdown, and the sources that it rests on."""
+    """Return the rows as a Markdown table, followed by the sources of the prices."""
     keys = list(dict.fromkeys(row.source for row in priced if row.source))
     currency = price_list.currency
     lines = [
-        f"| what | how many | {currency} a month each | {currency} a month | on top | |",
+        f"| resource | count | {currency} a month each | {currency} a month | plus usage | from |",
         "|---|--:|--:|--:|---|---|",
     ]
     free = [row for row in priced if row.monthly == 0 and not row.plus]
@@ -155,10 +155,10 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
             + (f" [{keys.index(row.source) + 1}]" if row.source else "")
             for row in free
         )
-        lines += ["", f"Nothing by themselves: {names}."]
+        lines += ["", f"No fixed cost: {names}."]
     lines += [
         "",
-        f"List prices for 730 hours in {currency}, without tax or agreements:",
+        f"List prices for 730 hours in {currency}, before tax and discounts:",
         "",
     ]
     for number, key in enumerate(keys, 1):
@@ -187,7 +187,7 @@ def _money(amount: float | None) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table of a stack."""
+    """Print the cost table of a stack."""
     parser = argparse.ArgumentParser(prog="python -m infra.offline.costs", description=__doc__)
     return show(parser, arguments, _print)
 

@@ -1,4 +1,4 @@
-"""Answers in place of Pulumi's engine and of Azure, and a record of what was asked.
+"""Mocks of Pulumi's engine and of Azure, and a record of the registrations.
 
 Every answer is computed from the request alone, so equal programs render equally.
 """
@@ -20,10 +20,10 @@ CLIENT_CONFIG = "azure-native:authorization:getClientConfig"
 
 
 class Azure(mocks.Mocks):
-    """What Azure would answer."""
+    """Azure's answers."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        """The identifier and outputs of a resource: its inputs, and what Azure adds."""
+        """Return the id and outputs of a resource: its inputs, and what Azure adds."""
         if not args.typ.startswith("azure-native:"):
             return "", {}
         inputs = plain(args.inputs)
@@ -33,9 +33,9 @@ class Azure(mocks.Mocks):
         return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **outputs}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """The answer to a question to the provider."""
+        """Return the result of a provider function."""
         if args.token != CLIENT_CONFIG:
-            raise NotImplementedError(f"{args.token} has no answer in infra/offline/mocks.py")
+            raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
         return {
             "tenantId": TENANT,
             "subscriptionId": SUBSCRIPTION,
@@ -45,7 +45,7 @@ class Azure(mocks.Mocks):
 
 
 class Monitor(mocks.MockMonitor):
-    """Takes registrations as the engine does, and keeps their inputs and options."""
+    """Accepts registrations as the engine does, and records their inputs and options."""
 
     def __init__(self) -> None:
         super().__init__(Azure())
@@ -75,7 +75,7 @@ class Monitor(mocks.MockMonitor):
 
 
 def engine_options(request: Any) -> dict[str, Any]:
-    """What a registration asks of the engine; only what was set."""
+    """Return the resource options of a registration that were set."""
     hooks = {descriptor.name: list(names) for descriptor, names in request.hooks.ListFields()}
     set_options = {
         "parent": _key(request.parent),
@@ -93,7 +93,7 @@ def engine_options(request: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Data as JSON holds it: the protocol has one kind of number, so whole ones become integers."""
+    """Convert to JSON data: the protocol has one number type, so whole numbers become integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
@@ -104,12 +104,12 @@ def plain(value: Any) -> Any:
 
 
 def guid(text: str) -> str:
-    """A GUID that stays the same for the same text."""
+    """Return a GUID that is stable for the same text."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, text))
 
 
 def _key(urn: str) -> str:
-    """`type::name` of a URN; none of the stack's own, which is no declared resource."""
+    """Return `type::name` of a URN; empty for the stack, which is not a declared resource."""
     if not urn:
         return ""
     _, _, types, name = urn.removeprefix("urn:pulumi:").split("::", 3)
@@ -118,7 +118,7 @@ def _key(urn: str) -> str:
 
 
 def _identities(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """azure-native takes a list of identities where Azure answers with a map by their ids."""
+    """Return the identities as a map by id, as Azure answers; azure-native takes a list."""
     identity = inputs.get("identity")
     if not identity or not identity.get("userAssignedIdentities"):
         return {}
@@ -168,4 +168,4 @@ ADDED: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any]]] = {
     "StorageAccount": _account,
     "Registry": _registry,
 }
-"""Outputs that are not inputs, by kind of resource."""
+"""Functions that return a resource's outputs beyond its inputs, by kind of resource."""

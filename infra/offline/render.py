@@ -1,10 +1,7 @@
-"""Run the program without Azure and write down everything that it declares.
+"""Render a stack without Azure as JSON: `python -m infra.offline.render STACK`.
 
-    python -m infra.offline.render STACK [--set key=value ...] [--output FILE]
-
-runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each
-registration itself with what Azure would give. What comes out is a JSON list; see
-`infra.resources`.
+It runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each
+registration itself as Azure would. The output is a JSON list; see `infra.resources`.
 """
 
 import argparse
@@ -33,40 +30,40 @@ PROGRAM = ROOT / "infra" / "__main__.py"
 
 @dataclass(frozen=True)
 class Rendered:
-    """One run of the program."""
+    """Result of one run of the program."""
 
     resources: list[Resource]
     platform: Mapping[str, Any]
-    """What it exported."""
+    """Stack output `platform`."""
     hooks: Mapping[str, pulumi.ResourceHook]
-    """What it would have the engine call, by name."""
+    """Resource hooks by name."""
 
 
 def render(stack: str, overrides: Mapping[str, object]) -> list[Resource]:
-    """Every resource that a stack declares.
+    """Return every resource that a stack declares.
 
     Args:
-        stack: its name; `Pulumi.<stack>.yaml` configures it.
-        overrides: configuration by dotted keys, in place of the file's.
+        stack: Name of the stack; `Pulumi.<stack>.yaml` configures it.
+        overrides: Settings by dotted keys, which replace those of the file.
 
     Raises:
-        pulumi.RunError: the configuration is not one that a platform can be declared from.
+        pulumi.RunError: the configuration is not valid.
         ValueError: there is no such stack.
     """
     return run(stack, overrides).resources
 
 
 def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
-    """As `render`, with all else that the run shows."""
+    """Render a stack as `render` does, and return the outputs and hooks too."""
     project, values = configuration(stack)
     for key, value in overrides.items():
         values = assign(values, key, value)
     pulumi.runtime.set_all_config({f"{project}:{key}": encode(v) for key, v in values.items()})
     monitor = Monitor()
-    # Each run has a stack of its own, which `set_mocks` makes when there is none.
+    # Each run has its own stack, which `set_mocks` creates if there is none.
     engine.ROOT.set(None)
     pulumi.runtime.set_mocks(monitor.mocks, project, stack, preview=False, monitor=monitor)
-    # The SDK speaks to an engine's hooks over the network; here the monitor is all there is.
+    # The SDK calls an engine's hooks over the network; here there is only the monitor.
     engine.SETTINGS.callbacks = monitor
     with _no_collection():
         exported = _program()
@@ -74,7 +71,7 @@ def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
 
 
 def _program() -> dict[str, Any]:
-    """Run the program, and wait until all that it declared is registered."""
+    """Run the program, and wait until all resources are registered."""
     exported: dict[str, Any] = {}
 
     def declare() -> pulumi.Output[None]:
@@ -89,7 +86,7 @@ def _program() -> dict[str, Any]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Two thirds of the time would go into looking for garbage among the SDK's many classes."""
+    """Disable garbage collection, which takes two thirds of the time given the SDK's classes."""
     gc.disable()
     try:
         yield
@@ -102,19 +99,19 @@ def show(
     arguments: Sequence[str],
     use: Callable[[Sequence[Resource], argparse.Namespace], None],
 ) -> int:
-    """Render the stack that the arguments name and do something with its resources.
+    """Render the stack that the arguments name and pass its resources to a function.
 
     Returns:
-        The exit status: 2 when the configuration is wrong, with the reason on standard error.
+        The exit status: 2 if the configuration is wrong, with the reason on standard error.
     """
-    parser.add_argument("stack", help="its settings are in Pulumi.STACK.yaml")
+    parser.add_argument("stack", help="name of the stack, configured in Pulumi.STACK.yaml")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         dest="changes",
-        help="a setting in place of the file's, such as network.jump_subnet=true",
+        help="override a setting of the file, for example network.jump_subnet=true; repeatable",
     )
     options = parser.parse_args(arguments)
     try:
@@ -126,12 +123,12 @@ def show(
 
 
 def _overrides(texts: Sequence[str]) -> dict[str, object]:
-    """Settings by key; a value that is no JSON is a text, as in a stack's file."""
+    """Parse settings by key; a value that is not JSON is text, as in a stack's file."""
     overrides: dict[str, object] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator:
-            raise ValueError(f"--set {text}: write KEY=VALUE, such as network.jump_subnet=true")
+            raise ValueError(f"--set {text}: write KEY=VALUE, for example network.jump_subnet=true")
         try:
             overrides[key] = json.loads(value)
         except ValueError:
@@ -140,9 +137,11 @@ def _overrides(texts: Sequence[str]) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the resources of a stack; 2 when its configuration is wrong."""
+    """Write the resources of a stack; return 2 if its configuration is wrong."""
     parser = argparse.ArgumentParser(prog="python -m infra.offline.render", description=__doc__)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument(
+        "--output", type=Path, help="JSON file to write, by default build/STACK.resources.json"
+    )
     begun = time.perf_counter()
 
     def write(resources: Sequence[Resource], options: argparse.Namespace) -> None:

@@ -1,9 +1,9 @@
-"""A stack as text for a review: `python -m infra.offline.snapshot` writes one file a stack.
+"""Write stacks as text for a review: `python -m infra.offline.snapshot` writes one file per stack.
 
-A snapshot leaves out what every resource repeats (the group, its region and tags, what it is part
-of) and what follows from something else (identifiers inside the group, the identity that a role is
-for, dependencies that others bring along), so that a changed line is a change of the platform.
-Network rules are a line each, without the prose that explains them.
+A snapshot leaves out what every resource repeats (group, region, tags, parent) and what follows
+from something else (ids inside the group, the identity that a role is for, transitive
+dependencies), so that a changed line is a change of the platform. Network rules take one line each,
+without their descriptions.
 """
 
 import json
@@ -22,14 +22,14 @@ from infra.resources import ASSIGNMENT, GROUP, IDENTITY, Resource, of_kind, requ
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
 STACKS = ("dev", "prod")
 WIDTH = 100
-"""Columns up to which a list or object stays on one line."""
+"""Columns that a list or object may take to stay on one line."""
 
 REPEATED = ("location", "resourceGroupName", "tags")
-"""Inputs that are left out where they are the resource group's own."""
+"""Inputs that are left out if they equal the resource group's."""
 
 
 def snapshot(resources: Sequence[Resource]) -> str:
-    """The stack as JSON: an object of resources by type and name, in that order."""
+    """Return the stack as JSON: an object of resources by type and name, in that order."""
     [group] = of_kind(resources, GROUP)
     needed = requirements(resources)
     described = {
@@ -41,7 +41,7 @@ def snapshot(resources: Sequence[Resource]) -> str:
 
 
 def _brief(value: Any, group: str) -> Any:
-    """A value with the names of roles, and without the path to the group."""
+    """Return a value with role names for GUIDs, and ids relative to the group."""
     if isinstance(value, Mapping):
         return {key: _brief(value[key], group) for key in sorted(value)}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -91,7 +91,7 @@ def _rule(rule: Mapping[str, Any]) -> str:
 
 
 def _direct(resource: Resource) -> list[str]:
-    """Keys of the resources of Azure that one depends on."""
+    """Return the keys of the Azure resources that one depends on directly."""
     needed = resource.options.get("dependsOn", ())
     return [key for key in needed if key.startswith("azure-native:")]
 
@@ -101,7 +101,7 @@ def _short(type_or_key: str) -> str:
 
 
 def _lines(value: Any, indent: int, before: str = "", after: str = "") -> Iterator[str]:
-    """JSON in which what fits on a line is on one."""
+    """Format JSON so that what fits on one line is on one line."""
     pad = " " * indent
     whole = json.dumps(value)
     if not isinstance(value, dict | list) or not value:

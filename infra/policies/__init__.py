@@ -1,1 +1,1 @@
-"""The security rules of the platform: pure functions over declared resources."""
+"""The platform's security rules: pure functions over declared resources."""

@@ -1,6 +1,6 @@
 """The policy pack: `pulumi up --policy-pack infra/policies`.
 
-The engine starts this file by its path, so the repository is not among the places to import from.
+The engine starts this file by its path, so the repository is not on sys.path.
 """
 
 import sys
@@ -14,5 +14,5 @@ from pulumi_policy import PolicyPack
 from infra.policies.pack import NAME, policies
 from infra.policies.posture import of_stack
 
-# Serves the engine from here on; it does not return.
+# Serves the engine until it exits; does not return.
 PolicyPack(NAME, policies(cache(of_stack)))

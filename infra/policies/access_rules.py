@@ -1,4 +1,4 @@
-"""Rules on who may do what, and how they prove who they are."""
+"""Rules on permissions and authentication."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,24 +31,24 @@ KEYLESS: dict[str, dict[str, object]] = {
     LOGS: {"features.disableLocalAuth": True},
     INSIGHTS: {"disableLocalAuth": True},
 }
-"""Inputs by which each service accepts Entra identities only."""
+"""Inputs that make each service accept Entra identities only."""
 
 ADMINISTRATORS = {
     roles.OWNER: "Owner",
     "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9": "User Access Administrator",
     "f58310d9-a9f6-439a-9e8d-f62e7b41a168": "Role Based Access Control Administrator",
 }
-"""Built-in roles that can give roles, by GUID."""
+"""Built-in roles that can assign roles, by GUID."""
 
 READS_BLOBS = frozenset({roles.READER, roles.BLOB_DATA_READER})
-"""Roles that let nobody change data, nor who may."""
+"""Roles that can change neither data nor role assignments."""
 
 WIDE = re.compile(
     r"(/subscriptions/[^/]+(/resourceGroups/[^/]+)?"
     r"|/providers/Microsoft\.Management/managementGroups/[^/]+|)/?",
     re.IGNORECASE,
 )
-"""Scopes that hold the training data's account whatever it is called."""
+"""Scopes that include the training data account, whatever its name."""
 
 
 def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
@@ -58,9 +58,9 @@ def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 NO_KEYS = ResourceRule(
     "no-keys",
-    "Every service proves who asks by Entra identities; shared keys, passwords, anonymous access "
-    "and access policies are off.",
-    "Switch the other way in off, and give an identity a role instead.",
+    "Every service authenticates callers by Entra ID only; shared keys, passwords, anonymous "
+    "access and access policies are off.",
+    "Disable the other authentication method, and give an identity a role instead.",
     _keys,
 )
 
@@ -73,8 +73,9 @@ def _transport(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 TLS = ResourceRule(
     "tls-1-2",
-    "Storage, the one service here that leaves the choice, accepts HTTPS of TLS 1.2 or later only.",
-    "Set both inputs.",
+    "Storage accounts accept only HTTPS with TLS 1.2 or later; no other service here offers a "
+    "choice.",
+    "Set minimumTlsVersion and enableHttpsTrafficOnly.",
     _transport,
 )
 
@@ -84,15 +85,16 @@ def _administrators(resource: Resource, _posture: Posture) -> Iterator[str]:
         return
     role = _role(resource)
     if role in ADMINISTRATORS:
-        yield f"gives {ADMINISTRATORS[role]}, who can give every other role"
+        yield f"assigns {ADMINISTRATORS[role]}, which can assign every other role"
     elif role not in roles.NAMES:
-        yield f"gives the role {role}, which infra/catalog/roles.py does not list"
+        yield f"assigns the role {role}, which infra/catalog/roles.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "No role assignment of the stack lets its holder give roles, and every role is a known one.",
-    "Give the narrowest role that does the work; the deployer alone assigns roles.",
+    "No role assignment of the stack allows its holder to assign roles, and every role is listed "
+    "in infra/catalog/roles.py.",
+    "Assign the narrowest role that is sufficient; only the deployer assigns roles.",
     _administrators,
 )
 
@@ -104,8 +106,8 @@ def _principals(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 PRINCIPAL_TYPES = ResourceRule(
     "principal-types",
-    "Role assignments say what kind of principal they are for.",
-    "Set it: without it, an identity made a moment ago fails with PrincipalNotFound.",
+    "Every role assignment sets principalType.",
+    "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
     _principals,
 )
 
@@ -132,22 +134,22 @@ def _writers(
         role_name = roles.NAMES.get(role, role)
         yield (
             assignment,
-            f"gives {', '.join(holders)} {role_name} on {scope}, which reaches {account}",
+            f"gives {', '.join(holders)} {role_name} on {scope}, which includes {account}",
         )
 
 
 ONLY_PUBLISHERS_WRITE = StackRule(
     "only-publishers-write",
-    "Training data are written by the publishers' groups and by the identity that prepares them, "
-    "as Storage Blob Data Contributor; everybody else may read them at most.",
-    "Give Storage Blob Data Reader, or add the group to the stack's publishers.",
+    "Only the publishers' group and the preparation identity can write training data, as Storage "
+    "Blob Data Contributor; everyone else has at most read access.",
+    "Assign Storage Blob Data Reader, or add the group to the stack's publishers.",
     _writers,
 )
 
 
 def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
-    """Names of the storage accounts that hold training data: the Premium ones, and those that
-    datastores lead to, but for the workspace's own account.
+    """Return the names of the storage accounts with training data: the Premium accounts and those
+    that datastores refer to, except the workspace's default account.
     """
     own = {
         str(input_at(workspace, "storageAccount")).rsplit("/", 1)[-1].lower()
@@ -165,12 +167,12 @@ def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
 
 
 def covers(scope: str, account: str) -> bool:
-    """Whether a role on this scope reaches the account, or something in it."""
+    """Check whether a role on this scope applies to the account, or to something in it."""
     return bool(WIDE.fullmatch(scope)) or named(scope, "Microsoft.Storage/storageAccounts", account)
 
 
 def _role(assignment: Resource) -> str:
-    """GUID of the role that an assignment gives."""
+    """Return the GUID of the role that an assignment gives."""
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 

@@ -1,4 +1,4 @@
-"""Rules on what can be reached, and from where."""
+"""Rules on network exposure: what can be reached, and from where."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from infra.resources import (
 )
 
 ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
-"""How a network rule spells the whole internet."""
+"""Spellings of the whole internet in a network rule."""
 
 
 def _endpoints(resource: Resource, posture: Posture) -> Iterator[str]:
@@ -45,18 +45,18 @@ def _account(account: Resource, posture: Posture) -> Iterator[str]:
     if posture.profile == PRIVATE:
         yield from wants(account, "publicNetworkAccess", "Disabled")
         if ranges:
-            yield f"networkRuleSet lets in {', '.join(map(str, ranges))}"
+            yield f"networkRuleSet allows {', '.join(map(str, ranges))}"
         return
     for unknown in sorted(str(range_) for range_ in ranges if range_ not in posture.addresses):
-        yield f"networkRuleSet lets in {unknown}, which the stack's allowed addresses do not list"
+        yield f"networkRuleSet allows {unknown}, which is not in the stack's allowed_addresses"
 
 
 NO_PUBLIC_ENDPOINT = ResourceRule(
     "no-public-endpoint",
-    "Workspace, registry, vault and storage answer through private endpoints only. In the "
-    "allowlisted profile the workspace answers publicly with Entra sign-in, and storage answers "
-    "the listed addresses.",
-    "Switch public access off, or choose the network profile that allows it.",
+    "Workspace, registry, vault and storage are reachable through private endpoints only. In the "
+    "allowlisted profile the workspace has a public endpoint with Entra sign-in, and storage is "
+    "open to the listed addresses.",
+    "Disable public access, or choose the network profile that allows it.",
     _endpoints,
 )
 
@@ -74,13 +74,13 @@ def _addresses(
         if not any(
             named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in nat_address_ids
         ):
-            yield address, "a public address that belongs to no NAT gateway"
+            yield address, "is a public address that belongs to no NAT gateway"
 
 
 NO_PUBLIC_ADDRESS = StackRule(
     "no-public-address",
-    "Only NAT gateways have public addresses: they let traffic out and none in.",
-    "Remove it; reach the network through a peered one or through a jump host behind Bastion.",
+    "Only NAT gateways have public addresses: they allow outbound traffic only.",
+    "Remove it; reach the network through peering or through a jump host behind Bastion.",
     _addresses,
 )
 
@@ -98,8 +98,8 @@ def _subnets(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 CLOSED_SUBNETS = ResourceRule(
     "closed-subnets",
-    "Every subnet has a network security group and no outbound access of Azure's own.",
-    "Give it a group, and set defaultOutboundAccess to false when the subnet is created.",
+    "Every subnet has a network security group and no default outbound access.",
+    "Associate a group, and set defaultOutboundAccess to false when the subnet is created.",
     _subnets,
 )
 
@@ -113,7 +113,7 @@ def _network_rules(resource: Resource, _posture: Posture) -> Iterator[str]:
             sources = [rule.get("sourceAddressPrefix"), *(rule.get("sourceAddressPrefixes") or ())]
             for source in sources:
                 if str(source).lower() in ANYWHERE:
-                    yield f"rule {rule.get('name')} lets in {source}"
+                    yield f"rule {rule.get('name')} allows inbound traffic from {source}"
     for direction in ("Inbound", "Outbound"):
         last = max(
             (rule for rule in rules if _is(rule, "direction", direction)),
@@ -136,8 +136,9 @@ def _is(rule: Mapping[str, Any], key: str, expected: str) -> bool:
 
 CLOSED_NETWORK_RULES = ResourceRule(
     "closed-network-rules",
-    "Nothing comes in from the internet, and what no rule allows is denied in both directions.",
-    "Name the service tag or subnet that is meant, and end with a rule that denies everything.",
+    "No inbound traffic from the internet is allowed, and whatever no rule allows is denied in "
+    "both directions.",
+    "Name the service tag or subnet to allow, and end with a rule that denies everything.",
     _network_rules,
 )
 
@@ -149,14 +150,14 @@ def _nodes(resource: Resource, _posture: Posture) -> Iterator[str]:
     yield from wants(resource, nodes + "enableNodePublicIp", expected=False)
     yield from wants(resource, nodes + "remoteLoginPortPublicAccess", "Disabled")
     if not input_at(resource, nodes + "subnet.id"):
-        yield f"{nodes}subnet.id is not set, so that its nodes are in no subnet of the stack"
+        yield f"{nodes}subnet.id is not set, so its nodes are not in a subnet of the stack"
 
 
 NODES_WITHOUT_PUBLIC_ADDRESS = ResourceRule(
     "nodes-without-public-address",
     "Cluster nodes are in the stack's subnets, have no public address and accept no SSH from "
     "outside.",
-    "Set the three properties when the cluster is declared: Azure keeps them for its lifetime.",
+    "Set the three properties when the cluster is created: Azure cannot change them later.",
     _nodes,
 )
 

@@ -1,4 +1,4 @@
-"""Rules on what is watched, paid for and kept in order."""
+"""Rules on tags, logs, budget and locks."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,8 +52,8 @@ LOGGING = {
     REGISTRY: ("Microsoft.ContainerRegistry/registries", "registryName", ""),
     STORAGE: ("Microsoft.Storage/storageAccounts", "accountName", "/blobServices/default"),
 }
-"""Services that write resource logs: type in Azure, the input that names one, and which part of
-it writes them."""
+"""Services that write resource logs: the Azure type, the input with the name, and the path of the
+part that writes the logs."""
 
 LOCKS = re.compile(r"authorization:ManagementLock(?!AtResourceLevel)\w*")
 WHOLE_GROUP = re.compile(
@@ -73,8 +73,9 @@ def _tags(resource: Resource, posture: Posture) -> Iterator[str]:
 
 REQUIRED_TAGS = ResourceRule(
     "required-tags",
-    "Every resource that can carries the stack's tags, so that costs and owners can be found.",
-    "Pass the stack's tags when it is declared.",
+    "Every resource that can have tags carries the stack's tags, which identify its owner and cost "
+    "center.",
+    "Pass the stack's tags when the resource is declared.",
     _tags,
 )
 
@@ -92,13 +93,13 @@ def _budget(
             if notification.get("enabled") and any(notification.get(key) for key in people):
                 reached.add(notification.get("thresholdType"))
         for threshold_type in sorted({"Actual", "Forecasted"} - reached):
-            yield budget, f"tells nobody of {threshold_type.lower()} spending"
+            yield budget, f"notifies nobody of {threshold_type.lower()} spending"
 
 
 BUDGET = StackRule(
     "budget-present",
-    "A budget tells somebody of what was spent and of what is going to be.",
-    "Declare it with an address for both kinds of notification.",
+    "The stack has a budget that notifies somebody of actual and of forecast spending.",
+    "Declare one with an e-mail address for both kinds of notification.",
     _budget,
 )
 
@@ -123,7 +124,7 @@ DIAGNOSTICS = StackRule(
     "diagnostics",
     "Workspace, vault, registry and the blob service of every account send their logs to the log "
     "workspace.",
-    "Declare a DiagnosticSetting for it.",
+    "Declare a DiagnosticSetting for this service.",
     _diagnostics,
 )
 
@@ -138,9 +139,9 @@ def _locks(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 NO_GROUP_LOCK = ResourceRule(
     "no-group-lock",
-    "No lock holds a resource group, subscription or network: Azure Machine Learning then can "
+    "No resource group, subscription or network is locked: Azure Machine Learning could then "
     "neither scale its clusters nor delete them.",
-    "Lock single resources by scope, or use Pulumi's protect.",
+    "Lock individual resources by scope, or use Pulumi's protect option.",
     _locks,
 )
 

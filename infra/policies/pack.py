@@ -1,12 +1,12 @@
-"""All rules, also as policies that Pulumi's engine asks before and after it changes anything.
+"""All rules, also as policies that Pulumi's engine evaluates before and after an update.
 
-The engine shows a resource's inputs to the rules on one resource before it creates or changes it.
-It shows the whole stack at the end only, as outputs, in which inputs such as a diagnostic
-setting's target are missing. So the pack keeps the inputs that it saw, and the rules on a stack
-read both. During a preview of new resources some values are not known yet; the SDK then says that
-a policy could not run, and the update that follows runs it.
+The engine passes a resource's inputs to the rules on single resources before it creates or updates
+the resource. It passes the whole stack only at the end, as outputs, which lack inputs such as a
+diagnostic setting's target. The pack therefore records the inputs that it saw, and the rules on a
+stack read both. In a preview of new resources some values are not known yet; the SDK then reports
+that a policy could not run, and the following update runs it.
 
-`pulumi policy analyze` shows a state in the same way: what was asked for, and what Azure answered.
+`pulumi policy analyze` presents a state in the same way: inputs, and Azure's answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,12 +36,12 @@ ALL: tuple[Rule, ...] = (
 
 
 def check(resources: Sequence[Resource], posture: Posture) -> list[Violation]:
-    """Every violation of every rule, in the rules' order."""
+    """Return every violation of every rule, in the rules' order."""
     return [violation for rule in ALL for violation in rule.check(resources, posture)]
 
 
 class Inputs:
-    """The inputs of every resource that the engine has shown, by URN."""
+    """Inputs of every resource that the engine has passed, by URN."""
 
     def __init__(self) -> None:
         self._of: dict[str, Mapping[str, Any]] = {}
@@ -50,7 +50,7 @@ class Inputs:
         self._of[args.urn] = args.props
 
     def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
-        """The stack's resources, and their URNs by key."""
+        """Return the stack's resources, and their URNs by key."""
         resources = []
         for registered in args.resources:
             inputs = self._of.get(registered.urn, {})
@@ -76,8 +76,8 @@ class Inputs:
 
 
 class _Merged(Mapping[str, Any]):
-    """Inputs over outputs, which are looked at only where there is no input: looking at a value
-    that is not known yet ends a rule.
+    """Inputs over outputs. An output is read only if there is no input: reading a value that is not
+    known yet ends a rule.
     """
 
     def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ class _Merged(Mapping[str, Any]):
         self._outputs = outputs
 
     def __getitem__(self, key: str) -> Any:
-        # Asking the mapping itself whether it has a key would look at the value.
+        # `key in mapping` would read the value.
         return self._inputs[key] if key in iter(self._inputs) else self._outputs[key]
 
     def __iter__(self) -> Any:
@@ -96,15 +96,15 @@ class _Merged(Mapping[str, Any]):
 
 
 def policies(posture: Callable[[str], Posture]) -> list[Policy]:
-    """Every rule as a policy that stops an update.
+    """Return every rule as a policy that stops an update.
 
     Args:
-        posture: of a stack by its name; called at each check.
+        posture: Function from a stack's name to its posture; called at each check.
     """
     inputs = Inputs()
     remembering = ResourceValidationPolicy(
         "remember-inputs",
-        "Finds no fault; keeps what the policies on a whole stack compare.",
+        "Reports nothing; records resource inputs for the policies on the whole stack.",
         inputs.remember,
         EnforcementLevel.ADVISORY,
     )
@@ -154,7 +154,7 @@ def _all(
 
 
 def _stack(urn: str) -> str:
-    """The stack's name in `urn:pulumi:STACK::PROJECT::TYPE::NAME`."""
+    """Return the stack's name in `urn:pulumi:STACK::PROJECT::TYPE::NAME`."""
     return urn.removeprefix("urn:pulumi:").split("::", 1)[0]
 
 

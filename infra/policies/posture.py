@@ -1,4 +1,4 @@
-"""What the rules must know about a stack, from its settings."""
+"""The posture of a stack, from its settings."""
 
 import os
 from pathlib import Path
@@ -9,20 +9,20 @@ from infra.stack_config import configuration, from_stack
 from infra.validation import REQUIRED_TAGS, load
 
 PRODUCTION = "prod"
-"""Stack that is held to production's rules whatever its settings say."""
+"""Stack that must obey production's rules whatever its settings are."""
 
 STACK_VARIABLES = frozenset({"PULUMI_PROJECT", "PULUMI_STACK", "PULUMI_DRY_RUN"})
-"""Variables by which Pulumi tells a pack the stack that it previews or updates."""
+"""Variables that tell a policy pack which stack Pulumi previews or updates."""
 
 CONFIG_FILE = "PULUMI_OPTION_CONFIG_FILE"
-"""Variable that stands for `--config-file` of every command that has it."""
+"""Variable with the value of `--config-file`, for every command that has the option."""
 
 
 def of_stack(name: str) -> Posture:
-    """The posture of the stack that a policy pack is asked about.
+    """Return the posture of the stack that the policy pack checks.
 
-    Its settings are those that Pulumi gives to the pack, or the file's where it gives none:
-    `pulumi policy analyze` looks at a state only.
+    The settings come from Pulumi, or from the stack's file if Pulumi passes none: `pulumi policy
+    analyze` reads a state only.
 
     Raises:
         SettingsError: the settings are wrong.
@@ -36,7 +36,7 @@ def of_stack(name: str) -> Posture:
 
 
 def posture(settings: Settings) -> Posture:
-    """The posture that a stack of these settings must have."""
+    """Return the posture that a stack with these settings must have."""
     publishers = settings.people.publishers
     return Posture(
         profile=settings.profile,

@@ -1,4 +1,4 @@
-"""What a rule is, and how rules say what is wrong. Pure; standard library only."""
+"""Rules and violations. Pure; standard library only."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ ALLOWLISTED: Literal["allowlisted"] = "allowlisted"
 
 @dataclass(frozen=True)
 class Posture:
-    """What the rules must know about a stack that none of its resources says."""
+    """What the rules need to know about a stack that its resources do not say."""
 
     profile: Literal["private", "allowlisted"]
-    """`private`: nothing answers from outside. `allowlisted`: the workspace answers publicly, and
-    the storage accounts answer the listed addresses."""
+    """`private`: no service can be reached from outside. `allowlisted`: the workspace has a public
+    endpoint, and the storage accounts are open to the listed addresses."""
     production: bool
-    """Whether data, vault, registry and workspace must survive a mistake."""
+    """Whether data, vault, registry and workspace must be protected from mistakes."""
     tags: frozenset[str]
     """Keys that every resource with tags must carry."""
     publishers: frozenset[str] = frozenset()
     """Object ids of the groups that may write training data."""
     preparation: str = ""
-    """Name in Azure of the identity that prepares training data, and so may write them."""
+    """Azure name of the identity that prepares training data, and so may write them."""
     addresses: frozenset[str] = frozenset()
     """Addresses and CIDR ranges that the `allowlisted` profile lets in."""
 
@@ -35,22 +35,21 @@ class Violation:
 
     rule: str
     resource: Resource | None
-    """None when it is the stack that lacks something."""
+    """Resource that breaks the rule; None if the stack lacks something."""
     message: str
-    """Names the resource, says what is wrong, and what to do."""
+    """Name of the resource, the fault, and the remedy."""
 
 
 @dataclass(frozen=True)
 class ResourceRule:
-    """A rule that one resource keeps or breaks by itself, so that it is checked before the
-    resource is created.
-    """
+    """A rule that can be checked on one resource, and so before it is created."""
 
     name: str
     description: str
     remedy: str
     faults: Callable[[Resource, Posture], Iterator[str]]
-    """What is wrong with a resource; nothing for one that the rule is not about."""
+    """Function that yields what is wrong with a resource; nothing if the rule does not apply to
+    it."""
 
     def check(self, resources: Sequence[Resource], posture: Posture) -> Iterator[Violation]:
         for resource in resources:
@@ -60,7 +59,7 @@ class ResourceRule:
 
 @dataclass(frozen=True)
 class StackRule:
-    """A rule about resources that belong together; it is checked when all of them are known."""
+    """A rule about several resources, checked when all of them are known."""
 
     name: str
     description: str
@@ -81,7 +80,7 @@ def violation(rule: Rule, resource: Resource | None, fault: str) -> Violation:
 
 
 def wants(resource: Resource, path: str, expected: object) -> Iterator[str]:
-    """A fault unless the input is exactly this; a missing one is left to Azure's default."""
+    """Yield a fault unless the input is exactly this value; a missing input is a fault too."""
     setting = input_at(resource, path)
     if setting is None:
         yield f"{path} is not set and must be {shown(expected)}"
@@ -90,17 +89,17 @@ def wants(resource: Resource, path: str, expected: object) -> Iterator[str]:
 
 
 def shown(setting: object) -> str:
-    """A value as a stack's configuration would spell it."""
+    """Return a value as a stack's configuration would spell it."""
     return str(setting).lower() if isinstance(setting, bool) else repr(setting)
 
 
 def named(identifier: str, provider: str, name: str) -> bool:
-    """Whether an Azure identifier leads to this resource or to something inside it.
+    """Check whether an Azure id refers to this resource or to something inside it.
 
     Args:
         identifier: an id, such as a role assignment's scope.
         provider: the resource's type, such as `Microsoft.Storage/storageAccounts`.
-        name: the resource's name. Azure compares all of it without case.
+        name: the resource's name. Azure ignores case in all of it.
     """
     return f"/providers/{provider}/{name}/".lower() in f"{identifier}/".lower()
 

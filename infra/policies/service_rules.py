@@ -1,4 +1,4 @@
-"""Rules on how the services are set up: what cannot be set later, and what rests at no cost."""
+"""Rules on service configuration: what can only be set at creation, and scaling to zero."""
 
 import re
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from infra.policies.rule import Posture, ResourceRule, shown, wants
 from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, input_at
 
 LONGEST_IDLE = 60
-"""Minutes that a node may idle before its cluster gives it back."""
+"""Most minutes that a node may be idle before its cluster releases it."""
 
 DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-"""ISO 8601, whole days to seconds, as Azure takes idle times."""
+"""ISO 8601 durations from days to seconds, as Azure accepts for idle times."""
 
 
 def _confidential(resource: Resource, _posture: Posture) -> Iterator[str]:
@@ -21,9 +21,9 @@ def _confidential(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 HIGH_BUSINESS_IMPACT = ResourceRule(
     "high-business-impact",
-    "The workspace is made for confidential data: less goes to Microsoft's diagnostics, and the "
-    "nodes' scratch disks are encrypted and wiped.",
-    "Set it when the workspace is made: Azure takes hbiWorkspace at creation only.",
+    "The workspace is marked high business impact: Microsoft collects less diagnostic data, and "
+    "the nodes' scratch disks are encrypted and wiped.",
+    "Set it when the workspace is created: Azure cannot change hbiWorkspace later.",
     _confidential,
 )
 
@@ -44,14 +44,16 @@ def _resting(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 CLUSTERS_REST_AT_ZERO = ResourceRule(
     "clusters-rest-at-zero",
-    "Every cluster goes down to no nodes soon after its last job.",
-    "Set both; a node that stays is paid for by the hour.",
+    f"Every cluster scales down to zero nodes within {LONGEST_IDLE} minutes of its last job.",
+    "Set both; an idle node is billed by the hour.",
     _resting,
 )
 
 
 def idle_minutes(duration: object) -> float | None:
-    """Minutes of an ISO 8601 duration; None if it is none. Azure takes `120` without a word."""
+    """Return the minutes of an ISO 8601 duration; None if it is not one. Azure accepts `120`
+    without an error.
+    """
     match = DURATION.fullmatch(duration) if isinstance(duration, str) else None
     if match is None or not any(match.groups()):
         return None
@@ -66,8 +68,8 @@ def _encryption(resource: Resource, _posture: Posture) -> Iterator[str]:
 
 ENCRYPTED_TWICE = ResourceRule(
     "encrypted-twice",
-    "Storage is encrypted by the infrastructure as well as by the service.",
-    "Set it when the account is made: Azure takes it at creation only.",
+    "Storage has infrastructure encryption in addition to service encryption.",
+    "Set it when the account is created: Azure cannot change it later.",
     _encryption,
 )
 
@@ -80,13 +82,13 @@ def _purge(resource: Resource, posture: Posture) -> Iterator[str]:
     if posture.production and purge is not True:
         yield f"properties.enablePurgeProtection is {shown(purge)} and must be true in production"
     elif purge is False:
-        yield "properties.enablePurgeProtection is false, which Azure refuses once it was true"
+        yield "properties.enablePurgeProtection is false, which Azure rejects once it was true"
 
 
 PURGE_PROTECTION = ResourceRule(
     "purge-protection",
-    "In production nobody can empty a deleted vault before its retention ends.",
-    "Set it to true, or leave it out where a vault may be purged.",
+    "In production a deleted vault cannot be purged before its retention period ends.",
+    "Set it to true, or omit it where a vault may be purged.",
     _purge,
 )
 
@@ -97,7 +99,7 @@ def _protected(resource: Resource, posture: Posture) -> Iterator[str]:
         and resource.kind in {STORAGE, VAULT, REGISTRY, WORKSPACE}
         and not resource.options.get("protect")
     ):
-        yield "Pulumi's protect is off"
+        yield "Pulumi's protect option is off"
 
 
 PROTECTED = ResourceRule(

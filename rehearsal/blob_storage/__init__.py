@@ -1,1 +1,1 @@
-"""Blob storage: the real blob server, the gateway before it, and folders synchronised with it."""
+"""Blob storage: the real blob server, the gateway in front of it, and synchronized folders."""

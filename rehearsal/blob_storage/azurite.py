@@ -1,4 +1,4 @@
-"""The blob server: Azurite, as a process of its own."""
+"""The blob server: Azurite, in a separate process."""
 
 import base64
 import os
@@ -20,22 +20,22 @@ _STOP_SECONDS = 10.0
 
 
 class Azurite:
-    """A blob server with accounts whose keys nobody else knows.
+    """A blob server whose account keys are known to nobody else.
 
-    It reads its accounts when it starts, so it is started (again) when one that it does not know
-    is first needed.
+    Azurite reads its accounts at start-up only, so the process is restarted when an account is
+    first used that it does not know.
     """
 
     def __init__(
         self, installed: Path, folder: Path, certificate: Certificate, reaper: Reaper
     ) -> None:
-        """Start nothing yet.
+        """Prepare the server without starting it.
 
         Args:
-            installed: folder of the npm package.
-            folder: where blobs are kept.
-            certificate: for HTTPS, without which it takes no tokens.
-            reaper: ends the process if the owner dies.
+            installed: Folder of the npm package.
+            folder: Folder for the blobs.
+            certificate: Certificate for HTTPS, without which Azurite accepts no tokens.
+            reaper: Ends the process if the owner dies.
         """
         self.port = free_port()
         self._program = installed / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
@@ -55,21 +55,21 @@ class Azurite:
 
     @property
     def is_down(self) -> bool:
-        """Whether it was taken down, until `start`."""
+        """Whether the server was taken down, until `start`."""
         return self._is_down
 
     def endpoint(self, account: str) -> str:
-        """Address of an account's blobs on the server itself."""
+        """Return the address of an account's blobs on the server itself."""
         return f"https://127.0.0.1:{self.port}/{account}"
 
     def add_account(self, account: str, key: str | None = None) -> str:
-        """Add an account if it is not known; its key."""
+        """Add an account unless it exists; return its key."""
         with self._lock:
             made = key or base64.b64encode(secrets.token_bytes(64)).decode()
             return self._keys.setdefault(account, made)
 
     def key(self, account: str) -> str:
-        """Key of an account, served from now on.
+        """Return the key of an account, and serve the account from now on.
 
         Raises:
             KeyError: there is no such account.
@@ -82,7 +82,7 @@ class Azurite:
             return key
 
     def ensure(self, account: str) -> None:
-        """Be up for an account, unless the server was taken down or has no such account."""
+        """Start the server if it does not serve the account, unless it was taken down."""
         with self._lock:
             if account in self._keys:
                 self.key(account)
@@ -90,29 +90,30 @@ class Azurite:
     def kill(self) -> None:
         """Take the server down, and keep it down until `start`.
 
-        It is asked to stop: Azurite loses what it has not yet written, which Azure never does.
+        The process is asked to stop: killed, Azurite would lose what it has not written yet, which
+        Azure never does.
         """
         with self._lock:
             self._is_down = True
             self._stop()
 
     def crash(self) -> None:
-        """Take the server down as `kill` does, but without asking: it loses what it has taken in
-        the last seconds and not yet written down.
+        """Kill the server without asking it to stop: it loses the last seconds of data that it has
+        accepted but not written. It stays down until `start`.
         """
         with self._lock:
             self._is_down = True
             self._stop(signal.SIGKILL)
 
     def start(self) -> None:
-        """Bring the server (back) up, with its data."""
+        """Start the server again, with its data."""
         with self._lock:
             self._is_down = False
             if not self.running:
                 self._start()
 
     def close(self) -> None:
-        """Stop for good."""
+        """Stop the server for good."""
         with self._lock:
             self._is_down = True
             self._stop()
@@ -121,8 +122,8 @@ class Azurite:
         node = shutil.which("node")
         if node is None or not self._program.is_file():
             raise RehearsalError(
-                f"{self._program}: the blob server is not installed (or node is not on the PATH);"
-                " docs/stand-in.md says how"
+                f"{self._program}: the blob server is not installed, or node is not on the PATH;"
+                " see docs/stand-in.md"
             )
         self._folder.mkdir(parents=True, exist_ok=True)
         accounts = ";".join(f"{name}:{key}" for name, key in self._keys.items())
@@ -171,7 +172,7 @@ class Azurite:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """Return a free port on loopback."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

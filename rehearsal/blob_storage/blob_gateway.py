@@ -1,7 +1,7 @@
-"""Where requests to blob storage arrive: the blob server behind roles, faults and a log.
+"""The entry point of blob storage: the blob server behind roles, faults and a log.
 
 The blob server itself can neither refuse an identity that lacks a role, nor be slow, nor lose a
-connection; and it must be started again to learn of a new account.
+connection; and it must be restarted to learn of a new account.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from rehearsal.control_plane.request_log import RequestLog
 from rehearsal.errors import AzureError
 
 Allow: TypeAlias = Callable[[str, str, str, Access], bool]
-"""Whether a principal (its object id) may access the blobs of an account's container."""
+"""Check whether a principal (its object id) may access the blobs of an account's container."""
 
 _SECONDS = 60
 _READING = {"GET", "HEAD", "OPTIONS"}
@@ -31,7 +31,7 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"
 
 
 class BlobGateway:
-    """Passes requests on to the blob server."""
+    """Forwards requests to the blob server."""
 
     def __init__(
         self,
@@ -42,15 +42,15 @@ class BlobGateway:
         log: RequestLog,
         trusted: Path,
     ) -> None:
-        """Pass nothing yet.
+        """Prepare the gateway without serving.
 
         Args:
-            azurite: the server.
-            identity: issues the tokens that requests carry.
-            allow: judges what the owner of a token may do.
-            faults: happen in place of the server's response.
-            log: where requests are logged.
-            trusted: file of certificates to trust.
+            azurite: Blob server.
+            identity: Issuer of the requests' tokens.
+            allow: Decides what the owner of a token may do.
+            faults: Faults that replace the server's response.
+            log: Log of the requests.
+            trusted: File of certificates to trust.
         """
         self._azurite = azurite
         self._identity = identity
@@ -61,7 +61,7 @@ class BlobGateway:
         self._local = threading.local()
 
     def respond(self, request: Request) -> Response:
-        """Respond with the blob server's response, or with a fault or a refusal."""
+        """Return the blob server's response, or a fault or a refusal."""
         try:
             claims = self._claims(request)
         except AzureError as error:
@@ -71,10 +71,11 @@ class BlobGateway:
         return self._log.log(request, lambda request: self._as_storage(self._pass(request, claims)))
 
     def _claims(self, request: Request) -> dict[str, Any]:
-        """Claims of the token; none without one, as the blob server then checks a signature.
+        """Return the claims of the token; empty without one, as the blob server then checks a
+        signature.
 
         Raises:
-            AzureError: the token is not valid, or an account's key is used.
+            AzureError: the token is not valid, or an account key is used.
         """
         authorization = request.headers.get("authorization", "")
         if not authorization:
@@ -101,7 +102,7 @@ class BlobGateway:
             try:
                 return self._send(request)
             except (OSError, http.client.HTTPException):
-                # One that was kept may have been closed meanwhile; a new one says the truth.
+                # A kept connection may have been closed meanwhile; a new one shows the real state.
                 self._disconnect()
                 if fresh or last:
                     break
@@ -128,7 +129,9 @@ class BlobGateway:
             del self._local.connection
 
     def _as_storage(self, response: Response) -> Response:
-        """A response as Azure Storage gives it: its form of errors, and none while it is down."""
+        """Convert a response to Azure Storage's form: its error format, and no response while it is
+        down.
+        """
         if self._azurite.is_down:
             return Response(0, cut=True)
         return _error_as_xml(response) if isinstance(response.body, dict) else response

@@ -1,4 +1,4 @@
-"""Accounts and containers of the blob server, as the services of this Azure use them."""
+"""Accounts and containers of the blob server, for the services of this Azure."""
 
 import datetime as dt
 import urllib.parse
@@ -17,7 +17,7 @@ from azure.storage.blob import (
 from rehearsal.blob_storage.azurite import Azurite
 
 PERMISSION_MISMATCH: Final = "AuthorizationPermissionMismatch"
-"""Azure Storage's code for a role that is missing."""
+"""Azure Storage's error code for a missing role."""
 NOT_AUTHORIZED: Final = (
     "This request is not authorized to perform this operation using this permission."
 )
@@ -31,19 +31,19 @@ class BlobPath:
     account: str
     container: str
     path: str
-    """Without a slash at either end."""
+    """Path without leading and trailing slashes."""
 
 
 class Blobs:
-    """Blob storage with its keys, for the services: clients get a SAS or use their identity."""
+    """Blob storage with account keys, for the services; clients get a SAS or use their identity."""
 
     def __init__(self, azurite: Azurite, trusted: Path, address: str) -> None:
         """Use a blob server.
 
         Args:
-            azurite: the server.
-            trusted: file of certificates to trust.
-            address: of blob storage for clients.
+            azurite: Blob server.
+            trusted: File of certificates to trust.
+            address: Address of blob storage for clients.
         """
         self.azurite = azurite
         self._address = address
@@ -51,11 +51,11 @@ class Blobs:
         self._services: dict[str, BlobServiceClient] = {}
 
     def address(self, account: str) -> str:
-        """Address of an account's blobs for clients."""
+        """Return the address of an account's blobs for clients."""
         return f"{self._address}/{account}"
 
     def container(self, account: str, container: str) -> ContainerClient:
-        """A client of a container, straight to the server."""
+        """Return a client of a container that connects to the server directly."""
         key = self.azurite.key(account)
         if account not in self._services:
             self._services[account] = BlobServiceClient(
@@ -74,7 +74,7 @@ class Blobs:
             return
 
     def signed_container(self, account: str, container: str) -> tuple[str, str]:
-        """Address of a container, and the same with a signature that lets its bearer write."""
+        """Return the address of a container, and the same with a signature that allows writing."""
         signature = generate_container_sas(
             account,
             container,
@@ -86,7 +86,7 @@ class Blobs:
         return address, f"{address}?{signature}"
 
     def signed_blob(self, account: str, container: str, blob: str) -> str:
-        """Address of a blob with a signature that lets its bearer read."""
+        """Return the address of a blob with a signature that allows reading."""
         signature = generate_blob_sas(
             account,
             container,
@@ -99,7 +99,7 @@ class Blobs:
 
 
 def parse_address(address: str) -> BlobPath:
-    """The container and path of a blob's address."""
+    """Return the container and path of a blob's address."""
     account, container, *path = urllib.parse.urlsplit(address).path.strip("/").split("/")
     return BlobPath(account, container, urllib.parse.unquote("/".join(path)))
 

@@ -1,4 +1,4 @@
-"""Folders of this machine that are filled from blobs, and written back to them."""
+"""Local folders that are filled from blobs, and folders whose changes are written back."""
 
 import contextlib
 import hashlib
@@ -14,20 +14,22 @@ from azure.core.exceptions import ResourceNotFoundError
 from rehearsal.blob_storage.blobs import BlobPath, Blobs
 
 _FileState = tuple[int, int, int]
-"""Time of modification, size and inode: another one means that the file has changed."""
+"""Modification time, size and inode: if one of them differs, the file has changed."""
 
 
 class InputCache:
-    """Contents of blobs on this machine: each content once, never changed."""
+    """A local cache of blob contents: each content is stored once and never changed."""
 
     def __init__(self, blobs: Blobs, folder: Path) -> None:
-        """Keep contents below a folder."""
+        """Cache contents below a folder."""
         self._blobs = blobs
         self._folder = folder
         self._lock = threading.Lock()
 
     def materialize(self, path: BlobPath) -> Path:
-        """The folder or file with what is stored at a path now; an empty folder for nothing."""
+        """Return a folder or file with the current content of a path; an empty folder if there is
+        none.
+        """
         container = self._blobs.container(path.account, path.container)
         prefix = f"{path.path}/" if path.path else ""
         etags = {blob.name: blob.etag for blob in container.list_blobs(name_starts_with=prefix)}
@@ -53,18 +55,18 @@ class InputCache:
 class FolderMirror:
     """A folder whose changes are written back to a container while a job runs.
 
-    Files that were written first are sent first, and what is gone is removed last: whoever finds a
-    file finds also what was complete before it. Links and empty folders are not kept.
+    Files are sent in the order in which they were written, and deletions come last: whoever finds a
+    file also finds what was complete before it. Links and empty folders are ignored.
     """
 
     def __init__(self, blobs: Blobs, path: BlobPath, folder: Path, *, removes: bool = True) -> None:
         """Mirror a folder.
 
         Args:
-            blobs: blob storage.
-            path: where the folder's files are written.
-            folder: on this machine; made if it is not there.
-            removes: whether a file that is removed is also removed from the container.
+            blobs: Blob storage.
+            path: Where the folder's files are written.
+            folder: Local folder; created if it does not exist.
+            removes: Whether a file that is deleted is also deleted from the container.
         """
         self._container = blobs.container(path.account, path.container)
         self._prefix = f"{path.path}/" if path.path else ""
@@ -89,10 +91,10 @@ class FolderMirror:
         """Send what has changed.
 
         Args:
-            stopped: asked before each file; nothing more is sent once it says so.
+            stopped: Called before each file; nothing more is sent once it returns True.
 
         Raises:
-            StorageError: the container cannot be reached; the next call goes on.
+            StorageError: the container cannot be reached; the next call resumes.
         """
         files = dict(self._scan())
         changed = [name for name, state in files.items() if self._sent.get(name) != state]
@@ -124,17 +126,17 @@ class FolderMirror:
 
 
 class MirrorThread:
-    """Pushes mirrors again and again."""
+    """A thread that pushes mirrors periodically."""
 
     def __init__(
         self, mirrors: Sequence[FolderMirror], seconds: float, after: Callable[[], None]
     ) -> None:
-        """Start.
+        """Start the thread.
 
         Args:
-            mirrors: to push.
-            seconds: between two pushes.
-            after: called after each.
+            mirrors: Mirrors to push.
+            seconds: Pause between two pushes.
+            after: Called after each push.
         """
         self._mirrors = mirrors
         self._seconds = seconds
@@ -157,12 +159,12 @@ class MirrorThread:
         self._after()
 
     def abandon(self) -> None:
-        """Send nothing more, as the node is lost."""
+        """Stop without sending anything more, because the node is lost."""
         self._abandoned.set()
         self._stop.set()
 
     def join(self) -> None:
-        """Wait for what was being sent."""
+        """Wait for the push that is under way."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -172,12 +174,12 @@ class MirrorThread:
                     mirror.push(self._abandoned.is_set)
                 self._after()
             except (StorageError, OSError):
-                # Storage that is away comes back; the last push tells if it does not.
+                # An outage of storage may end; if it does not, the last push reports it.
                 continue
 
 
 def _download(read_into: Callable[..., int], path: Path) -> None:
-    """Write a download to a file, whose folder is made."""
+    """Write a download to a file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         read_into(file)

@@ -1,4 +1,4 @@
-"""Whether roles let a principal read or write blobs. Pure."""
+"""Decides whether roles allow a principal to read or write blobs. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ _GIVEN: Final[Mapping[str, frozenset[Access]]] = {
     BLOB_DATA_CONTRIBUTOR: frozenset({"read", "write"}),
     BLOB_DATA_OWNER: frozenset({"read", "write"}),
 }
-"""What a role allows on blobs, by the GUIDs of Azure's built-in roles. Owner and Contributor of
-resources allow nothing: they are roles of the control plane."""
+"""Access to blobs that a role gives, by the GUIDs of Azure's built-in roles. Owner and Contributor
+give none: they are roles of the control plane."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A role of a principal on a scope. All in lower case."""
+    """A role of a principal on a scope, all in lower case."""
 
     principal: str
     """Object id of an identity, a program or a group."""
     role: str
-    """GUID of its definition."""
+    """GUID of the role definition."""
     scope: str
-    """Id of a subscription, group or resource; the role holds for all below it."""
+    """Id of a subscription, group or resource; the role applies to everything below it."""
 
 
 def allows(
     assignments: Iterable[Assignment], members: frozenset[str], resource: str, access: Access
 ) -> bool:
-    """Whether an assignment allows an access to blobs.
+    """Check whether the assignments allow an access to blobs.
 
     Args:
-        assignments: all that there are.
-        members: the principal and the groups that it is in, in lower case.
-        resource: id of an account or a container.
-        access: what is to be done.
+        assignments: All role assignments.
+        members: The principal and the groups that it is a member of, in lower case.
+        resource: Id of an account or a container.
+        access: The requested access.
     """
     below = f"{resource.lower()}/"
     return any(

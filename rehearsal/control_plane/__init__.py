@@ -1,1 +1,1 @@
-"""Azure's control plane: HTTPS, authentication, Resource Manager, and faults on demand."""
+"""Azure's control plane: HTTPS, authentication, Resource Manager, and faults on request."""

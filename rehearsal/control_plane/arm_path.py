@@ -1,4 +1,4 @@
-"""Resource ids, and what the path of a request asks for. Pure."""
+"""Parses the paths of Resource Manager's requests. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ class ArmPath:
     """A resource, a collection, or an action on a resource."""
 
     id: str
-    """Of the resource; of what holds it, for a collection or an action."""
+    """Id of the resource; for a collection or an action, id of the resource that holds it."""
     subscription: str
     group: str
-    """Empty for what belongs to a subscription."""
+    """Name of the resource group; empty for resources of a subscription."""
     kind: str
-    """Such as Microsoft.MachineLearningServices/workspaces/computes."""
+    """Kind, such as Microsoft.MachineLearningServices/workspaces/computes."""
     name: str
     parent: str
-    """Id of the resource above, or of the group or subscription."""
+    """Id of the resource above, or of the resource group or subscription."""
     tail: str = ""
     """Name of the collection or the action; empty for a resource."""
 
@@ -32,10 +32,10 @@ class ArmPath:
 
 
 def parse(path: str) -> ArmPath:
-    """Take a path of Resource Manager apart.
+    """Parse a path of Resource Manager.
 
     Raises:
-        AzureError: it is none.
+        AzureError: it is not such a path.
     """
     path = path.rstrip("/")
     scope = _SCOPE.match(path)

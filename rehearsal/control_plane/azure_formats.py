@@ -1,4 +1,4 @@
-"""Times, durations, ids and errors of runs, as Azure writes them. Pure."""
+"""Times, durations, ids and errors of runs in Azure's formats. Pure."""
 
 import datetime as dt
 import re
@@ -9,28 +9,28 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 
 
 def timestamp() -> str:
-    """The current time."""
+    """Return the current time."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
 def new_id() -> str:
-    """A GUID that nothing else has."""
+    """Return a new GUID."""
     return str(uuid.uuid4())
 
 
 def duration_seconds(duration: str) -> float:
-    """Seconds of an ISO 8601 duration of days and less, such as PT6H.
+    """Return the seconds of an ISO 8601 duration of days or smaller units, such as PT6H.
 
     Raises:
-        ValueError: the text is no such duration.
+        ValueError: the text is not such a duration.
     """
     match = _DURATION.fullmatch(duration)
     if match is None or not any(match.groups()):
-        raise ValueError(f"{duration!r} is no duration")
+        raise ValueError(f"{duration!r} is not a duration")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def run_error(code: str, message: str) -> dict[str, Any]:
-    """An error in the form that runs have it."""
+    """Return an error in the format of runs."""
     return {"error": {"code": code, "message": message, "details": []}}

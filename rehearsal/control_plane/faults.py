@@ -10,53 +10,53 @@ from rehearsal.control_plane.http_messages import Request, Response
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to requests that match."""
+    """A fault for requests that match a pattern."""
 
     match: str
-    """A regular expression, searched in `METHOD /path?query`."""
+    """Regular expression, searched in `METHOD /path?query`."""
     caller: str | None = None
     """Client id of the program whose requests match; None for all programs."""
     status: int | None = None
-    """Status to respond with in place of the service's own response."""
+    """Status of the response that replaces the service's own; None leaves it."""
     code: str = "ServerError"
-    message: str = "A failure that was asked for."
+    message: str = "Injected failure."
     retry_after: float | None = None
-    """Seconds, in the Retry-After header."""
+    """Value of the Retry-After header, in seconds."""
     delay: float = 0.0
-    """Seconds to wait before anything else."""
+    """Seconds to wait before responding."""
     cut: bool = False
     """Whether the connection is closed without a response."""
     after: int = 0
-    """How many matching requests pass first."""
+    """Number of matching requests that pass before the fault applies."""
     times: int | None = 1
-    """How many requests it happens to; None for all of them."""
+    """Number of requests that the fault applies to; None for all."""
 
 
 class Faults:
-    """Faults that wait for their requests."""
+    """Faults that have not been used up."""
 
     def __init__(self) -> None:
-        """Let everything pass."""
+        """Start without faults."""
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
 
     def add(self, fault: Fault) -> None:
-        """Let requests fail from now on.
+        """Make requests fail from now on.
 
         Raises:
-            re.error: its `match` is no regular expression.
+            re.error: its `match` is not a regular expression.
         """
         re.compile(fault.match)
         with self._lock:
             self._faults.append(fault)
 
     def clear(self) -> None:
-        """Let everything pass again."""
+        """Remove all faults."""
         with self._lock:
             self._faults.clear()
 
     def response(self, request: Request) -> Response | None:
-        """Wait and respond as the first fault that matches says; None if the request may pass."""
+        """Wait and respond as the first matching fault says; None if the request may pass."""
         query = request.query_string
         text = f"{request.method} {request.path}" + (f"?{query}" if query else "")
         fault = self._take(text, request.caller)

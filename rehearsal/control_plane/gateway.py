@@ -1,4 +1,4 @@
-"""Where requests to the control plane arrive: each is authenticated, logged and handed on."""
+"""The entry point of the control plane: authenticates, logs and routes each request."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from rehearsal.control_plane.request_log import RequestLog
 from rehearsal.errors import AzureError
 
 ADMIN = "/admin/"
-"""Start of the paths that neither fail by a fault nor are logged."""
+"""Prefix of the paths that are neither faulted nor logged."""
 
 
 class Gateway:
@@ -24,14 +24,14 @@ class Gateway:
         services: Mapping[str, Respond],
         public: Mapping[str, Respond],
     ) -> None:
-        """Route nothing yet.
+        """Prepare the routes.
 
         Args:
-            identity: issues the tokens that requests carry.
-            faults: happen in place of a service's response.
-            log: where requests are logged.
-            services: by the start of their paths, in lower case.
-            public: services that need no token, by the start of their paths.
+            identity: Issuer of the requests' tokens.
+            faults: Faults that replace a service's response.
+            log: Log of the requests.
+            services: Services by the prefix of their paths, in lower case.
+            public: Services that need no token, by the prefix of their paths.
         """
         self._identity = identity
         self._faults = faults
@@ -40,7 +40,7 @@ class Gateway:
         self._public = public
 
     def respond(self, request: Request) -> Response:
-        """Respond to a request; a refusal is a response in Azure's form."""
+        """Respond to a request; a refusal is a response in Azure's format."""
         if request.path.startswith(ADMIN):
             return self._refusable(request)
         request = dataclasses.replace(request, caller=self._caller(request))

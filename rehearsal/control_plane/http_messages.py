@@ -1,4 +1,4 @@
-"""HTTP requests and responses, as the services of this Azure see them."""
+"""HTTP requests and responses of this Azure's services."""
 
 import json
 import urllib.parse
@@ -15,26 +15,26 @@ class Request:
 
     method: str
     path: str
-    """Decoded."""
+    """Decoded path."""
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Names are in lower case."""
+    """Headers by their names in lower case."""
     body: bytes = b""
     target: str = ""
-    """Path and query as they were sent."""
+    """Path and query as sent."""
     caller: str = ""
-    """Client id of the program that sent it; empty before that is known."""
+    """Client id of the program that sent it; empty until it is known."""
 
     @property
     def query_string(self) -> str:
-        """The query as it was sent, without its question mark; may be empty."""
+        """The query as sent, without its question mark; may be empty."""
         return self.target.partition("?")[2]
 
     def json(self) -> dict[str, Any]:
-        """The body, which must be a JSON object.
+        """Return the body as a JSON object.
 
         Raises:
-            AzureError: it is not.
+            AzureError: the body is not a JSON object.
         """
         try:
             content = json.loads(self.body or b"{}")
@@ -47,7 +47,7 @@ class Request:
         return content
 
     def form(self) -> dict[str, str]:
-        """The fields of a posted form."""
+        """Return the fields of a posted form."""
         return dict(urllib.parse.parse_qsl(self.body.decode()))
 
 

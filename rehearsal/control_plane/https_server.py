@@ -1,4 +1,4 @@
-"""HTTPS on loopback: certificate, server, and ports that survive a restart."""
+"""HTTPS on loopback: certificate, server, and ports that are kept across restarts."""
 
 import datetime as dt
 import ipaddress
@@ -31,12 +31,12 @@ _SPACE = "ports"
 
 @dataclass(frozen=True)
 class Certificate:
-    """Files of a certificate that only this machine's clients are told to trust."""
+    """Files of a certificate that only the rehearsal's clients trust."""
 
     certificate: Path
     key: Path
     bundle: Path
-    """The public authorities and this certificate: what clients are given to trust."""
+    """Public authorities and this certificate, for clients to trust."""
 
 
 def make_certificate(folder: Path) -> Certificate:
@@ -76,17 +76,17 @@ _START_SECONDS = 30.0
 
 
 class Server:
-    """Serves on a port of loopback, from a thread of its own."""
+    """An HTTPS server on a loopback port, in a thread of its own."""
 
     def __init__(self, certificate: Certificate, port: int = 0) -> None:
-        """Take the port, but serve nothing yet.
+        """Bind the port, without serving yet.
 
         Args:
-            certificate: for HTTPS.
-            port: of loopback; 0 takes a free one.
+            certificate: Certificate for HTTPS.
+            port: Port on loopback; 0 for any free one.
 
         Raises:
-            OSError: the port is taken.
+            OSError: the port is in use.
         """
         self._respond: Respond | None = None
         self._socket = socket.socket()
@@ -117,10 +117,10 @@ class Server:
         return f"https://127.0.0.1:{self.port}"
 
     def start(self, respond: Respond) -> None:
-        """Serve from now on.
+        """Start serving.
 
         Args:
-            respond: called in a thread for each request.
+            respond: Called in a thread for each request.
 
         Raises:
             RehearsalError: the server does not start.
@@ -131,10 +131,10 @@ class Server:
             lambda: self._server.started or not self._thread.is_alive(), _START_SECONDS, 0.01
         )
         if not self._server.started:
-            raise RehearsalError("the server on loopback did not start")
+            raise RehearsalError("the HTTPS server on loopback did not start")
 
     def stop(self) -> None:
-        """Serve no new request, without waiting for clients that keep their connection."""
+        """Stop accepting requests, without waiting for clients that keep their connection."""
         self._server.should_exit = True
         self._server.force_exit = True
 
@@ -168,23 +168,23 @@ class Server:
 
 
 def open_server(store: Store, name: str, certificate: Certificate, port: int = 0) -> Server:
-    """A server on the port that it had when this Azure ran before, if that is free.
+    """Return a server on the port that it had in an earlier run of this Azure, if that is free.
 
     Args:
-        store: remembers the ports.
-        name: of the server.
-        certificate: for HTTPS.
-        port: that it must have instead; 0 for any.
+        store: Store that remembers the ports.
+        name: Name of the server.
+        certificate: Certificate for HTTPS.
+        port: Port to use instead; 0 for any.
 
     Raises:
-        RehearsalError: the given port is taken.
+        RehearsalError: the given port is in use.
     """
     known = (store.get(_SPACE, name) or {"port": 0})["port"]
     try:
         server = Server(certificate, port or known)
     except OSError:
         if port:
-            raise RehearsalError(f"port {port} is taken; name another one") from None
+            raise RehearsalError(f"port {port} is in use; choose another one") from None
         server = Server(certificate)
     store.put(_SPACE, name, {"port": server.port})
     return server
@@ -200,6 +200,6 @@ def _asgi_response(response: Response) -> starlette.responses.Response:
 
 
 def _cut(send: Send) -> None:
-    """Close the connection: what uvicorn sends with is a method of what has the transport."""
+    """Close the connection: uvicorn's `send` is a method of the object that has the transport."""
     cycle: Any = send
     cycle.__self__.transport.abort()

@@ -1,4 +1,4 @@
-"""The part of Microsoft Entra that authenticates programs: tokens, and who is in which group."""
+"""The part of Microsoft Entra that authenticates programs: tokens and group memberships."""
 
 import hmac
 import secrets
@@ -19,19 +19,19 @@ _ALGORITHM: Final = "HS256"
 
 
 class Identity:
-    """Issues and reads tokens.
+    """Issues and verifies tokens.
 
-    A caller is its client id. Tokens are signed with a key that is made at start-up: those of
-    another Azure, or of this one before it was started again, are refused.
+    A caller is identified by its client id. Tokens are signed with a key that is generated at
+    start-up: those of another Azure, or of this one before a restart, are refused.
     """
 
     def __init__(self, url: str, tenant_id: str, token_seconds: int) -> None:
-        """Know nobody yet.
+        """Start without clients.
 
         Args:
-            url: address of this Azure.
-            tenant_id: the only tenant.
-            token_seconds: how long a token is valid.
+            url: Address of this Azure.
+            tenant_id: Id of the only tenant.
+            token_seconds: Validity of a token, in seconds.
         """
         self._url = url
         self.tenant_id = tenant_id
@@ -47,12 +47,12 @@ class Identity:
         secret: str | None = None,
         groups: Iterable[str] = (),
     ) -> tuple[str, str]:
-        """Register a program that may authenticate; its client id and secret.
+        """Register a program that may authenticate; return its client id and secret.
 
         Args:
-            client_id: which is its object id as well; a new one if None.
-            secret: that it authenticates with; a new one if None.
-            groups: object ids of the groups that it is a member of.
+            client_id: Client id, which is the object id as well; None generates one.
+            secret: Client secret; None generates one.
+            groups: Object ids of the groups that it is a member of.
         """
         client_id = client_id or str(uuid.uuid4())
         for group in groups:
@@ -62,17 +62,17 @@ class Identity:
             return client_id, self._clients[client_id]
 
     def join(self, member: str, group: str) -> None:
-        """Make a program or a person a member of a group, both by their object ids."""
+        """Make a program or a person a member of a group, both by object id."""
         with self._lock:
             self._groups[member.lower()].add(group.lower())
 
     def groups(self, member: str) -> frozenset[str]:
-        """Object ids of the groups of a member, in lower case."""
+        """Return the object ids of a member's groups, in lower case."""
         with self._lock:
             return frozenset(self._groups.get(member.lower(), ()))
 
     def respond(self, request: Request) -> Response | None:
-        """Respond to a request for a token or for what leads to one; None for any other."""
+        """Respond to a request for a token or for token metadata; None for any other request."""
         parts = request.path.strip("/").split("/")
         if request.path.startswith("/metadata/endpoints"):
             return Response(body=[self._cloud()])
@@ -88,7 +88,7 @@ class Identity:
         return None
 
     def token(self, client_id: str, audience: str, seconds: float | None = None) -> str:
-        """A token for a service, in the name of a program."""
+        """Issue a token of a program for a service."""
         now = int(time.time())
         claims = {
             "aud": audience,
@@ -106,7 +106,7 @@ class Identity:
         return jwt.encode(claims, self._key, _ALGORITHM)
 
     def claims(self, request: Request) -> dict[str, Any]:
-        """Claims of the token in a request's Authorization header.
+        """Return the claims of the token in a request's Authorization header.
 
         Raises:
             AzureError: there is no token, it has expired, or another Azure issued it.
@@ -139,7 +139,9 @@ class Identity:
             return _refused(400, "invalid_request", f"AADSTS90002: Tenant '{tenant}' not found.")
         if form.get("grant_type") != "client_credentials":
             return _refused(
-                400, "unsupported_grant_type", "AADSTS70003: only client_credentials is known here."
+                400,
+                "unsupported_grant_type",
+                "AADSTS70003: only client_credentials is supported here.",
             )
         with self._lock:
             known = self._clients.get(client_id)
@@ -190,7 +192,7 @@ class Identity:
 
 
 def cloud_name(url: str) -> str:
-    """Name of the cloud at an address: the SDK never lets a name mean another one."""
+    """Return a cloud name per address: the SDK does not let a known name change its address."""
     return f"Loopback{url.rpartition(':')[2]}"
 
 

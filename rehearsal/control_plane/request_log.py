@@ -1,4 +1,4 @@
-"""A log of all requests, which tests and the page of a rehearsal read."""
+"""A log of all requests, for tests and for the page of a rehearsal."""
 
 import threading
 import time
@@ -12,13 +12,13 @@ _KEPT = 20_000
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """A request and how it was responded to."""
+    """A request and its response."""
 
     method: str
     path: str
     query: str
     status: int
-    """0 if the connection was cut."""
+    """HTTP status, or 0 if the connection was cut."""
     caller: str
     at: float
     """Seconds since the epoch."""
@@ -27,7 +27,7 @@ class LoggedRequest:
 
 
 class RequestLog:
-    """The last requests, for all threads."""
+    """The most recent requests, shared by all threads."""
 
     def __init__(self) -> None:
         """Start with an empty log."""
@@ -36,12 +36,12 @@ class RequestLog:
 
     @property
     def requests(self) -> list[LoggedRequest]:
-        """All requests, the oldest first."""
+        """Return all requests, the oldest first."""
         with self._lock:
             return list(self._requests)
 
     def clear(self) -> None:
-        """Forget all requests."""
+        """Remove all requests."""
         with self._lock:
             self._requests.clear()
 

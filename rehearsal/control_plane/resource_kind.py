@@ -1,4 +1,4 @@
-"""What a kind of resource may decide for itself."""
+"""The base class for rules of one kind of resource."""
 
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.http_messages import Request, Response
@@ -6,36 +6,36 @@ from rehearsal.control_plane.store import Document
 
 
 class ResourceKind:
-    """Rules of one kind of resource. Those of this class hold for kinds that have none."""
+    """Rules of one kind of resource. This class has the defaults."""
 
     needs_parent = True
-    """Whether a PUT is refused if the resource above is not there."""
+    """Whether a PUT is refused if the parent resource does not exist."""
     lists_without_parent = False
-    """Whether a list below a resource that is not there is empty, and not a 404."""
+    """Whether a list below a missing parent is empty instead of a 404."""
     deleted_later = False
-    """Whether a deletion goes on after it was accepted, if deletions take time."""
+    """Whether a deletion continues after it was accepted, if deletions take time."""
     has_own_state = False
-    """Whether the kind has a state of its own, in place of `provisioningState`."""
+    """Whether the kind has its own state property instead of `provisioningState`."""
 
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
-        """Refuse a PUT or PATCH that Azure would refuse, by an AzureError."""
+        """Raise an AzureError for a PUT or PATCH that Azure would refuse."""
 
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
-        """Fill in what Azure computes, before the document is stored."""
+        """Set what Azure computes, before the document is stored."""
 
     def after_put(self, path: ArmPath, document: Document) -> None:
-        """Do what follows from a document that was stored."""
+        """Apply the consequences of a stored document."""
 
     def show(self, path: ArmPath, document: Document) -> Document:  # noqa: ARG002
-        """The document as it is read."""
+        """Return the document as a GET shows it."""
         return document
 
     def delete(self, path: ArmPath, document: Document, request: Request) -> Response:  # noqa: ARG002
-        """The response to a DELETE; its resource is removed if the status is 200."""
+        """Respond to a DELETE; the resource is removed if the status is 200."""
         return Response(200)
 
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
-        """Do what follows from a document that was removed."""
+        """Apply the consequences of a removed document."""
 
     def select(
         self,
@@ -43,7 +43,7 @@ class ResourceKind:
         documents: list[Document],
         request: Request,  # noqa: ARG002
     ) -> list[Document]:
-        """The documents of a collection that a GET lists."""
+        """Return the documents of a collection that a GET lists."""
         return documents
 
     def act(

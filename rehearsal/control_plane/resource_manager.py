@@ -1,4 +1,4 @@
-"""Resource Manager: a store of resources that asks each kind for its own rules."""
+"""Resource Manager: a store of resources that applies the rules of each kind."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, resource_not_found
 
 ListResources: TypeAlias = Callable[[ArmPath, Request], list[Document]]
-"""Lists a collection whose resources are not stored as such."""
+"""Lists a collection whose resources are computed, not stored."""
 
 _SPACE = "resources"
 _OPERATIONS = "/providers/Microsoft.MachineLearningServices/locations/any/mfeOperationResults/"
@@ -30,17 +30,17 @@ class _Operation:
 
 
 class Operations:
-    """Operations that go on for a while after their request was accepted."""
+    """Operations that continue after their request was accepted."""
 
     def __init__(
         self, url: str, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Start with no operation.
+        """Start without operations.
 
         Args:
-            url: address of this Azure.
-            seconds: how long each operation takes; with 0 there are none.
-            clock: tells the time in seconds.
+            url: Address of this Azure.
+            seconds: Duration of each operation; 0 makes requests synchronous.
+            clock: Returns the time in seconds.
         """
         self.seconds = seconds
         self._url = url
@@ -52,8 +52,8 @@ class Operations:
         """Respond to a request whose work is done later.
 
         Args:
-            subscription: that the operation belongs to.
-            finish: does the work.
+            subscription: Id of the operation's subscription.
+            finish: Does the work.
         """
         name = new_id()
         with self._lock:
@@ -62,7 +62,7 @@ class Operations:
         return Response(202, None, {"Location": address, "Retry-After": "1"})
 
     def finish_due(self) -> None:
-        """Finish all operations whose time is over."""
+        """Finish all operations whose duration is over."""
         with self._lock:
             for operation in self._operations.values():
                 if not operation.done and operation.due <= self._clock():
@@ -70,7 +70,7 @@ class Operations:
                     operation.finish()
 
     def response(self, path: str) -> Response | None:
-        """Whether an operation goes on; None if the path is not that of an operation.
+        """Return the state of an operation; None if the path is not that of an operation.
 
         Raises:
             AzureError: there is no such operation.
@@ -86,14 +86,14 @@ class Operations:
 
 
 class ResourceManager:
-    """All resources, of all subscriptions."""
+    """All resources of all subscriptions."""
 
     def __init__(self, store: Store, operations: Operations) -> None:
-        """Have no rules yet.
+        """Start without rules.
 
         Args:
-            store: keeps the resources.
-            operations: deletions that take time.
+            store: Store of the resources.
+            operations: Deletions that take time.
         """
         self.store = store
         self._operations = operations
@@ -105,15 +105,15 @@ class ResourceManager:
         self._kinds |= {name.lower(): kind for name, kind in kinds.items()}
 
     def register_lists(self, lists: Mapping[str, ListResources]) -> None:
-        """Add collections that are computed, by names such as those of kinds."""
+        """Add computed collections, by the names of their kinds."""
         self._lists |= {name.lower(): function for name, function in lists.items()}
 
     def get(self, identifier: str) -> Document | None:
-        """A resource as it is stored; None if it is not there."""
+        """Return a resource as it is stored; None if it does not exist."""
         return self.store.get(_SPACE, identifier)
 
     def update(self, identifier: str, properties: Mapping[str, Any]) -> None:
-        """Change properties of a resource, if it is still there."""
+        """Change properties of a resource if it still exists."""
         with self.store.lock:
             document = self.get(identifier)
             if document is not None:
@@ -121,20 +121,22 @@ class ResourceManager:
                 self.store.put(_SPACE, identifier, document)
 
     def discard(self, identifier: str) -> bool:
-        """Remove a resource and all below it without applying any rule; whether it was there."""
+        """Remove a resource and everything below it without applying rules; return whether it
+        existed.
+        """
         return self.store.delete(_SPACE, identifier)
 
     def below(self, identifier: str = "", part: str = "") -> list[Document]:
-        """Stored resources below another one, or all of them.
+        """Return the stored resources below another one, or all of them.
 
         Args:
-            identifier: of the resource above; empty for all.
-            part: text that their ids must contain.
+            identifier: Id of the resource above; empty for all.
+            part: Text that the ids must contain.
         """
         return self.store.below(_SPACE, identifier, part)
 
     def of_kind(self, kind: str, below: str = "") -> list[Document]:
-        """Stored resources of a kind, below another resource if one is given."""
+        """Return the stored resources of a kind, below another resource if one is given."""
         return [
             document
             for document in self.below(below, f"/{kind.rpartition('/')[2]}/")
@@ -142,10 +144,10 @@ class ResourceManager:
         ]
 
     def put(self, identifier: str, body: Document, caller: str = "platform") -> Document:
-        """Write a resource; the resource as it is read afterwards.
+        """Write a resource; return it as a GET shows it.
 
         Raises:
-            AzureError: it is refused.
+            AzureError: the rules refuse it.
         """
         path = arm_path.parse(identifier)
         rules = self._rules(path.kind)
@@ -164,7 +166,7 @@ class ResourceManager:
         """Respond to a request below /subscriptions.
 
         Raises:
-            AzureError: it is refused.
+            AzureError: the rules refuse it.
         """
         self._operations.finish_due()
         return self._operations.response(request.path) or self._respond(request)
@@ -208,7 +210,9 @@ class ResourceManager:
             return response
 
     def _remove(self, path: ArmPath, request: Request) -> None:
-        """Remove a resource and all below it, which Azure does as if each was deleted alone."""
+        """Remove a resource and everything below it, as if each was deleted by itself, like Azure
+        does.
+        """
         with self.store.lock:
             document = self.get(path.id)
             if document is None:
@@ -222,7 +226,7 @@ class ResourceManager:
     def _act(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
         if path.tail.lower() == "startpendingupload":
-            # A version of an asset is uploaded before it is there.
+            # An asset version's content is uploaded before the version exists.
             document = self._get(path) or {}
         else:
             document = self._existing(path)
@@ -253,7 +257,9 @@ class ResourceManager:
         return Response(body={"value": rules.select(path, documents, request)})
 
     def _of_group(self, path: ArmPath) -> list[Document]:
-        """Resources of a group as `az resource list` sees them: without their parts."""
+        """Return the resources of a group as `az resource list` shows them: without child
+        resources.
+        """
         return [
             {
                 name: document[name]
@@ -268,7 +274,7 @@ class ResourceManager:
         return self._kinds.get(kind.lower(), _NO_RULES)
 
     def _get(self, path: ArmPath) -> Document | None:
-        """A stored resource, or a subscription, which is there without being made."""
+        """Return a stored resource, or a subscription, which always exists."""
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
             return {"id": path.id, "subscriptionId": path.name, "state": "Enabled"}
@@ -305,7 +311,7 @@ class ResourceManager:
 
 
 def merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with a change to it; null removes."""
+    """Return a document with a merge patch applied; null removes a key."""
     result = dict(before)
     for name, value in change.items():
         if value is None:

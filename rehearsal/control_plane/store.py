@@ -1,4 +1,4 @@
-"""What this Azure remembers: documents by space and key, in SQLite."""
+"""Persistent state of this Azure: documents by space and key, in SQLite."""
 
 import json
 import sqlite3
@@ -10,13 +10,13 @@ Document: TypeAlias = dict[str, Any]
 
 
 class Store:
-    """Documents by space and key, for all threads.
+    """Documents by space and key, shared by all threads.
 
-    Keys are compared as Azure compares ids: without regard to case.
+    Keys are compared as Azure compares ids: ignoring case.
     """
 
     def __init__(self, file: Path) -> None:
-        """Open the file, or make it."""
+        """Open the file, or create it."""
         self._lock = threading.RLock()
         self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA synchronous=OFF")
@@ -28,11 +28,11 @@ class Store:
 
     @property
     def lock(self) -> threading.RLock:
-        """To be held by who reads a document and then writes it."""
+        """Lock to hold while reading and then writing a document."""
         return self._lock
 
     def get(self, space: str, key: str) -> Document | None:
-        """A document, or none."""
+        """Return a document; None if there is none."""
         with self._lock:
             row = self._database.execute(
                 "SELECT body FROM documents WHERE space=? AND key=?", (space, key.lower())
@@ -40,7 +40,7 @@ class Store:
         return None if row is None else dict(json.loads(row[0]))
 
     def put(self, space: str, key: str, document: Document) -> None:
-        """Write a document; one that was there keeps its place in lists."""
+        """Write a document; an existing one keeps its place in lists."""
         with self._lock:
             self._database.execute(
                 "INSERT INTO documents VALUES (?, ?, (SELECT COALESCE(MAX(number), 0) + 1 FROM"
@@ -49,7 +49,7 @@ class Store:
             )
 
     def delete(self, space: str, key: str) -> bool:
-        """Remove a document and all below it; whether it was there."""
+        """Remove a document and everything below it; return whether it existed."""
         with self._lock:
             start = key.lower() + "/"
             self._database.execute(
@@ -62,12 +62,12 @@ class Store:
             return done.rowcount > 0
 
     def below(self, space: str, key: str = "", part: str = "") -> list[Document]:
-        """All documents below a key, in the order in which they came.
+        """Return all documents below a key, in order of creation.
 
         Args:
-            space: that they are in.
-            key: empty for all.
-            part: of their keys.
+            space: Space of the documents.
+            key: Key above them; empty for all.
+            part: Text that the keys must contain.
         """
         start = key.lower() + "/" if key else ""
         with self._lock:

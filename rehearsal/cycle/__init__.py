@@ -1,1 +1,1 @@
-"""The whole life of a platform on this machine, step by step."""
+"""The whole life cycle of a platform on this machine, step by step."""

@@ -1,4 +1,4 @@
-"""Commands as a person gives them, each with its output kept in a file."""
+"""Runs commands as a user would, and keeps the output of each in a file."""
 
 import contextlib
 import re
@@ -13,20 +13,20 @@ from typing import Final, TextIO
 from rehearsal.errors import RehearsalError
 
 _SHOWN: Final = 15
-"""Lines of a failed command's output that its error shows."""
+"""Lines of a failed command's output that its error includes."""
 _WORD: Final = re.compile(r"[\w./][\w./-]*")
 _NAMING: Final = 3
-"""Words of a command that name its log."""
+"""Words of a command that its log file is named after."""
 _GRACE_SECONDS: Final = 10.0
-"""From SIGTERM to SIGKILL of a command that nobody waits for any more."""
+"""Seconds from SIGTERM to SIGKILL of a command that nobody waits for any more."""
 
 
 class CommandError(RehearsalError):
-    """A command ended otherwise than it should.
+    """A command did not end as expected.
 
     Args:
-        lines: what is wrong, and the last lines of its output.
-        log: file with all of its output.
+        lines: The problem, and the last lines of the output.
+        log: File with the whole output.
     """
 
     def __init__(self, lines: Sequence[str], log: Path) -> None:
@@ -36,12 +36,12 @@ class CommandError(RehearsalError):
 
 @dataclass(frozen=True)
 class CommandOutput:
-    """What a command has written."""
+    """Output of a command."""
 
     text: str
-    """Stdout and stderr, in their order."""
+    """Stdout and stderr, interleaved."""
     answer: str
-    """Stdout alone if it was kept apart, and otherwise all of the text."""
+    """Stdout alone if it was kept separate, otherwise the same as `text`."""
     log: Path
 
 
@@ -49,11 +49,11 @@ class CommandRunner:
     """Runs commands.
 
     Args:
-        folder: for their logs.
-        root: where they run.
-        environment: gives the variables of each; called each time.
-        end: ends a command with all that it has started, whoever its parent is by then.
-        seconds: that a command may take.
+        folder: Folder for their logs.
+        root: Working directory of the commands.
+        environment: Returns the environment of a command; called for each.
+        end: Ends a command and all processes that it has started, even if their parent has changed.
+        seconds: Timeout of a command.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class CommandRunner:
         """Run a command to its end.
 
         Args:
-            command: program and arguments.
-            status: that it must end with.
-            on_line: called with each line when it comes.
-            separate: whether stdout is an answer, which is kept apart from stderr.
+            command: Program and arguments.
+            status: Expected exit status.
+            on_line: Called with each line of output as it comes.
+            separate: Whether stdout is an answer that is kept apart from stderr.
 
         Raises:
-            CommandError: it ended with another status, or did not end.
+            CommandError: it exited with another status, or did not finish in time.
         """
         log, process = self._start(command, separate=separate)
         lines = []
@@ -107,9 +107,9 @@ class CommandRunner:
         answer = _answer_file(log).read_text(encoding="utf-8") if separate else ""
         text = "".join(lines)
         if process.returncode != status:
-            problem = f"ended with status {process.returncode}, not {status}"
+            problem = f"exited with status {process.returncode}, expected {status}"
             if late.is_set():
-                problem = f"did not end within {self._seconds:g} s"
+                problem = f"did not finish within {self._seconds:g} s"
             raise CommandError(
                 [
                     f"{shlex.join(str(part) for part in command)}: {problem}",
@@ -120,9 +120,10 @@ class CommandRunner:
         return CommandOutput(text + answer, answer or text, log)
 
     def serve(self, command: Sequence[str | Path]) -> tuple[Path, subprocess.Popen[str]]:
-        """Start a command that serves until it is ended; the file of its answer, and the process.
+        """Start a command that runs until it is stopped; return the file of its stdout, and the
+        process.
 
-        Both of its streams go to files: nobody reads them meanwhile.
+        Both streams go to files, because nobody reads them meanwhile.
         """
         log = self._log(command)
         with log.open("w") as errors, _answer_file(log).open("w") as answer:
@@ -133,7 +134,7 @@ class CommandRunner:
     ) -> tuple[Path, subprocess.Popen[str]]:
         log = self._log(command)
         with contextlib.ExitStack() as opened:
-            # A file, as nobody reads a pipe for the answer until all else has been read.
+            # A file, because a pipe for stdout would only be read after stderr has ended.
             stdout = opened.enter_context(_answer_file(log).open("w")) if separate else None
             process = self._open(
                 command,
@@ -144,12 +145,12 @@ class CommandRunner:
 
     @contextlib.contextmanager
     def _limit(self) -> Iterator[threading.Event]:
-        """End what takes too long; set if that was so."""
+        """End a command at the timeout; the event tells whether that happened."""
         late = threading.Event()
 
         def end() -> None:
             late.set()
-            # What it has started holds its pipe open, so that ending it alone would not be enough.
+            # Its child processes hold the pipe open, so ending the command alone is not enough.
             self._end()
 
         timer = threading.Timer(self._seconds, end)
@@ -183,7 +184,7 @@ class CommandRunner:
 
 @contextlib.contextmanager
 def _ending(process: subprocess.Popen[str]) -> Iterator[None]:
-    """End a process that is not read to its end: whoever leaves would wait for it otherwise."""
+    """End a process that is not read to its end; leaving the block would wait for it otherwise."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""What the steps of a cycle work on, and what they use to check what came of them."""
+"""What the steps of a cycle work on, and how they check the results."""
 
 import json
 import sys
@@ -17,33 +17,33 @@ from rehearsal.pulumi.deployment import ROOT, Deployment
 TRAINER: Final = ROOT / ".venv-trainer" / "bin" / "python"
 
 Findings: TypeAlias = Sequence[str]
-"""What a step found, in short lines."""
+"""Results of a step, in short lines."""
 
 
 @dataclass
 class Facts:
-    """What later steps need of earlier ones."""
+    """Results of earlier steps that later steps need."""
 
     declared: int = 0
-    """Resources of the stack."""
+    """Number of resources in the stack."""
     outputs: dict[str, Any] = field(default_factory=dict)
     data_set: str = ""
-    """NAME:VERSION of what was uploaded."""
+    """Uploaded data set as NAME:VERSION."""
     accuracy: float = 0.0
-    """Top-1 that the training reported, from 0 to 1."""
+    """Top-1 accuracy that the training reported, from 0 to 1."""
     examples: int = 0
     attempts: tuple[Attempt, ...] = ()
-    """Of the training."""
+    """Attempts of the training."""
 
 
 class CycleContext:
     """An Azure with a stack, and the commands that work on it.
 
     Args:
-        azure: where everything is.
-        stack: that is deployed to it.
-        folder: for everything that is written.
-        show: shows a person a line of a command's output.
+        azure: Azure on loopback.
+        stack: Stack that is deployed to it.
+        folder: Folder for all output.
+        show: Prints a line of a command's output.
     """
 
     def __init__(
@@ -57,26 +57,26 @@ class CycleContext:
         )
 
     def jobs(self, verb: str, *arguments: str, live: bool = False) -> CommandOutput:
-        """Give a command of `python -m jobs`; `live` shows its lines as they come."""
+        """Run `python -m jobs VERB`; `live` prints its output as it comes."""
         command = [sys.executable, "-m", "jobs", verb, *arguments]
         at = command.index("--") if "--" in command else len(command)
         command[at:at] = ["--stack", self.stack.stack]
         return self.commands.run(command, on_line=self._show if live else None)
 
     def jobs_json(self, verb: str, *arguments: str) -> Any:
-        """The JSON answer of a command of `python -m jobs`."""
+        """Run `python -m jobs VERB --json` and return its answer."""
         command = [sys.executable, "-m", "jobs", verb, *arguments, "--json"]
         output = self.commands.run([*command, "--stack", self.stack.stack], separate=True)
         return json.loads(output.answer)
 
     def pulumi(self, *arguments: str, separate: bool = False) -> CommandOutput:
-        """Give a command of Pulumi; `separate` keeps its answer apart from its warnings."""
+        """Run a Pulumi command; `separate` keeps its answer apart from its warnings."""
         command = [str(self.stack.program), *arguments, "--stack", self.stack.stack]
         command += ["--non-interactive", "--color=never"]
         return self.commands.run(command, separate=separate)
 
     def trainer(self, *arguments: str) -> CommandOutput:
-        """Give a command of the trainer."""
+        """Run a command of the trainer."""
         return self.commands.run([TRAINER, "-m", "trainer", *arguments])
 
     @property
@@ -93,30 +93,30 @@ class CycleContext:
         return f"{self.group}/providers/Microsoft.MachineLearningServices/workspaces/{name}"
 
     def cluster(self, role: str) -> str:
-        """Id of a cluster, such as that of the role `gpu`."""
+        """Return the id of a cluster by its role, such as `gpu`."""
         return f"{self.workspace}/computes/{self.facts.outputs['clusters'][role]['name']}"
 
 
 def require(condition: object, problem: str, log: Path | None = None) -> None:
-    """End the step unless a condition holds.
+    """Fail the step unless a condition holds.
 
     Args:
-        condition: that must hold.
-        problem: what is wrong if it does not.
-        log: file that says more about it.
+        condition: Required condition.
+        problem: Message if it does not hold.
+        log: File with more about the problem.
 
     Raises:
-        RehearsalError: it does not hold.
+        RehearsalError: the condition does not hold.
     """
     if not condition:
         raise RehearsalError(problem) if log is None else CommandError([problem], log)
 
 
 def require_within(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait until a condition holds, and end the step if it does not come to hold in time.
+    """Wait until a condition holds, and fail the step if it does not in time.
 
     Raises:
-        RehearsalError: it has not come to hold.
+        RehearsalError: the condition did not hold in time.
     """
     if not wait_until(condition, seconds, poll_seconds=0.1):
-        raise RehearsalError(f"waited {seconds:g} s for {what}")
+        raise RehearsalError(f"timed out after {seconds:g} s waiting for {what}")

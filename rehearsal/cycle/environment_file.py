@@ -1,4 +1,4 @@
-"""The variables by which another terminal finds a rehearsal that is left running."""
+"""The environment variables that let another terminal use a rehearsal that was kept running."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ FILE: Final = "environment"
 
 
 def write(folder: Path, stack: Deployment) -> None:
-    """Keep the variables in a file that nobody else can read: a client's secret is among them."""
+    """Write the variables to a file that only its owner can read: it contains a client secret."""
     file = folder / FILE
     file.touch(mode=0o600)
     lines = [f"export {name}={shlex.quote(text)}" for name, text in stack.variables.items()]
@@ -23,21 +23,21 @@ def write(folder: Path, stack: Deployment) -> None:
 
 
 def read(folder: Path, shell: Mapping[str, str]) -> str:
-    """The variables as lines for a shell.
+    """Return the variables as lines for a shell.
 
     Args:
-        folder: of the rehearsal.
-        shell: variables that it has; those that would lead to another stack, or contradict those
-            of the rehearsal as a passphrase does, are unset.
+        folder: Folder of the rehearsal.
+        shell: Environment of the shell. Variables that would select another stack, or contradict
+            those of the rehearsal as a passphrase does, are unset.
 
     Raises:
-        RehearsalError: no rehearsal is left running there.
+        RehearsalError: no rehearsal is running there.
     """
     file = folder / FILE
     if owner(folder / "azure") is None or not file.is_file():
         raise RehearsalError(
-            f"{folder}: no rehearsal is left running there; `make rehearse KEEP=1` starts one, and"
-            " is ready when it says so"
+            f"{folder}: no rehearsal is running there; start one with `make rehearse KEEP=1`, and"
+            " wait until it prints this command"
         )
     text = file.read_text(encoding="utf-8")
     others = sorted(

@@ -1,4 +1,4 @@
-"""What a cycle observes of Azure for its record: the jobs of the training, and nodes over time."""
+"""What a cycle observes of Azure for its record: the training's jobs, and nodes over time."""
 
 import datetime as dt
 import threading
@@ -14,21 +14,21 @@ _SAMPLE_SECONDS: Final = 0.1
 
 
 def attempts(azure: Loopback) -> tuple[Attempt, ...]:
-    """All jobs, the oldest first."""
+    """Return all jobs as attempts, the oldest first."""
     jobs = [_attempt(azure, document) for document in azure.resources.of_kind(job_spec.JOB)]
     return tuple(sorted(jobs, key=lambda attempt: attempt.began))
 
 
 def allocated_nodes(azure: Loopback, cluster: str) -> int:
-    """Nodes that a cluster has and somebody pays for."""
+    """Return how many nodes a cluster has allocated and would be billed for."""
     return sum(node["nodeState"] != "preempted" for node in azure.nodes.show(cluster))
 
 
 class NodeSampler:
-    """Counts the nodes of all clusters again and again, from a thread of its own.
+    """Samples the number of nodes of all clusters, in a thread of its own.
 
     Args:
-        azure: where the clusters are.
+        azure: Azure on loopback.
     """
 
     def __init__(self, azure: Loopback) -> None:
@@ -39,12 +39,12 @@ class NodeSampler:
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
+        """Stop sampling."""
         self._stop.set()
         self._thread.join()
 
     def pools(self) -> tuple[NodePool, ...]:
-        """Clusters that have ever had a node."""
+        """Return the clusters that have had a node."""
         return tuple(
             NodePool(name, size, priority, tuple(samples))
             for name, (size, priority, samples) in sorted(self._clusters.items())
@@ -82,5 +82,5 @@ def _attempt(azure: Loopback, document: dict[str, Any]) -> Attempt:
 
 
 def _seconds(timestamp: str) -> float:
-    """Seconds since the epoch."""
+    """Convert a timestamp to seconds since the epoch."""
     return dt.datetime.fromisoformat(timestamp).timestamp()

@@ -1,4 +1,4 @@
-"""What the output of commands says. Pure."""
+"""Parses the output of commands. Pure."""
 
 import re
 from typing import Final
@@ -16,32 +16,32 @@ _ACCURACY: Final = re.compile(r"top-1 ([\d.]+)%.* on ([\d,]+) held-out images")
 
 
 def changes(text: str) -> dict[str, int]:
-    """What Pulumi counts at its end, such as {"created": 118}; empty if it says nothing.
+    """Return Pulumi's final counts, such as {"created": 118}; empty if there are none.
 
-    `up` counts twice: what it foresaw, and what it did. The last count is taken.
+    `up` prints two sets of counts: the preview's and the update's. The last one is returned.
     """
     _, _, counted = text.rpartition(_RESOURCES)
     return {what: int(number) for number, what in _CHANGES.findall(counted)}
 
 
 def differences(text: str) -> list[str]:
-    """The values that Pulumi shows to differ, such as `maxNodeCount: 2 => 1`."""
+    """Return the differences that Pulumi shows, such as `maxNodeCount: 2 => 1`."""
     return [f"{name}: {' '.join(values.split())}" for name, values in _DIFFERENCE.findall(text)]
 
 
 def continued_at(text: str) -> int | None:
-    """The step at which a training went on, the last time it did; None if it never did."""
+    """Return the step at which a training last resumed; None if it never did."""
     steps = _STEP.findall(text)
     return int(steps[-1].replace(",", "")) if steps else None
 
 
 def last_step(text: str) -> int | None:
-    """The last step that is told of a training, before a summary or at its end; None if none is."""
+    """Return the last step in a training's progress output; None if there is none."""
     steps = _LAST_STEP.findall(text)
     return int(steps[-1].replace(",", "")) if steps else None
 
 
 def accuracy(text: str) -> tuple[str, int] | None:
-    """Top-1 in percent as it is written, and the number of images; None if there is none."""
+    """Return top-1 in percent as printed, and the number of images; None if there is none."""
     match = _ACCURACY.search(text)
     return (match[1], int(match[2].replace(",", ""))) if match else None

@@ -1,4 +1,4 @@
-"""Steps of the platform: deployed, changed, repaired and taken away."""
+"""Steps for the platform: deploy, change, repair and tear down."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from rehearsal.resources.workspaces import DELETED, WORKSPACE
 
 
 def preview(context: CycleContext) -> Findings:
-    """Show what would be deployed."""
+    """Preview the deployment."""
     output = context.jobs("preview")
     context.facts.declared = output_parsing.changes(output.text).get("to create", 0)
-    require(context.facts.declared > 0, "the preview foresees no resource")
+    require(context.facts.declared > 0, "the preview lists no resource to create")
     return [f"{context.facts.declared} resources to create"]
 
 
@@ -23,12 +23,12 @@ def deploy(context: CycleContext) -> Findings:
     output = context.jobs("up", "--yes", "True")
     created = output_parsing.changes(output.text).get("created", 0)
     foreseen = context.facts.declared
-    require(created == foreseen, f"{created} resources were created, {foreseen} were foreseen")
+    require(created == foreseen, f"{created} resources were created, the preview listed {foreseen}")
     return [f"{created} created"]
 
 
 def deploy_again(context: CycleContext) -> Findings:
-    """Deploy what is deployed: Pulumi refuses if there is any change."""
+    """Deploy again: `--expect-no-changes` makes Pulumi fail on any change."""
     output = context.pulumi("up", "--yes", "--expect-no-changes")
     same = output_parsing.changes(output.text).get("unchanged", 0)
     require(same == context.facts.declared, f"{same} of {context.facts.declared} are unchanged")
@@ -36,14 +36,14 @@ def deploy_again(context: CycleContext) -> Findings:
 
 
 def read_outputs(context: CycleContext) -> Findings:
-    """Read what jobs are wired to."""
+    """Read the outputs that jobs depend on."""
     output = context.pulumi("stack", "output", "platform", "--json", separate=True)
     outputs = json.loads(output.answer)
     context.facts.outputs = outputs
     gpu = outputs["clusters"]["gpu"]
     require(
         context.azure.resources.get(context.workspace) is not None,
-        f"workspace {outputs['workspace']} is in the outputs, but not in Azure",
+        f"workspace {outputs['workspace']} is in the outputs, but does not exist in Azure",
     )
     return [
         f"workspace {outputs['workspace']}",
@@ -52,32 +52,32 @@ def read_outputs(context: CycleContext) -> Findings:
 
 
 def change(context: CycleContext) -> Findings:
-    """Change a setting, and deploy exactly that."""
+    """Change a setting, and check that exactly that is deployed."""
     nodes = context.facts.outputs["clusters"]["gpu"]["max_nodes"]
     context.stack.configure("clusters.gpu.max_nodes", str(nodes - 1))
     output = context.pulumi("preview", "--diff")
     difference = f"maxNodeCount: {nodes} => {nodes - 1}"
-    _require_one_update(context, "Pulumi foresees", output.text, difference, output.log)
+    _require_one_update(context, "Pulumi's preview shows", output.text, difference, output.log)
     context.jobs("up", "--yes", "True")
     cluster = context.azure.resources.get(context.cluster("gpu"))
     scale = cluster["properties"]["properties"]["scaleSettings"] if cluster else {}
-    require(scale.get("maxNodeCount") == nodes - 1, f"deployed, but the cluster has {scale}")
+    require(scale.get("maxNodeCount") == nodes - 1, f"after the update the cluster has {scale}")
     return [f"1 to update: {difference}"]
 
 
 def drift(context: CycleContext) -> Findings:
-    """Edit a property behind Pulumi's back, find exactly that, and repair it."""
+    """Change a property outside Pulumi, and check that Pulumi detects and repairs just that."""
     azure = context.azure
     accounts = azure.resources.of_kind(ACCOUNT)
     (account,) = [account for account in accounts if account["kind"] == "StorageV2"]
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
     output = context.pulumi("refresh", "--preview-only", "--diff")
     difference = 'publicNetworkAccess: "Disabled" => "Enabled"'
-    _require_one_update(context, "refresh finds", output.text, difference, output.log)
+    _require_one_update(context, "the refresh shows", output.text, difference, output.log)
     context.pulumi("up", "--yes", "--refresh")
     now = azure.resources.get(account["id"]) or {"properties": {}}
     repaired = now["properties"].get("publicNetworkAccess") == "Disabled"
-    require(repaired, "the next deployment did not repair it")
+    require(repaired, "the next deployment did not repair the drift")
     return [f"found {difference}", "the next deployment repaired it"]
 
 
@@ -87,12 +87,12 @@ def _require_one_update(
     """Require that Pulumi shows one difference, and nothing else."""
     counted, differences = output_parsing.changes(text), output_parsing.differences(text)
     expected = {"to update": 1, "unchanged": context.facts.declared - 1}
-    require(counted == expected, f"{subject} {counted}, expected was {expected}", log)
-    require(difference in differences, f"{subject} {differences}, expected was {difference}", log)
+    require(counted == expected, f"{subject} {counted}, expected {expected}", log)
+    require(difference in differences, f"{subject} {differences}, expected {difference}", log)
 
 
 def teardown(context: CycleContext) -> Findings:
-    """Delete everything."""
+    """Delete the platform."""
     context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
     resources, deleted = context.azure.resources, context.azure.store.below(DELETED)
     left = [
@@ -102,12 +102,12 @@ def teardown(context: CycleContext) -> Findings:
         *(f"deleted {vault['id']}" for vault in resources.of_kind(DELETED_VAULT)),
         *(f"{urn} in Pulumi's state" for urn in _urns(context)),
     ]
-    require(not left, f"still there: {', '.join(left)}")
-    return ["nothing left: no resource, nothing in soft delete, no state"]
+    require(not left, f"not deleted: {', '.join(left)}")
+    return ["nothing left: no resource, nothing soft-deleted, empty Pulumi state"]
 
 
 def _urns(context: CycleContext) -> list[str]:
-    """Resources of Azure in the stack's state."""
+    """Return the URNs of the Azure resources in the stack's state."""
     output = context.pulumi("stack", "export", separate=True)
     resources = json.loads(output.answer)["deployment"].get("resources") or []
     return [
@@ -116,6 +116,6 @@ def _urns(context: CycleContext) -> list[str]:
 
 
 def teardown_again(context: CycleContext) -> Findings:
-    """Delete what is gone."""
+    """Delete the platform again, when it is gone already."""
     context.jobs("teardown", "--yes", "True", "--poll-seconds", "0.5")
-    return ["harmless"]
+    return ["nothing to delete, no error"]

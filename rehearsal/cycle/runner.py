@@ -1,4 +1,4 @@
-"""Runs the steps one after the other, shows what they do, and writes the record of it."""
+"""Runs the steps in order, prints progress, and writes the record."""
 
 import contextlib
 import os
@@ -39,63 +39,63 @@ FOLDER: Final = ROOT / "build" / "rehearsal"
 RECORD: Final = "rehearsal.json"
 PAGE: Final = "rehearsal.html"
 _FIRST: Final = "azure"
-"""Folder that every rehearsal makes first."""
+"""Folder that every rehearsal creates first."""
 _OURS: Final = frozenset(
     {_FIRST, "pulumi", "logs", "digits", "downloaded", environment_file.FILE, RECORD, PAGE}
 )
-"""Names of all that a rehearsal writes."""
+"""Names of all files and folders that a rehearsal writes."""
 _LAST: Final = "teardown"
-"""Step from which on nothing is left to play with."""
+"""First step that removes the platform; `keep` stops before it."""
 _VERSIONS: Final = ("azure-ai-ml", "pulumi-azure-native", "azure-storage-blob")
-"""Packages whose versions are recorded."""
+"""Packages whose versions the record lists."""
 
 
 @dataclass(frozen=True)
 class CycleOptions:
-    """What to rehearse."""
+    """Options of a rehearsal."""
 
     folder: Path = FOLDER
-    """For everything that is written; what an earlier rehearsal has left there is removed."""
+    """Folder for all output; the output of an earlier rehearsal in it is deleted."""
     until: str | None = None
-    """Name of the last step; None for all of them."""
+    """Name of the last step; None runs all steps."""
     keep: bool = False
-    """Stop before the teardown, and leave everything running until a signal comes."""
+    """Stop before the teardown, and keep everything running until a signal arrives."""
     image: str | None = None
-    """Image of this machine in which jobs run; None for the trainer's environment."""
+    """Image of this machine to run jobs in; None uses the trainer's environment."""
 
 
 @dataclass
 class Console:
-    """What a person sees."""
+    """Console output."""
 
     stream: TextIO = field(default_factory=lambda: sys.stdout)
 
     def line(self, text: str = "") -> None:
-        """Write a line."""
+        """Print a line."""
         print(text, file=self.stream, flush=True)
 
     def output_of_command(self, text: str) -> None:
-        """Write a line that a command has written."""
+        """Print a line of a command's output."""
         self.line(f"       | {text}")
 
 
 def run(options: CycleOptions, steps: Sequence[CycleStep] = STEPS) -> int:
-    """Rehearse; the exit status: 0 if every step was as it must be, 130 if it was interrupted.
+    """Run a rehearsal; return 0 if every step passed, 1 if one failed, 130 if interrupted.
 
     Raises:
-        RehearsalError: it cannot begin.
+        RehearsalError: it cannot start.
     """
     selected = select_steps(options, steps)
     _require_trainer()
     if options.image is not None:
-        # Before an earlier rehearsal's record goes.
+        # Checked before an earlier rehearsal's record is deleted.
         open_image(options.image)
     folder = options.folder.absolute()
     empty_folder(folder)
     console = Console()
     with stop_signals(), contextlib.suppress(StopError):
         return _rehearse(options, selected, folder, console)
-    console.line("\ninterrupted; everything that was started has been ended")
+    console.line("\ninterrupted; all started processes were stopped")
     return INTERRUPTED
 
 
@@ -116,11 +116,11 @@ def _rehearse(
         Deployment(azure, folder / "pulumi", STACK) as stack,
     ):
         _join_groups(azure, stack)
-        console.line(f"The stack {STACK} on loopback: {azure.url} stands in for Azure")
-        console.line(f"Pulumi {stack.version}, from {_short(stack.program)}")
+        console.line(f"Stack {STACK} on loopback: {azure.url} stands in for Azure")
+        console.line(f"Pulumi {stack.version}: {_short(stack.program)}")
         if options.image is not None:
             console.line(f"Jobs run in {options.image}")
-        console.line(f"Everything that is written is in {_short(folder)}")
+        console.line(f"Output folder: {_short(folder)}")
         context = CycleContext(azure, stack, folder, console.output_of_command)
         cycle = run_steps(steps, context, console)
         write_record(cycle, folder)
@@ -131,7 +131,7 @@ def _rehearse(
 
 
 def _join_groups(azure: Loopback, stack: Deployment) -> None:
-    """Configure groups of people, and make this rehearsal's program a member of each."""
+    """Configure Entra groups, and make this rehearsal's client a member of each."""
     for setting in ("people.publishers", "people.scientists"):
         group = new_id()
         stack.configure(setting, group)
@@ -139,7 +139,7 @@ def _join_groups(azure: Loopback, stack: Deployment) -> None:
 
 
 def run_steps(steps: Sequence[CycleStep], context: CycleContext, console: Console) -> Cycle:
-    """Run steps until one fails; the record of all of them."""
+    """Run steps until one fails; return the record, in which the others are skipped."""
     began, results = time.time(), list[StepResult]()
     sampler = NodeSampler(context.azure)
     try:
@@ -182,7 +182,7 @@ def _run_step(step: CycleStep, context: CycleContext) -> StepResult:
     except CommandError as error:
         lines, ok, place = error.lines, False, str(error.log)
     except Exception as error:  # noqa: BLE001
-        # Whatever a step stumbles over, the record and the place to look must be written.
+        # The record must be written whatever exception a step raises.
         lines, ok, place = (
             (f"{type(error).__name__}: {error}",),
             False,
@@ -201,8 +201,8 @@ def _run_step(step: CycleStep, context: CycleContext) -> StepResult:
 
 
 def _from_root(text: str) -> str:
-    """With paths in the repository from its root on, which is where the commands are given."""
-    # Neither what only ends like the root, nor a URL, is a path from the root on.
+    """Shorten absolute paths in the repository to paths relative to its root."""
+    # Only whole paths: neither longer ones that contain the root, nor URLs.
     return re.sub(rf"(?<![\w./-]){re.escape(str(ROOT))}/(?=[\w.-])", "", text)
 
 
@@ -218,31 +218,32 @@ def _show_result(cycle: Cycle, folder: Path, console: Console) -> None:
     console.line()
     failed = cycle.failed
     if failed is None:
-        console.line(f"all {len(cycle.steps)} steps ok in {duration(cycle.seconds)}")
+        console.line(f"all {len(cycle.steps)} steps passed in {duration(cycle.seconds)}")
     else:
         place = _short(Path(failed.place or folder))
-        console.line(f"{failed.title}: failed; {place} has its output")
-    console.line(f"{_short(folder / PAGE)} shows what happened")
+        console.line(f"{failed.title}: failed; see {place} for its output")
+    console.line(f"Report: {_short(folder / PAGE)}")
 
 
 def _keep(stack: Deployment, folder: Path, console: Console) -> None:
     environment_file.write(folder, stack)
-    console.line("It is left running. In another terminal:\n")
+    console.line("The stack keeps running. In another terminal, run\n")
     console.line('  eval "$(make rehearse-env)"\n')
     console.line(
-        f"and every pulumi and jobs command works on it. Ctrl-C here ends it (pid {os.getpid()})"
+        "to let pulumi and jobs commands use it."
+        f" Press Ctrl-C here to stop it (process {os.getpid()})."
     )
     try:
         while True:
             signal.pause()
     except StopError:
-        console.line("\nended")
+        console.line("\nstopped")
     finally:
         (folder / environment_file.FILE).unlink(missing_ok=True)
 
 
 def write_record(cycle: Cycle, folder: Path) -> None:
-    """Write a cycle's record and its page."""
+    """Write the record of a cycle and its page."""
     write_atomically(folder / RECORD, to_json(cycle))
     write_page(cycle, folder / PAGE)
 
@@ -250,18 +251,20 @@ def write_record(cycle: Cycle, folder: Path) -> None:
 def _links(folder: Path) -> Iterator[Link]:
     if (folder / "downloaded" / "report.html").is_file():
         yield Link("Report of the run", "downloaded/report.html")
-    yield Link("What the commands said", "logs/")
+    yield Link("Output of the commands", "logs/")
 
 
 def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[CycleStep]:
-    """The steps that options ask for.
+    """Return the steps that the options select.
 
     Raises:
-        RehearsalError: they name a step that there is not.
+        RehearsalError: the options name an unknown step.
     """
     names = [step.name for step in steps]
     if options.until is not None and options.until not in names:
-        raise RehearsalError(f"--until: there is no step {options.until!r}: {', '.join(names)}")
+        raise RehearsalError(
+            f"--until: unknown step {options.until!r}; choose one of {', '.join(names)}"
+        )
     last = len(steps) if options.until is None else names.index(options.until) + 1
     if options.keep and _LAST in names[:last]:
         last = names.index(_LAST)
@@ -270,28 +273,28 @@ def select_steps(options: CycleOptions, steps: Sequence[CycleStep]) -> Sequence[
 
 def _require_trainer() -> None:
     if not TRAINER.exists():
-        raise RehearsalError(f"{_short(TRAINER)}: is not there; `make setup` installs the trainer")
+        raise RehearsalError(f"{_short(TRAINER)} does not exist; run `make setup`")
 
 
 def empty_folder(folder: Path) -> None:
-    """Make a folder, or remove what an earlier rehearsal has left in it, and nothing else.
+    """Create a folder, or delete an earlier rehearsal's output from it, and nothing else.
 
     Raises:
-        RehearsalError: one is still running, or the folder is somebody else's.
+        RehearsalError: a rehearsal is running there, or the folder contains other files.
     """
     process = owner(folder / _FIRST)
     if process is not None:
         raise RehearsalError(
-            f"{_short(folder)}: process {process} rehearses there already; end it (Ctrl-C where it"
-            " runs), or give another --folder"
+            f"{_short(folder)}: in use by the rehearsal of process {process}; stop it with Ctrl-C"
+            " in its terminal, or choose another --folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
     names = {path.name for path in folder.iterdir()}
-    # Without the folder that every rehearsal makes first, the others are somebody's.
+    # Without the folder that every rehearsal creates first, the files are not a rehearsal's.
     strange = sorted(names - _OURS if _FIRST in names else names)
     if strange:
         raise RehearsalError(
-            f"{_short(folder)}: holds {', '.join(strange)}, which no rehearsal has written; give"
+            f"{_short(folder)}: contains {', '.join(strange)}, which no rehearsal wrote; choose"
             " another --folder"
         )
     for path in sorted(folder.iterdir(), key=lambda path: path.name == _FIRST):

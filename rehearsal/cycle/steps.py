@@ -1,7 +1,8 @@
-"""The cycle of a platform: from nothing to a trained and registered model, and back to nothing.
+"""The life cycle of a platform: from nothing to a trained and registered model, and back to
+nothing.
 
-Each step is what a person does, by the commands of the README, and a look at what must have come of
-it. A step returns what it found, in short lines.
+Each step runs a command of the README as a user would, and checks its result. A step returns its
+findings in short lines.
 """
 
 from collections.abc import Callable
@@ -14,18 +15,18 @@ from rehearsal.cycle.context import CycleContext, Findings
 
 @dataclass(frozen=True)
 class CycleStep:
-    """One step."""
+    """One step of the cycle."""
 
     name: str
     title: str
     command: str
-    """As a person gives it."""
+    """Command as a user would type it."""
     run: Callable[[CycleContext], Findings]
 
 
 STEPS: Final = (
     CycleStep(
-        "preview", "See what would be deployed", "python -m jobs preview", platform_steps.preview
+        "preview", "Preview the deployment", "python -m jobs preview", platform_steps.preview
     ),
     CycleStep("up", "Deploy the platform", "python -m jobs up", platform_steps.deploy),
     CycleStep(
@@ -33,43 +34,51 @@ STEPS: Final = (
     ),
     CycleStep(
         "outputs",
-        "Read its outputs",
+        "Read the stack's outputs",
         "pulumi stack output platform --json",
         platform_steps.read_outputs,
     ),
     CycleStep(
         "preflight",
-        "Look whether a run could start",
+        "Check that a run can start",
         "python -m jobs preflight",
         training_steps.preflight,
     ),
     CycleStep(
         "prepare", "Prepare a data set", "python -m trainer prepare digits", training_steps.prepare
     ),
-    CycleStep("upload", "Upload and register it", "python -m jobs upload", training_steps.upload),
+    CycleStep(
+        "upload",
+        "Upload and register the data set",
+        "python -m jobs upload",
+        training_steps.upload,
+    ),
     CycleStep(
         "train",
-        "Train, and lose the nodes",
+        "Train through a pre-emption",
         "python -m jobs submit --preset digits --nodes 2",
         training_steps.train,
     ),
     CycleStep(
         "scale-down",
-        "Wait until no node is left",
+        "Wait for scale-down to zero nodes",
         "python -m jobs status",
         training_steps.scale_down,
     ),
     CycleStep(
         "tensorboard",
-        "Look at the curves",
+        "Show the curves in TensorBoard",
         "python -m jobs tensorboard",
         training_steps.look_at_curves,
     ),
     CycleStep(
-        "download", "Download what it left", "python -m jobs download", training_steps.download
+        "download", "Download the results", "python -m jobs download", training_steps.download
     ),
     CycleStep(
-        "evaluate", "Evaluate the model here", "python -m trainer evaluate", training_steps.evaluate
+        "evaluate",
+        "Evaluate the downloaded model",
+        "python -m trainer evaluate",
+        training_steps.evaluate,
     ),
     CycleStep("register", "Register the model", "python -m jobs register", training_steps.register),
     CycleStep(
@@ -77,12 +86,12 @@ STEPS: Final = (
     ),
     CycleStep(
         "drift",
-        "Find what somebody edited",
+        "Detect and repair drift",
         "pulumi refresh --preview-only --diff",
         platform_steps.drift,
     ),
     CycleStep(
-        "teardown", "Tear everything down", "python -m jobs teardown", platform_steps.teardown
+        "teardown", "Tear down the platform", "python -m jobs teardown", platform_steps.teardown
     ),
     CycleStep(
         "teardown-again",
@@ -91,4 +100,4 @@ STEPS: Final = (
         platform_steps.teardown_again,
     ),
 )
-"""In their order."""
+"""All steps, in order."""

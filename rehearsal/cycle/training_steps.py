@@ -1,4 +1,4 @@
-"""Steps of a training: from images to a registered model, pre-empted on the way."""
+"""Steps for a training: from images to a registered model, with a pre-emption in between."""
 
 import json
 import re
@@ -20,28 +20,28 @@ from rehearsal.page.record import Attempt
 RUN: Final = "rehearsal"
 NODES: Final = 2
 _SAVED_STEPS: Final = 40
-"""Steps after which the job is pre-empted: a checkpoint is saved, and more than half is still to be
-done."""
+"""Step from which the job is pre-empted: a checkpoint is saved, and more than half is still to
+do."""
 _SMALL: Final = (
     *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8", "--epochs", "6"),
     *("--evaluation.every-epochs", "3", "--checkpoint.every-steps", "20"),
     *("--log.every-steps", "10", "--restarts", "0"),
 )
-"""The digits preset made smaller: what is rehearsed is not the accuracy."""
+"""Options that make the digits preset smaller: accuracy is not what is rehearsed."""
 _CHECKPOINT: Final = re.compile(r"/step-(\d+)[^/]*/DONE")
 _TIMEOUT_SECONDS: Final = 180.0
 
 
 def preflight(context: CycleContext) -> Findings:
-    """Look whether a training could start."""
+    """Check that a training can start."""
     output = context.jobs("preflight", "--preset", "digits", "--nodes", str(NODES))
     checks = [line for line in output.text.splitlines() if line.startswith("ok ")]
-    require(len(checks) > 1, "it has checked nothing")
-    return [f"{len(checks)} points, all ok"]
+    require(len(checks) > 1, "the command printed no check")
+    return [f"{len(checks)} checks, all ok"]
 
 
 def prepare(context: CycleContext) -> Findings:
-    """Write a data set as shards."""
+    """Prepare a data set as shards."""
     folder = context.folder / "digits"
     context.trainer("prepare", "digits", "--output", str(folder))
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -50,14 +50,14 @@ def prepare(context: CycleContext) -> Findings:
 
 
 def upload(context: CycleContext) -> Findings:
-    """Send it to the container of prepared data."""
+    """Upload the data set to the container for prepared data."""
     answer = context.jobs_json("upload", str(context.folder / "digits"), "--to", "prepared/digits")
     context.facts.data_set = answer["asset"]
     return [f"registered as {context.facts.data_set}"]
 
 
 def train(context: CycleContext) -> Findings:
-    """Train on two nodes, which are pre-empted in the middle."""
+    """Train on two nodes, which are pre-empted midway."""
     preemption = _Preemption(context)
     preemption.start()
     try:
@@ -72,56 +72,60 @@ def train(context: CycleContext) -> Findings:
     finally:
         preemption.stop()
     attempts, saved = observations.attempts(context.azure), preemption.saved_step
-    require(saved > 0, "the nodes were never pre-empted: the training ended before")
+    require(saved > 0, "the nodes were not pre-empted: the training ended first")
     require(
         [attempt.status for attempt in attempts] == ["Failed", "Completed"],
-        f"the attempts ended as {', '.join(f'{one.job} {one.status}' for one in attempts)}",
+        "expected a failed and a completed attempt, found "
+        + ", ".join(f"{one.job} {one.status}" for one in attempts),
     )
-    require("PreemptionError" in attempts[0].reason, f"it failed otherwise: {attempts[0].reason}")
+    require(
+        "PreemptionError" in attempts[0].reason,
+        f"expected a PreemptionError, found {attempts[0].reason}",
+    )
     at = output_parsing.continued_at(output.text)
     require(
         at is not None and at >= saved,
-        f"saved until step {saved}, but it continued at step {at}",
+        f"a checkpoint of step {saved} was saved, but the training resumed at step {at}",
     )
     last_step = output_parsing.last_step(output.text)
     context.facts.attempts = _with_steps(attempts, at or 0, last_step)
     return [
-        f"pre-empted when step {saved} was saved",
-        f"submitted again as {attempts[1].job}, continued at step {at}, completed",
+        f"pre-empted after the checkpoint of step {saved}",
+        f"resubmitted as {attempts[1].job}, resumed at step {at}, completed",
         *_metrics(context, attempts[1].job, last_step),
     ]
 
 
 def _metrics(context: CycleContext, job: str, last_step: int | None) -> Findings:
-    """Look whether all of a job's metrics have come to the workspace."""
+    """Check that all metrics of a job have reached the workspace."""
     if context.azure.options.image is None:
-        # MLflow is in the images only.
+        # Only the images have MLflow.
         return []
     metrics = context.azure.mlflow.metrics(f"{context.workspace}/jobs/{job}")
     for name in ("train/loss", "evaluation/top1"):
         steps = [value["step"] for value in metrics.get(name, [])]
         require(
             steps != [] and steps[-1] == last_step,
-            f"of {name} the workspace has the steps {steps}, and the last was {last_step}",
+            f"{name} in the workspace has steps {steps}, expected them to end at {last_step}",
         )
-    return [f"{len(metrics)} metrics in the workspace, to step {last_step}"]
+    return [f"{len(metrics)} metrics in the workspace, up to step {last_step}"]
 
 
 class _Preemption(threading.Thread):
-    """Pre-empts the first attempt as soon as enough is saved."""
+    """Pre-empts the first attempt once enough steps are saved."""
 
     def __init__(self, context: CycleContext) -> None:
         super().__init__(name="pre-emption", daemon=True)
         self._context, self._stopped = context, threading.Event()
         self.saved_step = 0
-        """Newest step of which a whole checkpoint was in storage; 0 before the pre-emption."""
+        """Newest step with a complete checkpoint in storage; 0 before the pre-emption."""
         self._failure: Exception | None = None
 
     def stop(self) -> None:
-        """Pre-empt nothing more.
+        """Stop waiting.
 
         Raises:
-            RehearsalError: it could not see what is saved.
+            RehearsalError: an error kept it from pre-empting the job.
         """
         self._stopped.set()
         self.join()
@@ -129,11 +133,11 @@ class _Preemption(threading.Thread):
             raise RehearsalError(f"the job could not be pre-empted: {self._failure!r}")
 
     def run(self) -> None:
-        """Wait until enough is saved, and pre-empt the job."""
+        """Wait until enough steps are saved, then pre-empt the job."""
         try:
             self._preempt()
         except Exception as error:  # noqa: BLE001
-            # A thread's own end would be told as a training that was too fast.
+            # Kept for `stop`: otherwise it would look as if the training had ended too early.
             self._failure = error
 
     def _preempt(self) -> None:
@@ -149,7 +153,7 @@ class _Preemption(threading.Thread):
 
 
 def _saved_step(context: CycleContext) -> int:
-    """Newest step of which a whole checkpoint is in storage."""
+    """Return the newest step with a complete checkpoint in storage."""
     store = context.facts.outputs["datastores"]["results"]
     blobs = context.azure.blobs.container(store["account"], store["container"])
     names = blobs.list_blob_names(name_starts_with=f"runs/{RUN}/{RUN}/checkpoints/")
@@ -159,7 +163,7 @@ def _saved_step(context: CycleContext) -> int:
 def _with_steps(
     attempts: Sequence[Attempt], continued: int, last_step: int | None
 ) -> tuple[Attempt, ...]:
-    """The attempts with the steps of their training that were kept."""
+    """Return the attempts with the training steps that were kept."""
     first, last = attempts
     return (
         replace(first, first_step=1, last_step=continued),
@@ -168,21 +172,21 @@ def _with_steps(
 
 
 def scale_down(context: CycleContext) -> Findings:
-    """Wait until nobody pays for a node."""
+    """Wait until no node is billed."""
     cluster = context.cluster("gpu")
     require_within(
         lambda: observations.allocated_nodes(context.azure, cluster) == 0,
         _TIMEOUT_SECONDS,
-        "the cluster to have no node",
+        "the cluster to scale to zero nodes",
     )
     clusters = context.jobs_json("status")["clusters"]
     paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
     require(not paid, f"status still shows nodes: {', '.join(paid)}")
-    return ["no node on any cluster"]
+    return ["zero nodes on every cluster"]
 
 
 def look_at_curves(context: CycleContext) -> Findings:
-    """Let TensorBoard read the run from blob storage."""
+    """Show the run in TensorBoard, which reads it from blob storage."""
     command = [sys.executable, "-m", "jobs", "tensorboard", RUN, "--port", "0", "--json"]
     command += ["--reload-seconds", "1", "--stack", context.stack.stack]
     answer, process = context.commands.serve(command)
@@ -206,7 +210,7 @@ def look_at_curves(context: CycleContext) -> Findings:
 def _address(process: subprocess.Popen[str], answer: Path) -> str:
     def answered() -> bool:
         if process.poll() is not None:
-            raise CommandError(["TensorBoard has ended before it answered"], answer)
+            raise CommandError(["TensorBoard exited before it printed its address"], answer)
         return answer.read_text(encoding="utf-8").rstrip().endswith("}")
 
     require_within(answered, _TIMEOUT_SECONDS, "TensorBoard to start")
@@ -217,7 +221,7 @@ def _runs(address: str) -> list[Any]:
     try:
         runs: list[Any] = json.loads(_get(f"{address}data/runs"))
     except OSError:
-        # TensorBoard does not answer yet, or not to the end.
+        # TensorBoard does not answer yet, or the answer was cut off.
         return []
     return runs
 
@@ -229,28 +233,28 @@ def _get(url: str) -> bytes:
 
 
 def download(context: CycleContext) -> Findings:
-    """Fetch model, report and checkpoints."""
+    """Download model, report and checkpoints."""
     folder = context.folder / "downloaded"
     context.jobs("download", RUN, "--to", str(folder), "--checkpoints", "True")
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     context.facts.accuracy, context.facts.examples = result["top1"], result["examples"]
-    require((folder / "report.html").is_file(), "there is no report.html in what was downloaded")
+    require((folder / "report.html").is_file(), f"{folder}/report.html was not downloaded")
     return [f"the job reported top-1 {result['top1']:.2%} on {result['examples']:,} images"]
 
 
 def evaluate(context: CycleContext) -> Findings:
-    """Evaluate the downloaded model here."""
+    """Evaluate the downloaded model on this machine."""
     output = context.trainer(
         *("evaluate", "--run", str(context.folder / "downloaded")),
         *("--data-dir", str(context.folder / "digits")),
     )
     here = output_parsing.accuracy(output.text)
     reported = (f"{context.facts.accuracy * 100:.2f}", context.facts.examples)
-    require(here == reported, f"here it is {here}, and the job reported {reported}")
-    return [f"top-1 {reported[0]}% on {reported[1]:,} images: what the job reported"]
+    require(here == reported, f"top-1 and images are {here}, but the job reported {reported}")
+    return [f"top-1 {reported[0]}% on {reported[1]:,} images, as the job reported"]
 
 
 def register(context: CycleContext) -> Findings:
-    """Register it as a version of a model."""
+    """Register the model as a new version."""
     model = context.jobs_json("register", RUN)
     return [f"model {model['model']}"]

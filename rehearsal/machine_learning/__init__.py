@@ -1,1 +1,1 @@
-"""Azure Machine Learning: jobs, their nodes and processes, and what became of them."""
+"""Azure Machine Learning: jobs, their nodes and processes, run history and metrics."""

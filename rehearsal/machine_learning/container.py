@@ -1,4 +1,4 @@
-"""The processes of a job in an image: one container, where mpirun starts the ranks."""
+"""The processes of a job in an image: one container, in which mpirun starts the ranks."""
 
 import contextlib
 import os
@@ -19,60 +19,60 @@ from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.processes import ExitStatus, RankProgram
 
 _STUBBORN_SECONDS: Final = 30.0
-"""Until the client of a container that cannot be removed is ended itself."""
+"""Seconds until the client of a container that cannot be removed is killed."""
 _CLIENTS: Final = re.compile(r"PATH|HOME|TMPDIR|(LD|XDG|DOCKER|CONTAINERS?|STORAGE|DBUS)_\w*")
-"""Variables that the client which starts a container reads as its own."""
+"""Variables that the client which starts a container reads for itself."""
 _FAILED: Final = re.compile(rb"Process name: \[\[\d+,\d+\],(\d+)\]|process rank (\d+) with PID")
-"""How mpirun names the rank that ended it, by a status or by a signal."""
+"""Matches the rank that ended mpirun, by a status or by a signal."""
 _MPIRUN: Final = (
     *("mpirun", "--mca", "plm_rsh_agent", "sh ./reach"),
     *("--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"),
 )
-"""Nothing about binding or root: what the image sets must do, as it must in Azure."""
+"""No options about binding or root: the image's settings must be sufficient, as in Azure."""
 _REACH: Final = """
 export TMPDIR="/tmp/$1"
 mkdir -p "$TMPDIR"
 shift
 exec sh -c "$*"
 """
-"""In place of SSH, as all nodes are one container. Their daemons would make the same folders at the
-same time."""
+"""Replaces SSH, because all nodes are one container. Each daemon gets its own TMPDIR: they would
+otherwise create the same folders at the same time."""
 
 
 @dataclass(frozen=True)
 class JobImage:
-    """The image in which all jobs run, and the engine that runs its containers."""
+    """The image to run all jobs in, and the engine that runs its containers."""
 
     engine: ContainerEngine
     image: str
     user: str | None = None
-    """Numbers of the user and group of jobs; None for the image's own."""
+    """Numeric user and group of jobs; None for the image's own."""
 
     def ask_to_end(self, name: str) -> bool:
-        """Send SIGTERM to the first process of a container; whether there was one."""
+        """Send SIGTERM to the first process of a container; return whether there was one."""
         return self.engine.output("kill", "--signal=TERM", name) is not None
 
 
 def open_image(image: str) -> JobImage:
-    """An image of this machine, in which jobs can be run.
+    """Return an image of this machine that can run jobs.
 
     Raises:
-        RehearsalError: no program here can run it, or the image is not here.
+        RehearsalError: no program here can run it, or the image does not exist here.
     """
     with _as_rehearsal_errors(image):
         engine = find_engine()
     if engine.program not in CONTAINER_ENGINES:
         raise RehearsalError(
-            f"{image}: {engine.program} builds images, but cannot end what it runs; install"
+            f"{image}: {engine.program} can build images, but not stop containers; install"
             " Podman (on Debian and Ubuntu: sudo apt-get install podman)"
         )
     if not engine.has(image):
         raise RehearsalError(
-            f"{image}: is no image of {engine.program} here; `make images` builds"
+            f"{image}: {engine.program} has no such image on this machine; `make images` builds"
             " localhost/trainer-cpu:latest"
         )
     with _as_rehearsal_errors(image):
-        # Now, as Podman may find that nothing runs on this machine.
+        # Run one now, because Podman may find that it can run nothing on this machine.
         engine.run_command(Container(image, ["true"], "rehearsal"))
     return JobImage(engine, image, _user(engine))
 
@@ -82,20 +82,20 @@ def _as_rehearsal_errors(image: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise RehearsalError(f"{image}: cannot be run: {error}") from error
+        raise RehearsalError(f"{image}: cannot run the image: {error}") from error
 
 
 def _user(engine: ContainerEngine) -> str | None:
-    """This process's own user, where it could not remove files of root; None otherwise."""
+    """Return this process's user, if it could not delete files of root; None otherwise."""
     if engine.program != Docker.program or os.geteuid() == 0:
         return None
-    # In a rootless engine, root is this user.
+    # In a rootless engine, root in the container is this user.
     is_rootless = "rootless" in engine.run("info", "--format={{.SecurityOptions}}").stdout
     return None if is_rootless else f"{os.geteuid()}:{os.getegid()}"
 
 
 class ContainerProcesses:
-    """Processes of one job, in a container."""
+    """Processes of one job in a container."""
 
     def __init__(
         self,
@@ -106,15 +106,16 @@ class ContainerProcesses:
         reaper: Reaper,
         part: str,
     ) -> None:
-        """Start them.
+        """Start the processes.
 
         Args:
-            image: of the container.
-            spec: the job.
-            programs: one a rank.
-            mounts: all that they see of this machine; the folder of the first is this job's alone.
-            reaper: ends them if the owner dies.
-            part: of the reaper's mark, for these alone.
+            image: Image of the container.
+            spec: The job.
+            programs: One program per rank.
+            mounts: All files and folders of this machine that they see; the folder of the first is
+                used by this job only.
+            reaper: Ends them if the owner dies.
+            part: Part of the reaper's mark for these processes only.
         """
         self._engine, self._image, self._reaper = image.engine, image, reaper
         self._part, self._log = part, programs[0].log
@@ -122,7 +123,7 @@ class ContainerProcesses:
         scripts = mounts[0].source / "ranks"
         shared = shared_variables(programs)
         if image.user is not None:
-            # The image does not know it, and programs ask for its name.
+            # The image does not know this user, and programs ask for its name.
             shared |= {"USER": "user"}
         _write(scripts, programs, shared)
         container = Container(
@@ -135,7 +136,7 @@ class ContainerProcesses:
             host_network=True,
             user=image.user,
         )
-        # What mpirun and the client write comes after what rank 0 writes.
+        # Output of mpirun and the client comes after the output of rank 0.
         with self._log.open("ab") as log:
             self._client = subprocess.Popen(
                 self._engine.run_command(container),
@@ -150,20 +151,22 @@ class ContainerProcesses:
         """Wait until the container has ended."""
         code = self._client.wait()
         if code < 0:
-            # Without its client, nobody removes it.
+            # A killed client does not remove its container.
             self.kill()
         status = code if code >= 0 else 128 - code
         return ExitStatus(status, failed_rank(self._log.read_bytes()) if status else 0)
 
     def end(self, grace_seconds: float) -> None:
-        """Ask the first process to end, as `docker stop` does, and kill all if it does not."""
+        """Send SIGTERM to the first process, as `docker stop` does, and kill all after the grace
+        period.
+        """
         asked = False
 
         def ended() -> bool:
             nonlocal asked
             if self._client.poll() is not None:
                 return True
-            # Not before it has started.
+            # Repeated until the container has started.
             asked = asked or self._image.ask_to_end(self._name)
             return False
 
@@ -171,12 +174,12 @@ class ContainerProcesses:
         self.kill()
 
     def kill(self) -> None:
-        """Kill all, at once."""
+        """Kill all processes immediately."""
 
         def ended() -> bool:
             if self._client.poll() is not None:
                 return True
-            # Again, as it may be about to start.
+            # Repeated, because it may be about to start.
             self._engine.remove_container(self._name)
             return False
 
@@ -187,13 +190,13 @@ class ContainerProcesses:
 
 
 def shared_variables(programs: Sequence[RankProgram]) -> dict[str, str]:
-    """Variables that all programs share and a client can hand on, without reading them."""
+    """Return the variables that all programs share and that the client can pass on unread."""
     items = set.intersection(*(set(program.environment.items()) for program in programs))
     return {name: value for name, value in sorted(items) if not _CLIENTS.fullmatch(name)}
 
 
 def script(program: RankProgram, shared: Mapping[str, str]) -> str:
-    """What a shell does to become a program: what is its own of variables, folder and log."""
+    """Return the shell script of a program: its own variables, working folder and log."""
     own = {name: value for name, value in program.environment.items() if name not in shared}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in own.items()]
     command = f"exec /bin/bash -c {shlex.quote(program.command)}"
@@ -202,13 +205,13 @@ def script(program: RankProgram, shared: Mapping[str, str]) -> str:
 
 
 def failed_rank(log: bytes) -> int:
-    """The rank that mpirun names at the end of its output; 0 if it names none."""
+    """Return the rank that mpirun names at the end of its output; 0 if it names none."""
     matches = list(_FAILED.finditer(log))
     return int(matches[-1][1] or matches[-1][2]) if matches else 0
 
 
 def _command(spec: JobSpec) -> list[str]:
-    """In the folder of the scripts."""
+    """Return the command to run in the folder of the scripts."""
     if not spec.distributed:
         return ["sh", "0"]
     hosts = ",".join(f"node{node}:{spec.processes}" for node in range(spec.nodes))
@@ -218,7 +221,7 @@ def _command(spec: JobSpec) -> list[str]:
 
 
 def _of_client(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without proxies, which Podman would hand on to the container by itself."""
+    """Return the client's environment without proxies, which Podman would pass to the container."""
     return {
         name: value for name, value in environment.items() if not name.lower().endswith("_proxy")
     }

@@ -1,4 +1,4 @@
-"""One start of a job on its nodes, from the code's snapshot to the last file written back."""
+"""One execution of a job on its nodes, from the code snapshot to the last file written back."""
 
 import threading
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from rehearsal.machine_learning.run_history import Runs
 
 StartProcesses: TypeAlias = Callable[[], JobProcesses]
 Loss: TypeAlias = Literal["preempted", "closed"]
-"""Why the nodes were lost: pre-emption, or the end of this Azure."""
+"""Why the nodes were lost: a pre-emption, or this Azure was stopped."""
 
 
 class JobExecution:
-    """A job that has its nodes."""
+    """The execution of a job that has nodes."""
 
     def __init__(
         self,
@@ -34,15 +34,15 @@ class JobExecution:
         sync_seconds: float,
         grace_seconds: float,
     ) -> None:
-        """Do nothing yet.
+        """Prepare the execution.
 
         Args:
-            spec: the job.
-            disks: of its nodes, still empty.
-            start_processes: starts the job's processes once the disks are filled.
-            runs: where its state is written.
-            sync_seconds: between two looks at what the job has written.
-            grace_seconds: from SIGTERM to SIGKILL when it is ended.
+            spec: The job.
+            disks: Disks of its nodes, still empty.
+            start_processes: Starts the job's processes once the disks are filled.
+            runs: Store of the run's state.
+            sync_seconds: Interval between two checks for new files of the job.
+            grace_seconds: Time from SIGTERM to SIGKILL when the job is ended.
         """
         self.spec = spec
         self._disks = disks
@@ -58,11 +58,11 @@ class JobExecution:
 
     @property
     def ending(self) -> bool:
-        """Whether something asked for the end."""
+        """Whether the end was requested."""
         return self._ended_by is not None or self._loss is not None
 
     def run(self) -> Loss | None:
-        """Run to the end, writing the run; why the nodes were lost, if they were."""
+        """Run the job to its end and update its run; return why its nodes were lost, if so."""
         try:
             exit_status = self._run()
         except (AzureError, StorageError, OSError) as error:
@@ -96,7 +96,7 @@ class JobExecution:
             processes.end(self._grace_seconds)
 
     def abandon(self, reason: Loss) -> None:
-        """Kill the processes at once; nothing more is written back."""
+        """Kill the processes immediately; nothing more is written back."""
         with self._lock:
             self._loss = reason
         self._kill()
@@ -105,7 +105,7 @@ class JobExecution:
         disks = self._disks
         disks.fill()
         logs = disks.logs()
-        # Logs go last, so that whoever has read of a file finds it.
+        # Logs go last, so that whoever reads about a file in them finds it.
         mirrors = [*disks.outputs, *disks.artifacts(), logs]
 
         def list_logs() -> None:
@@ -138,7 +138,7 @@ class JobExecution:
         with self._lock:
             processes, mirrors = self._processes, self._mirrors
         if mirrors is not None:
-            # Before anything ends: a folder that goes away is not one that the job has emptied.
+            # Checked before the end: a folder that is deleted is not one that the job has emptied.
             mirrors.abandon()
         if processes is not None:
             processes.kill()
@@ -162,7 +162,7 @@ class JobExecution:
 
 
 def _error_of(error: Exception) -> dict[str, Any]:
-    """The error of a run that did not come to its end."""
+    """Return the error of a run whose execution failed."""
     if isinstance(error, AccessDeniedError):
         return run_error("UserError", error.message)
     return run_error("SystemError", f"{type(error).__name__}: {error}")

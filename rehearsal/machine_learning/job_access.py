@@ -1,4 +1,4 @@
-"""The identity that a job acts as, and whether it may open the job's folders."""
+"""The identity that a job uses, and whether it may access the job's folders."""
 
 from dataclasses import dataclass
 
@@ -28,15 +28,15 @@ def require_access(
     path: BlobPath,
     access: Access,
 ) -> None:
-    """Refuse a folder that a job's identity may not open.
+    """Raise an error if a job's identity may not access a folder.
 
     Args:
-        resources: where the cluster and its identities are.
-        roles: judge the access.
-        spec: the job.
-        folder: as the job calls it, such as `input data`.
-        path: where the folder's blobs are.
-        access: what is to be done.
+        resources: Resources, with the cluster and its identities.
+        roles: Decides about the access.
+        spec: The job.
+        folder: Folder as the job names it, such as `input data`.
+        path: Location of the folder's blobs.
+        access: The requested access.
 
     Raises:
         AccessDeniedError: a role is missing, or the job has no identity that could have one.
@@ -62,7 +62,7 @@ def require_access(
 
 
 def _principal(resources: ResourceManager, spec: JobSpec) -> _Principal | None:
-    """The submitter if the job says so, and otherwise an identity of its cluster."""
+    """Return the submitter if the job says so, otherwise an identity of its cluster."""
     if spec.as_submitter:
         return _Principal(spec.submitter, spec.submitter)
     cluster = resources.get(spec.cluster) or {}

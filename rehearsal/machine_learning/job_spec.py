@@ -1,4 +1,4 @@
-"""What a submitted job says, typed, and what its processes are told. Pure."""
+"""A submitted job as typed data, and the environment variables of its processes. Pure."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from rehearsal.control_plane.store import Document
 from rehearsal.resources.workspaces import WORKSPACE, workspace_of
 
 JOB: Final = f"{WORKSPACE}/jobs"
-"""Kind of jobs in Resource Manager."""
+"""Resource Manager's kind of jobs."""
 
 _REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs)\.([\w-]+)\s*\}\}")
 
@@ -31,7 +31,7 @@ class JobSpec:
     code: str | None
     nodes: int
     processes: int
-    """On each node."""
+    """Processes per node."""
     distributed: bool
     """Whether mpirun starts the processes."""
     variables: Mapping[str, str]
@@ -40,19 +40,19 @@ class JobSpec:
     timeout_seconds: float | None
     experiment: str
     identity: str | None
-    """Client id of the identity that the job acts as; None for its cluster's first one."""
+    """Client id of the identity that the job uses; None for its cluster's first one."""
     as_submitter: bool
-    """Whether it acts as its submitter instead."""
+    """Whether it uses the submitter's identity instead."""
     submitter: str
     """Object id of the submitter."""
 
 
 def read(document: Document, max_processes: int | None) -> JobSpec:
-    """The job that a document describes.
+    """Read the job that a document describes.
 
     Args:
-        document: of the job.
-        max_processes: cap of the processes on a node; None for no cap.
+        document: Document of the job.
+        max_processes: Upper limit of the processes per node; None for no limit.
     """
     properties = document["properties"]
     distribution = properties.get("distribution") or {}
@@ -84,9 +84,9 @@ def read(document: Document, max_processes: int | None) -> JobSpec:
 def command_line(
     command: str, inputs: Mapping[str, Path | str], outputs: Mapping[str, Path]
 ) -> str:
-    """The command with its references replaced, as text: Azure does not quote either.
+    """Return the command with its references replaced as text, without quoting, as in Azure.
 
-    A reference to nothing stays as it is.
+    An unknown reference is left unchanged.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -97,12 +97,12 @@ def command_line(
 
 
 def log_name(spec: JobSpec, rank: int) -> str:
-    """Name of the file that a rank's output goes to."""
+    """Return the name of the file for a rank's output."""
     return f"std_log_process_{rank:02d}.txt" if spec.distributed else "std_log.txt"
 
 
 def program_name(command: str) -> str:
-    """The first word of a command, as Azure names the process that failed."""
+    """Return the first word of a command, which Azure reports as the process that failed."""
     try:
         parts = shlex.split(command)
     except ValueError:
@@ -112,23 +112,23 @@ def program_name(command: str) -> str:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the processes of a job are told about the Azure that runs it."""
+    """Facts about Azure that the processes of a job are given."""
 
     url: str
     trusted: Path
     token: str
-    """Of the run."""
+    """Token of the run."""
     expires: int
-    """Seconds since the epoch."""
+    """Expiry of the token, in seconds since the epoch."""
     workspace_id: str
     port: int
-    """Free port of the head node, on which processes can meet."""
+    """Free port of the head node, for the processes' rendezvous."""
     execution_id: str
-    """Unique name of this start of the job."""
+    """Unique name of this execution of the job."""
 
 
 def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
-    """Environment variables of all processes of a job."""
+    """Return the environment variables of all processes of a job."""
     parts = spec.workspace.split("/")
     subscription, group, workspace = parts[2], parts[4], parts[-1]
     tracking = context.url.replace("https:", "azureml:") + f"/mlflow/v1.0{spec.workspace}"
@@ -153,7 +153,7 @@ def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
         "MLFLOW_RUN_ID": spec.name,
         "MLFLOW_EXPERIMENT_NAME": spec.experiment,
         "MLFLOW_EXPERIMENT_ID": spec.experiment,
-        # Azure's own address would be asked otherwise.
+        # Clients would contact real Azure otherwise.
         "ARM_CLOUD_METADATA_URL": f"{context.url}/metadata/endpoints?api-version=2019-05-01",
         "AZUREML_CURRENT_CLOUD": cloud_name(context.url),
         "REQUESTS_CA_BUNDLE": str(context.trusted),
@@ -167,7 +167,7 @@ def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
 def rank_variables(
     spec: JobSpec, context: RunContext, node: int, local_rank: int
 ) -> dict[str, str]:
-    """Environment variables of one process about its node."""
+    """Return the environment variables that tell a process about its node."""
     rank = node * spec.processes + local_rank
     variables = {"AZUREML_CR_NODE_RANK": str(node), "AZUREML_PROCESS_NAME": f"rank_{rank}"}
     if not spec.distributed:
@@ -182,7 +182,7 @@ def rank_variables(
 
 
 def mpi_variables(spec: JobSpec, context: RunContext, node: int, local_rank: int) -> dict[str, str]:
-    """Environment variables that mpirun would set, for a process that it does not start."""
+    """Return the environment variables that mpirun sets, for a process that it does not start."""
     if not spec.distributed:
         return {}
     rank, size = node * spec.processes + local_rank, spec.nodes * spec.processes
@@ -201,6 +201,6 @@ def mpi_variables(spec: JobSpec, context: RunContext, node: int, local_rank: int
 def folder_variables(
     inputs: Mapping[str, Path | str], outputs: Mapping[str, Path]
 ) -> dict[str, str]:
-    """Environment variables with the paths of a job's folders."""
+    """Return the environment variables with the paths of a job's folders."""
     variables = {f"AZURE_ML_INPUT_{name}": str(path) for name, path in inputs.items()}
     return variables | {f"AZURE_ML_OUTPUT_{name}": str(path) for name, path in outputs.items()}

@@ -1,4 +1,4 @@
-"""Jobs as Resource Manager sees them: what is accepted, shown, cancelled."""
+"""Jobs in Resource Manager: validates, shows and cancels them."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ class CommandJob(ResourceKind):
     has_own_state = True
 
     def __init__(self, resources: ResourceManager, runs: Runs, scheduler: Scheduler) -> None:
-        """Rules over these resources.
+        """Apply the rules to these resources.
 
         Args:
-            resources: all of them.
-            runs: of the jobs.
-            scheduler: runs them.
+            resources: All resources.
+            runs: Runs of the jobs.
+            scheduler: Runs the jobs.
         """
         self._resources = resources
         self._runs = runs
@@ -44,7 +44,7 @@ class CommandJob(ResourceKind):
             _refuse_change(path.name, before["properties"], properties)
             return
         if properties.get("jobType") != "Command":
-            raise user_error(f"A job of type {properties.get('jobType')!r} cannot be run here.")
+            raise user_error(f"Jobs of type {properties.get('jobType')!r} are not supported here.")
         if not properties.get("command"):
             raise user_error("The Command field is required.")
         workspace = workspace_of(path.id)
@@ -138,7 +138,7 @@ class CommandJob(ResourceKind):
             for folder in (properties.get(folders) or {}).values():
                 literal = (folder or {}).get("jobInputType") == "literal"
                 if folders == "inputs" and not literal and not (folder or {}).get("uri"):
-                    raise user_error("An input that is no literal must have a uri.")
+                    raise user_error("An input that is not a literal must have a uri.")
                 if folder and folder.get("uri"):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
                     assets.blob_path(self._resources, workspace, folder["uri"], family)
@@ -169,7 +169,7 @@ def _check_numbers(properties: dict[str, Any]) -> None:
 
 
 def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Azure's refusal of another job under a name that is taken."""
+    """Raise Azure's error for a different job under an existing name."""
     fixed = {*before, *after} - {*CHANGEABLE, *_COMPUTED, "outputs"}
     changed = sorted(
         key

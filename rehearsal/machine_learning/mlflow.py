@@ -1,4 +1,4 @@
-"""Metrics of runs, by MLflow's REST protocol."""
+"""Metrics of runs, over MLflow's REST protocol."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,29 +17,29 @@ _STATUS = {"Completed": "FINISHED", "Failed": "FAILED", "Canceled": "KILLED"}
 
 
 class Mlflow:
-    """The service that `mlFlowTrackingUri` names."""
+    """The service behind `mlFlowTrackingUri`."""
 
     def __init__(self, resources: ResourceManager, runs: Runs, store: Store) -> None:
         """Track metrics of these runs.
 
         Args:
-            resources: where jobs are.
-            runs: of the jobs.
-            store: where metrics are kept.
+            resources: Resources, with the jobs.
+            runs: Runs of the jobs.
+            store: Store of the metrics.
         """
         self._resources = resources
         self._runs = runs
         self._store = store
 
     def metrics(self, job: str) -> dict[str, list[dict[str, Any]]]:
-        """All values of each metric that a job has logged, in their order."""
+        """Return all values of each metric that a job has logged, in order."""
         return dict(self._tracked(job)["metrics"])
 
     def respond(self, request: Request) -> Response:
         """Respond to a request below /mlflow.
 
         Raises:
-            AzureError: it is refused.
+            AzureError: the request is refused.
         """
         match = _PATH.fullmatch(request.path)
         if match is None:
@@ -71,7 +71,7 @@ class Mlflow:
                 return Response(body={"metrics": values})
         if method in _LOGGED or method == "runs/log-batch":
             return Response(body={})
-        raise AzureError(404, "ENDPOINT_NOT_FOUND", f"MLflow's {method} is not known here")
+        raise AzureError(404, "ENDPOINT_NOT_FOUND", f"MLflow's {method} is not supported here")
 
     def _log(self, job: str, given: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         with self._store.lock:

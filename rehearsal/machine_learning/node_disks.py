@@ -1,4 +1,4 @@
-"""The disks of a job's nodes: its code and its folders, and what its processes are told of them."""
+"""The disks of a job's nodes: its code and folders, and the programs of its processes."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,7 @@ from rehearsal.resources.workspaces import ARTIFACTS
 
 
 class NodeDisks:
-    """Everything on disk that belongs to one start of a job."""
+    """All files of one execution of a job."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class NodeDisks:
         blobs: Blobs,
         cache: InputCache,
     ) -> None:
-        """Write nothing yet.
+        """Prepare the disks without writing.
 
         Args:
-            spec: the job.
-            folder: for this start of the job alone.
-            resources: where datastores and assets are.
-            roles: judge what the job's identity may open.
-            blobs: blob storage.
-            cache: inputs that are on this machine already.
+            spec: The job.
+            folder: Folder for this execution only.
+            resources: Resources, with datastores and assets.
+            roles: Decides what the job's identity may access.
+            blobs: Blob storage.
+            cache: Local cache of inputs.
         """
         self._spec = spec
         self._folder = folder
@@ -49,14 +49,14 @@ class NodeDisks:
         self._inputs: dict[str, Path | str] = {}
         self._output_folders: dict[str, Path] = {}
         self.outputs: list[FolderMirror] = []
-        """Write the job's outputs back."""
+        """Mirrors that write the job's outputs back."""
 
     def fill(self) -> None:
-        """Bring inputs, outputs and code, and make each node's working folder.
+        """Download inputs, outputs and code, and create each node's working folder.
 
         Raises:
-            AzureError: something that the job refers to is not there any more.
-            AccessDeniedError: the job's identity may not open a folder.
+            AzureError: something that the job refers to no longer exists.
+            AccessDeniedError: the job's identity may not access a folder.
         """
         self._inputs = self._bring_inputs()
         self._output_folders = self._bring_outputs()
@@ -66,11 +66,11 @@ class NodeDisks:
             self._temporary(node).mkdir()
 
     def remove(self) -> None:
-        """Remove everything, as when the nodes are released."""
+        """Delete everything, as when nodes are released."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def artifacts(self) -> list[FolderMirror]:
-        """Folders of each node's working folder that are uploaded while the job runs."""
+        """Return mirrors of the folders in the working folders that are uploaded during the job."""
         return [
             FolderMirror(
                 self._blobs, self._artifact_path(name), self._work(node) / name, removes=False
@@ -80,16 +80,16 @@ class NodeDisks:
         ]
 
     def logs(self) -> FolderMirror:
-        """The output of all ranks."""
+        """Return a mirror of the folder with the output of all ranks."""
         path = self._artifact_path("user_logs")
         return FolderMirror(self._blobs, path, self._folder / "user_logs", removes=False)
 
     def programs(self, context: RunContext, search_path: str | None) -> list[RankProgram]:
-        """The processes, each in the working folder of its node.
+        """Return the programs of all ranks, each in the working folder of its node.
 
         Args:
-            context: what they are told about Azure.
-            search_path: their PATH; None in an image, which has its own, as it has mpirun.
+            context: Facts about Azure for the processes.
+            search_path: PATH of the processes; None in an image, which has its own PATH and mpirun.
         """
         spec = self._spec
         command = job_spec.command_line(spec.command, self._inputs, self._output_folders)
@@ -114,10 +114,10 @@ class NodeDisks:
         return programs
 
     def mounts(self, trusted: Path) -> list[Mount]:
-        """Folders and files of this machine that a container must see, each at its own path.
+        """Return the local files and folders that a container must see, each at its own path.
 
         Args:
-            trusted: file of certificates to trust.
+            trusted: File of certificates to trust.
         """
         inputs = [path for path in self._inputs.values() if isinstance(path, Path)]
         own = Mount(self._folder, str(self._folder), writable=True)

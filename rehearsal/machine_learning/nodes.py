@@ -1,4 +1,4 @@
-"""Nodes of the clusters: allocated when jobs need them, released when they are idle."""
+"""Nodes of the clusters: allocated when jobs need them, released when idle."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from rehearsal.control_plane.azure_formats import new_id, timestamp
 
 NodeState: TypeAlias = Literal["preparing", "idle", "running", "leaving", "preempted"]
 _SHOWN_SECONDS = 2.0
-"""How long a node is still listed after it has left."""
+"""Seconds that a node is still listed after it has left."""
 
 
 @dataclass
@@ -30,20 +30,20 @@ class Node:
 
     @property
     def seconds(self) -> float:
-        """How long it has been in its state."""
+        """Return the seconds that it has been in its state."""
         return time.monotonic() - self.since
 
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """How a cluster scales."""
+    """Scale settings of a cluster."""
 
     min_nodes: int
     max_nodes: int
     idle_seconds: float
-    """How long an idle node stays."""
+    """Seconds that an idle node stays."""
     allocation_seconds: float
-    """From asking for a node until it is there."""
+    """Seconds from the request for a node until it is allocated."""
 
 
 class Nodes:
@@ -57,7 +57,7 @@ class Nodes:
         self._lock = threading.RLock()
 
     def show(self, cluster: str) -> list[dict[str, Any]]:
-        """Nodes as `listNodes` shows them."""
+        """Return the nodes as `listNodes` shows them."""
         with self._lock:
             return [
                 {
@@ -73,14 +73,14 @@ class Nodes:
             ]
 
     def limit(self, cluster: str, capacity: int | None) -> None:
-        """Let Azure have so many machines for a cluster, or with None as many as it asks for."""
+        """Limit the machines that Azure has for a cluster; None removes the limit."""
         with self._lock:
             self._capacity.pop(cluster.lower(), None)
             if capacity is not None:
                 self._capacity[cluster.lower()] = capacity
 
     def assign(self, cluster: str, job: str, count: int) -> bool:
-        """Give a job idle nodes, all that it needs or none; whether it has them now."""
+        """Assign idle nodes to a job, all that it needs or none; return whether it has them now."""
         with self._lock:
             idle = [n for n in self._nodes.get(cluster.lower(), []) if n.state == "idle"]
             if len(idle) < count:
@@ -90,7 +90,7 @@ class Nodes:
             return True
 
     def release(self, cluster: str, job: str) -> None:
-        """Take the nodes of a job back, but for those that were pre-empted."""
+        """Release the nodes of a job, except those that were pre-empted."""
         with self._lock:
             for node in self._nodes.get(cluster.lower(), []):
                 if node.job == job and node.state == "running":
@@ -115,12 +115,12 @@ class Nodes:
             return list(self._nodes)
 
     def scale(self, cluster: str, settings: ScaleSettings, queued_nodes: int) -> None:
-        """Allocate nodes, make them ready, and let idle ones go.
+        """Allocate nodes, make them ready, and release idle ones.
 
         Args:
-            cluster: id of the cluster.
-            settings: of the cluster.
-            queued_nodes: how many queued jobs need beside the nodes that run.
+            cluster: Id of the cluster.
+            settings: Scale settings of the cluster.
+            queued_nodes: Nodes that queued jobs need in addition to the busy ones.
         """
         with self._lock:
             nodes = self._nodes.setdefault(cluster.lower(), [])

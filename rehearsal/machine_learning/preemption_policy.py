@@ -1,4 +1,4 @@
-"""When a job loses its nodes of low priority by chance, and what becomes of it then. Pure."""
+"""When a job on low-priority nodes is pre-empted at random, and what follows. Pure."""
 
 import random
 from typing import Any
@@ -15,21 +15,23 @@ PREEMPTED = (
 def seconds_until_preemption(
     seed: int, job: str, start: int, nodes: int, mean_node_seconds: float
 ) -> float:
-    """Time until the first of a job's nodes is pre-empted, the same for the same seed and job.
+    """Return the time until the first of a job's nodes is pre-empted; deterministic by seed and
+    job.
 
     Args:
-        seed: of the rehearsal.
-        job: its name.
-        start: how often it was started before; each start has a time of its own, or a job that is
-            started again would never come further.
-        nodes: each is pre-empted independently of the others, and any one ends the job.
-        mean_node_seconds: how long a node stays on average.
+        seed: Seed of the rehearsal.
+        job: Name of the job.
+        start: Number of earlier starts of the job. Each start has a different time; otherwise a
+            restarted job would never get further.
+        nodes: Number of nodes. Each is pre-empted independently of the others, and any one ends the
+            job.
+        mean_node_seconds: Mean time until a node is pre-empted.
     """
     return random.Random(f"{seed}/{job}/{start}").expovariate(nodes / mean_node_seconds)
 
 
 def run_after_preemption(manner: PreemptionManner) -> dict[str, Any]:
-    """Changes of the run of a job that was pre-empted; one that is queued is started again."""
+    """Return the changes to the run of a pre-empted job; a job that is queued again restarts."""
     match manner:
         case "restart":
             return {"status": "Queued"}

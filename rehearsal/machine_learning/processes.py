@@ -19,7 +19,7 @@ _MPIRUN_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class RankProgram:
-    """What the process of one rank is."""
+    """The program of one rank."""
 
     command: str
     folder: Path
@@ -32,34 +32,34 @@ class ExitStatus:
     """How the processes of a job ended."""
 
     status: int
-    """0, or the status of the first process that failed."""
+    """Exit status 0, or that of the first process that failed."""
     rank: int = 0
     """Rank of the first process that failed."""
 
 
 class JobProcesses(Protocol):
-    """The started processes of one job."""
+    """The running processes of one job."""
 
     def wait(self) -> ExitStatus:
         """Wait until all have ended."""
 
     def end(self, grace_seconds: float) -> None:
-        """Ask all to end, and kill those that have not ended after a time."""
+        """Ask all to end, and kill those that have not ended after the grace period."""
 
     def kill(self) -> None:
-        """Kill all at once, and all that they have started."""
+        """Kill all immediately, with their child processes."""
 
 
 class LocalProcesses:
-    """Processes of this machine, one a rank."""
+    """Processes of this machine, one per rank."""
 
     def __init__(self, programs: Sequence[RankProgram], reaper: Reaper, part: str) -> None:
-        """Start them.
+        """Start the processes.
 
         Args:
-            programs: one a rank.
-            reaper: ends them if the owner dies.
-            part: of the reaper's mark, for these alone.
+            programs: One program per rank.
+            reaper: Ends them if the owner dies.
+            part: Part of the reaper's mark for these processes only.
         """
         self._reaper = reaper
         self._part = part
@@ -81,7 +81,7 @@ class LocalProcesses:
             self._processes.append(process)
 
     def wait(self) -> ExitStatus:
-        """Wait until all have ended; when one fails, the others are ended as mpirun does."""
+        """Wait until all have ended; if one fails, end the others as mpirun does."""
         first: ExitStatus | None = None
         while True:
             codes = [process.poll() for process in self._processes]
@@ -92,21 +92,21 @@ class LocalProcesses:
                 if not self._ending.is_set():
                     self.end(_MPIRUN_SECONDS)
             elif None not in codes:
-                # What a rank has left behind ends with it, as its container does.
+                # Child processes that a rank has left end with it, as its container would.
                 self.kill()
                 return first or ExitStatus(0)
             else:
                 time.sleep(_POLL_SECONDS)
 
     def end(self, grace_seconds: float) -> None:
-        """Ask all to end by SIGTERM, and kill those that do not."""
+        """Send SIGTERM to all, and kill those that do not end."""
         self._ending.set()
         signal_marked(self._mark, signal.SIGTERM)
         wait_until(lambda: not pids_marked(self._mark), grace_seconds, _POLL_SECONDS)
         self.kill()
 
     def kill(self) -> None:
-        """Kill all, and all that they have started."""
+        """Kill all, with their child processes."""
         for process in self._processes:
             if process.poll() is None:
                 try:

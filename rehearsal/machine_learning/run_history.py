@@ -13,7 +13,7 @@ from rehearsal.errors import AzureError
 from rehearsal.resources.workspaces import ARTIFACTS
 
 ENDED = ("Completed", "Failed", "Canceled")
-"""Statuses of runs that have ended."""
+"""Final statuses of runs."""
 
 _SPACE = "runs"
 _RUN = re.compile(
@@ -26,22 +26,22 @@ class Runs:
     """The run of each job, by the job's id."""
 
     def __init__(self, store: Store) -> None:
-        """Keep runs in a store."""
+        """Use a store for the runs."""
         self._store = store
 
     def create(self, job: str) -> None:
-        """Begin a run."""
+        """Create the run of a job."""
         run = {"status": "NotStarted", "createdUtc": timestamp(), "logFiles": [], "states": []}
         self._store.put(_SPACE, job, run)
         self.change(job, status="NotStarted")
 
     def get(self, job: str) -> Document:
-        """The run of a job; that of an unknown job says nothing but NotStarted."""
+        """Return the run of a job; NotStarted for an unknown job."""
         unknown = {"status": "NotStarted", "logFiles": [], "states": []}
         return self._store.get(_SPACE, job) or unknown
 
     def change(self, job: str, **values: Any) -> None:
-        """Write values; a run that has ended stays as it is."""
+        """Change values of a run; a run that has ended is not changed."""
         with self._store.lock:
             run = self.get(job)
             status = values.get("status", run["status"])
@@ -57,7 +57,7 @@ class Runs:
             self._store.put(_SPACE, job, run)
 
     def seconds_in_state(self, job: str) -> float:
-        """How long a run has had its status."""
+        """Return how long a run has had its status."""
         states = self.get(job)["states"]
         if not states:
             return 0.0
@@ -70,15 +70,15 @@ class Runs:
 
 
 class RunHistory:
-    """The service that `discoveryUrl` names."""
+    """The service behind `discoveryUrl`."""
 
     def __init__(self, resources: ResourceManager, runs: Runs, blobs: Blobs) -> None:
         """Show these runs.
 
         Args:
-            resources: where jobs are.
-            runs: of the jobs.
-            blobs: where their logs are.
+            resources: Resources, with the jobs.
+            runs: Runs of the jobs.
+            blobs: Blob storage, with their logs.
         """
         self._resources = resources
         self._runs = runs
@@ -88,7 +88,7 @@ class RunHistory:
         """Respond to a request below /history.
 
         Raises:
-            AzureError: it is refused.
+            AzureError: the request is refused.
         """
         match = _RUN_DATA.fullmatch(request.path)
         if match is not None and request.method == "POST":
@@ -108,7 +108,7 @@ class RunHistory:
         return Response(body=run)
 
     def _change(self, job: str, given: dict[str, Any]) -> None:
-        """Change what the studio can change of a run, which is also the job's."""
+        """Apply changes that the studio can make to a run, and so to its job."""
         with self._resources.store.lock:
             document = self._resources.get(job) or {"properties": {}}
             known = document["properties"]

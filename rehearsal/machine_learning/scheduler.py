@@ -1,4 +1,4 @@
-"""Runs jobs: a queue for each cluster, nodes that come and go, and pre-emption."""
+"""Runs jobs: a queue per cluster, nodes that come and go, and pre-emption."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ _AZURE_IDLE = "PT120S"
 
 
 class Scheduler:
-    """Queues jobs, gives them nodes and executes them."""
+    """Queues jobs, assigns nodes to them and executes them."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class Scheduler:
         options: Options,
         new_execution: NewExecution,
     ) -> None:
-        """Run nothing before `start`.
+        """Prepare the scheduler; nothing runs before `start`.
 
         Args:
-            resources: where jobs and clusters are.
-            runs: of the jobs.
-            nodes: of the clusters.
-            options: how long things take, and what ends nodes.
-            new_execution: makes the execution of a job that has its nodes.
+            resources: Resources, with jobs and clusters.
+            runs: Runs of the jobs.
+            nodes: Nodes of the clusters.
+            options: Durations, and pre-emptions.
+            new_execution: Creates the execution of a job that has its nodes.
         """
         self._resources = resources
         self._runs = runs
@@ -57,16 +57,16 @@ class Scheduler:
         self._preempted: dict[str, PreemptionManner] = {}
         """Jobs that were pre-empted, until their execution has ended."""
         self._preemption_times: dict[str, float] = {}
-        """When jobs will be pre-empted by chance."""
+        """Times of the random pre-emptions, by job."""
         self._starts: Counter[str] = Counter()
-        """How often each job was started."""
+        """Number of starts, by job."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._ticker = threading.Thread(target=self._run, name="scheduler", daemon=True)
 
     def start(self) -> None:
-        """Begin, with the jobs that had not ended when this Azure was last stopped."""
+        """Start, with the jobs that had not ended when this Azure was last stopped."""
         for document in self._resources.of_kind(JOB):
             status = self._runs.get(document["id"])["status"]
             if status == "CancelRequested":
@@ -76,12 +76,12 @@ class Scheduler:
         self._ticker.start()
 
     def submit(self, job: str) -> None:
-        """Take a job up."""
+        """Accept a job."""
         self._runs.change(job, status="Starting")
         self._enqueue(job)
 
     def cancel(self, job: str) -> None:
-        """End a job."""
+        """Cancel a job."""
         with self._lock:
             execution = self._executions.get(job.lower())
             if execution is None:
@@ -93,7 +93,7 @@ class Scheduler:
         self._start_thread("cancel", execution.end, "canceled")
 
     def preempt(self, job: str | None, cluster: str | None, manner: PreemptionManner) -> int:
-        """Pre-empt the nodes of a job, or of a cluster; how many jobs lost theirs."""
+        """Pre-empt the nodes of a job or of a cluster; return how many jobs lost theirs."""
         with self._lock:
             executions = [
                 execution
@@ -111,7 +111,7 @@ class Scheduler:
         return len(executions)
 
     def close(self) -> None:
-        """Kill all jobs, and wait until they are gone."""
+        """Kill all jobs, and wait until they have ended."""
         self._stop.set()
         if self._ticker.is_alive():
             self._ticker.join()
@@ -142,7 +142,7 @@ class Scheduler:
             self.preempt(job, None, self._options.preemption)
 
     def _end_orphans(self) -> None:
-        """End what runs on, or waits for, a cluster that was deleted."""
+        """Fail jobs that run or wait on a cluster that was deleted."""
         for gone in [name for name in self._nodes.clusters() if not self._resources.get(name)]:
             self._nodes.forget(gone)
         with self._lock:
@@ -157,7 +157,7 @@ class Scheduler:
                     self._runs.change(job, status="Failed", error=error)
 
     def _serve(self, cluster: Document) -> None:
-        """Move the jobs of a cluster on, the first that came first."""
+        """Advance the jobs of a cluster, in order of submission."""
         with self._lock:
             specs = self._queued_on(cluster)
             for spec in specs:
@@ -181,7 +181,7 @@ class Scheduler:
         return specs
 
     def _prepare(self, job: str) -> None:
-        """From Starting by way of Preparing to Queued."""
+        """Take a job from Starting through Preparing to Queued."""
         status = self._runs.get(job)["status"]
         if status == "Starting":
             self._runs.change(job, status="Preparing")
@@ -213,8 +213,8 @@ class Scheduler:
                 self._preemption_times.pop(spec.id.lower(), None)
                 self._nodes.release(spec.cluster, spec.id)
             if lost_by is None:
-                # Changes nothing if the execution came to its end, whatever that was.
-                error = run_error("SystemError", "It broke off.")
+                # Changes nothing if the execution has recorded an end.
+                error = run_error("SystemError", "The execution stopped unexpectedly.")
                 self._runs.change(spec.id, status="Failed", error=error)
         if lost_by == "preempted":
             manner = self._preempted.pop(spec.id)

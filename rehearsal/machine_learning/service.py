@@ -1,4 +1,4 @@
-"""Azure Machine Learning: composed of the scheduler of jobs, run history and MLflow."""
+"""Azure Machine Learning: composes the scheduler, run history and MLflow."""
 
 import time
 from pathlib import Path
@@ -29,7 +29,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class MachineLearning:
-    """Executes the jobs that Resource Manager holds, and tells what became of them."""
+    """Runs the jobs that Resource Manager holds, and serves their history and metrics."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class MachineLearning:
         roles: Roles,
         reaper: Reaper,
     ) -> None:
-        """Execute nothing before `scheduler.start`.
+        """Prepare the services; no job runs before `scheduler.start`.
 
         Args:
-            options: how this Azure behaves.
-            image: in which jobs run; None for jobs as processes of this machine.
-            folder: for the disks of nodes and what jobs read.
-            url: address of this Azure.
-            trusted: file of certificates to trust.
+            options: Options of this Azure.
+            image: Image for jobs; None for jobs as processes of this machine.
+            folder: Folder for the nodes' disks and the cached inputs.
+            url: Address of this Azure.
+            trusted: File of certificates to trust.
             resources: Resource Manager.
-            blobs: blob storage.
-            identity: issues the tokens of jobs.
-            roles: judge what jobs may open.
-            reaper: ends the processes of jobs if the owner dies.
+            blobs: Blob storage.
+            identity: Issuer of the jobs' tokens.
+            roles: Decides what jobs may access.
+            reaper: Ends the processes of jobs if the owner dies.
         """
         self._options = options
         self._image = image
@@ -78,7 +78,7 @@ class MachineLearning:
         resources.register({JOB: CommandJob(resources, self.runs, self.scheduler)})
 
     def discover(self, request: Request) -> Response:  # noqa: ARG002
-        """Respond to a request for the addresses of services."""
+        """Respond to a request for the services' addresses."""
         services = ("api", "history", "experimentation")
         return Response(body=dict.fromkeys(services, self._url))
 

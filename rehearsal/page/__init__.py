@@ -1,1 +1,1 @@
-"""The record of a rehearsal, and the page that is drawn from it."""
+"""The record of a rehearsal, and its HTML page."""

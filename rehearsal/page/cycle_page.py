@@ -1,4 +1,4 @@
-"""The page of a rehearsal: drawn from the record of a cycle, and written as one HTML file."""
+"""The page of a rehearsal: one HTML file, generated from the record of a cycle."""
 
 import os
 from pathlib import Path
@@ -14,15 +14,15 @@ from rehearsal.page.request_tables import request_tables
 from rehearsal.page.timeline import pools_with_nodes, timeline
 
 SHOWN_FINDINGS = 6
-"""Lines of a step that are seen at once; the others are folded in."""
+"""Findings of a step that are shown at once; the others are collapsed."""
 _DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
 
 
 def write_page(cycle: Cycle, path: Path) -> Path:
-    """Write the page; its path. The links of the record are relative to the page's folder.
+    """Write the page and return its path. The record's links are relative to the page's folder.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the page cannot be written.
     """
     path = path.absolute()
     page = draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent))
@@ -31,7 +31,7 @@ def write_page(cycle: Cycle, path: Path) -> Path:
 
 
 def write_page_of(record: Path, path: Path | None = None) -> Path:
-    """Write the page of a record's file, beside it if no path is given; the page's path.
+    """Write the page of a record's file, beside it if no path is given; return the page's path.
 
     Raises:
         RehearsalError: the record cannot be read, or the page cannot be written.
@@ -39,50 +39,50 @@ def write_page_of(record: Path, path: Path | None = None) -> Path:
     try:
         text = record.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RehearsalError(f"{record}: cannot be read: {error}") from error
+        raise RehearsalError(f"{record}: cannot read the record: {error}") from error
     try:
         return write_page(from_json(text), path or record.with_name("rehearsal.html"))
     except RehearsalError as error:
         raise RehearsalError(f"{record}: {error}") from error
     except OSError as error:
-        raise RehearsalError(f"the page cannot be written: {error}") from error
+        raise RehearsalError(f"cannot write the page: {error}") from error
 
 
 def draw(cycle: Cycle, documentation: str) -> str:
-    """The page, as HTML. Pure.
+    """Return the page as HTML. Pure.
 
     Args:
-        cycle: its record.
-        documentation: path from the page to docs/stand-in.md.
+        cycle: The record.
+        documentation: Path from the page to docs/stand-in.md.
     """
     sections = [
-        ("time-line", "Time line", _card(timeline(cycle) + _story(cycle))),
+        ("time-line", "Timeline", _card(timeline(cycle) + _story(cycle))),
         ("steps", "Steps", _steps(cycle)),
-        ("attempts", "Attempts of the training", _attempts(cycle)),
+        ("attempts", "Training attempts", _attempts(cycle)),
         ("requests", "Requests by kind", request_tables(cycle.kinds)),
-        ("made", "What took part", _made(cycle, documentation)),
+        ("made", "Environment", _made(cycle, documentation)),
     ]
     if cycle.links:
-        sections.insert(4, ("links", "What it left behind", _links(cycle)))
+        sections.insert(4, ("links", "Files", _links(cycle)))
     links = "".join(f'<li><a href="#{name}">{text(title)}</a></li>' for name, title, _ in sections)
     parts = "".join(section(*each) for each in sections)
     body = (
-        f'<header>\n{_head(cycle)}<nav aria-label="Parts of the page"><ul>{links}</ul></nav>\n'
+        f'<header>\n{_head(cycle)}<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
         f"</header>\n<main>\n{_failure(cycle)}{_stats(cycle)}{parts}</main>\n"
-        "<footer>Made from the record of the rehearsal by <code>python -m rehearsal page</code>."
-        " This page loads nothing.</footer>\n"
+        "<footer>Generated from the record of the rehearsal by <code>python -m rehearsal page"
+        "</code>. This page loads no other files.</footer>\n"
     )
     return page(f"{_headline(cycle)} · {cycle.title}", body)
 
 
 def _headline(cycle: Cycle) -> str:
     if cycle.failed:
-        return f"Failed at “{cycle.failed.title}”, after {duration(cycle.seconds)}"
+        return f"Failed at “{cycle.failed.title}” after {duration(cycle.seconds)}"
     done = sum(step.outcome == "ok" for step in cycle.steps)
     if not done:
-        return "No step was done"
+        return "No step completed"
     every = "All " if 1 < done == len(cycle.steps) else ""
-    return f"{every}{plural(done, 'step')} worked, in {duration(cycle.seconds)}"
+    return f"{every}{plural(done, 'step')} passed in {duration(cycle.seconds)}"
 
 
 def _head(cycle: Cycle) -> str:
@@ -101,13 +101,13 @@ def _failure(cycle: Cycle) -> str:
     if step is None:
         return ""
     command = f"<pre><code>{text(step.command)}</code></pre>\n" if step.command else ""
-    said = text("\n".join(step.lines)) or "It said nothing."
-    look = f'<p class="look">Look at <code>{text(step.place)}</code></p>\n' if step.place else ""
+    said = text("\n".join(step.lines)) or "No output."
+    look = f'<p class="look">See <code>{text(step.place)}</code></p>\n' if step.place else ""
     when = clock(step.began - cycle.began)
     return (
         '<section class="failure card" aria-labelledby="failure">\n'
         f'<h2 id="failure">{text(step.title)} failed</h2>\n'
-        f"<p>The step <code>{text(step.name)}</code> began at {when} and failed after"
+        f"<p>The step <code>{text(step.name)}</code> started at {when} and failed after"
         f" {duration(step.seconds)}.</p>\n"
         f"{command}<pre>{said}</pre>\n{look}</section>\n"
     )
@@ -119,10 +119,10 @@ def _stats(cycle: Cycle) -> str:
     reached = cycle.attempts[-1].last_step if cycle.attempts else None
     nodes = [count for pool in cycle.pools for _, count in pool.samples]
     entries = [
-        ("steps ok", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""),
+        ("steps passed", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""),
         ("attempts", f"{len(cycle.attempts)}", _endings(cycle)),
         ("training steps", ABSENT if reached is None else f"{reached:,}", ""),
-        ("nodes at most", f"{max(nodes, default=0)}", ""),
+        ("peak nodes", f"{max(nodes, default=0)}", ""),
         (
             "requests",
             f"{sum(kind.count for kind in cycle.kinds):,}",
@@ -141,15 +141,15 @@ def _stats(cycle: Cycle) -> str:
 def _endings(cycle: Cycle) -> str:
     ended = [attempt for attempt in cycle.attempts if attempt.ended is not None]
     broken = sum(attempt.status not in GOOD for attempt in ended)
-    return f"{broken} broken off" if broken else ""
+    return f"{broken} not completed" if broken else ""
 
 
 def _answers(cycle: Cycle) -> str:
     absent = sum(kind.absent for kind in cycle.kinds)
     refused = sum(kind.errors for kind in cycle.kinds)
     others = "others " if absent else ""
-    said = [f"{absent:,} for what was not there"] if absent else []
-    said += [f"{refused:,} {others}answered 4xx or 5xx"] if refused else []
+    said = [f"{absent:,} not found"] if absent else []
+    said += [f"{refused:,} {others}failed (4xx, 5xx)"] if refused else []
     return ", ".join(said)
 
 
@@ -162,13 +162,13 @@ def _story(cycle: Cycle) -> str:
     story = f'<ol class="story">\n{told}</ol>\n' if told else ""
     seen = {index for index, _ in pools_with_nodes(cycle.pools)}
     idle = [pool.cluster for index, pool in enumerate(cycle.pools) if index not in seen]
-    never = f'<p class="hint">Never had a node: {text(", ".join(idle))}.</p>\n' if idle else ""
+    never = f'<p class="hint">Never had nodes: {text(", ".join(idle))}.</p>\n' if idle else ""
     return story + never
 
 
 def _steps(cycle: Cycle) -> str:
     if not cycle.steps:
-        return "<p>No step was recorded.</p>\n"
+        return "<p>No steps were recorded.</p>\n"
     rows = [
         [
             f'{text(step.title)}<span class="short">{text(step.name)}</span>',
@@ -179,8 +179,8 @@ def _steps(cycle: Cycle) -> str:
         ]
         for step in cycle.steps
     ]
-    head = ["step", "outcome", "began", "took", "command and findings"]
-    return _card(table("Every step, in the order of the cycle", head, rows, "steps"))
+    head = ["step", "outcome", "started", "duration", "command and findings"]
+    return _card(table("Steps in the order of the cycle", head, rows, "steps"))
 
 
 def _findings(step: StepResult) -> str:
@@ -192,7 +192,7 @@ def _findings(step: StepResult) -> str:
         rest = "".join(lines[SHOWN_FINDINGS:])
         findings += f"<details><summary>{more}</summary><ul>{rest}</ul></details>"
     if step.outcome == "failed" and step.place:
-        findings += f'<p class="look">Look at <code>{text(step.place)}</code></p>'
+        findings += f'<p class="look">See <code>{text(step.place)}</code></p>'
     return command + findings or ABSENT
 
 
@@ -202,8 +202,8 @@ def _attempts(cycle: Cycle) -> str:
     rows = [
         _attempt(number, attempt, cycle.began) for number, attempt in enumerate(cycle.attempts, 1)
     ]
-    head = ["attempt", "cluster", "began", "took", "steps", "end"]
-    return _card(table("Each job that was submitted for the training", head, rows, "attempts"))
+    head = ["attempt", "cluster", "started", "duration", "steps", "status"]
+    return _card(table("Jobs that were submitted for the training", head, rows, "attempts"))
 
 
 def _attempt(number: int, attempt: Attempt, began: float) -> list[str]:
@@ -243,6 +243,6 @@ def _made(cycle: Cycle, documentation: str) -> str:
     differs = anchor("What differs from Azure", f"{documentation}#what-differs-from-azure")
     return (
         f'<div class="card"><dl class="facts">{rows}</dl>\n'
-        "<p>Azure itself was stood in for, on this machine's loopback: none of this has been"
-        f" compared with a subscription. {differs} is a table of its own.</p></div>\n"
+        "<p>The rehearsal ran against a stand-in for Azure on this machine's loopback. Nothing was"
+        f" compared with a real subscription; see {differs}.</p></div>\n"
     )

@@ -1,4 +1,4 @@
-"""Pieces of HTML that only this page has."""
+"""HTML elements that only this page uses."""
 
 import urllib.parse
 from collections.abc import Iterable, Sequence
@@ -11,25 +11,25 @@ _STYLE = Path(__file__).with_name("style.css")
 
 
 def page(title: str, body: str) -> str:
-    """A page that needs nothing else.
+    """Return a self-contained page.
 
     Args:
-        title: plain text.
-        body: HTML.
+        title: Title, as plain text.
+        body: Body, as HTML.
     """
     return document(title, body, _POLICY, [_STYLE])
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    """A table whose rows become blocks on a narrow screen.
+    """Return a table whose rows become blocks on a narrow screen.
 
-    Browsers forget that such blocks are a table, so that each part says what it is.
+    Browsers drop the table semantics of such blocks, so each part has an explicit role.
 
     Args:
-        caption: what it shows, plain text.
-        head: the columns' heads, plain text.
-        rows: HTML of the cells; the first of each row is its head.
-        kind: classes for the style sheet.
+        caption: Caption, as plain text.
+        head: Column headers, as plain text.
+        rows: HTML of the cells; the first of each row is its header.
+        kind: Classes for the style sheet.
     """
     heads = "".join(f'<th scope="col" role="columnheader">{text(cell)}</th>' for cell in head)
     lines = "".join(f'<tr role="row">{_cells(head, row)}</tr>\n' for row in rows)
@@ -49,8 +49,8 @@ def _cells(head: Sequence[str], row: Sequence[str]) -> str:
 
 
 def anchor(title: str, target: str) -> str:
-    """A link to a file by its path from the page; only the title if it is no such path."""
-    # A colon is quoted as well, so that no target names a scheme.
+    """Return a link to a file by its path from the page; only the title for any other target."""
+    # The colon is quoted too, so that no target has a scheme.
     path, mark, part = target.partition("#")
     address = mark.join(
         urllib.parse.quote(each, safe="/", errors="replace") for each in (path, part)
@@ -60,7 +60,7 @@ def anchor(title: str, target: str) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time since the beginning, as minutes and seconds."""
+    """Return a time since the beginning as minutes and seconds."""
     whole = max(int(seconds), 0)
     if whole < 3600:
         return f"{whole // 60}:{whole % 60:02}"

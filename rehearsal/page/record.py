@@ -1,4 +1,4 @@
-"""What one rehearsal of the whole cycle did: the contract of its runner with its page. Pure.
+"""The record of a rehearsal: the contract between the runner and the page. Pure.
 
 Times are seconds since the epoch, durations are in seconds.
 """
@@ -17,27 +17,27 @@ StepOutcome: TypeAlias = Literal["ok", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step of the cycle did."""
+    """Result of one step of the cycle."""
 
     name: str
-    """Short and unique, such as `up`."""
+    """Short, unique name, such as `up`."""
     title: str
-    """For people, such as Deploy the dev stack."""
+    """Title for people, such as Deploy the dev stack."""
     command: str
-    """As a person would give it; may be empty."""
+    """Command as a user would type it; may be empty."""
     began: float
     seconds: float
-    """0 if it was skipped."""
+    """Duration of the step; 0 if it was skipped."""
     outcome: StepOutcome
     lines: tuple[str, ...] = ()
-    """What it found, such as `118 created`; what was wrong, if it failed."""
+    """Findings, such as `118 created`; the problem, if the step failed."""
     place: str | None = None
     """File or folder with more about a failure."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One job of a training: the first, or one that was submitted again."""
+    """One job of a training: the first, or a resubmitted one."""
 
     job: str
     cluster: str
@@ -45,13 +45,13 @@ class Attempt:
     ranks: int
     began: float
     ended: float | None
-    """None if it was still running when the cycle ended."""
+    """End of the job; None if it was still running when the cycle ended."""
     status: str
-    """In Azure's words, such as Completed or Failed."""
+    """Azure's status, such as Completed or Failed."""
     reason: str = ""
-    """Why it ended, such as Azure's message; may be empty."""
+    """Reason for the end, such as Azure's message; may be empty."""
     first_step: int | None = None
-    """Of the training, that this attempt did; 1 if it began anew."""
+    """First training step of this attempt; 1 if it started over."""
     last_step: int | None = None
 
 
@@ -61,16 +61,16 @@ class NodePool:
 
     cluster: str
     size: str
-    """Of the virtual machines, such as Standard_ND40rs_v2."""
+    """Virtual machine size, such as Standard_ND40rs_v2."""
     priority: str
-    """In Azure's words: LowPriority or Dedicated."""
+    """Azure's priority: LowPriority or Dedicated."""
     samples: tuple[tuple[float, int], ...]
-    """When, and how many nodes were allocated from then on; the oldest first."""
+    """Times, each with the number of nodes allocated from then on; the oldest first."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Something that the cycle left behind."""
+    """A file or folder that the cycle has written."""
 
     title: str
     target: str
@@ -79,33 +79,33 @@ class Link:
 
 @dataclass(frozen=True)
 class Cycle:
-    """One rehearsal of the whole cycle, whole or broken off."""
+    """One rehearsal of the whole cycle, complete or not."""
 
     title: str
     began: float
     seconds: float
     machine: str
-    """Such as `Linux, 2 cores`."""
+    """Description of the machine, such as `Linux, 2 cores`."""
     engine_version: str
-    """Of Pulumi's engine."""
+    """Version of Pulumi's engine."""
     versions: tuple[tuple[str, str], ...] = ()
-    """Name and version of what else took part, such as ("azure-ai-ml", "1.35.2")."""
+    """Names and versions of other software, such as ("azure-ai-ml", "1.35.2")."""
     steps: tuple[StepResult, ...] = ()
-    """In the order of the cycle; what comes after a failure is skipped."""
+    """Steps in the order of the cycle; those after a failure are skipped."""
     attempts: tuple[Attempt, ...] = ()
-    """The oldest first."""
+    """Attempts of the training, the oldest first."""
     pools: tuple[NodePool, ...] = ()
     kinds: tuple[RequestKind, ...] = ()
     links: tuple[Link, ...] = ()
 
     @property
     def failed(self) -> StepResult | None:
-        """The first step that failed, if one did."""
+        """The first step that failed; None if none did."""
         return next((step for step in self.steps if step.outcome == "failed"), None)
 
 
 def to_json(cycle: Cycle) -> str:
-    """The record as a JSON document, as `from_json` reads it."""
+    """Return the record as a JSON document that `from_json` reads."""
     return json.dumps(dataclasses.asdict(cycle), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -113,12 +113,12 @@ def from_json(text: str) -> Cycle:
     """Read a record.
 
     Raises:
-        RehearsalError: it is no JSON, or a key is unknown, missing or of the wrong type.
+        RehearsalError: the text is not JSON, or a key is unknown, missing or of the wrong type.
     """
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise RehearsalError(f"the record is no JSON: {error}") from error
+        raise RehearsalError(f"the record is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise RehearsalError(f"the record: {data!r:.60} is not an object")
     reading = fields.read(Cycle, data)

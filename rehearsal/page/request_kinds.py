@@ -1,4 +1,4 @@
-"""Logged requests by what they asked for, without the names of anything. Pure."""
+"""Counts logged requests by kind of resource, without any names. Pure."""
 
 import re
 import statistics
@@ -17,7 +17,7 @@ Service: TypeAlias = Literal[
 ]
 
 OTHER = "other"
-"""What is not known here; its path may have names in it."""
+"""Resource of unknown requests, whose path may contain names."""
 
 _SIGN_IN = {
     "cloud endpoints": re.compile(r"/metadata/endpoints"),
@@ -27,7 +27,7 @@ _SIGN_IN = {
     ),
 }
 _NAMESAKES = {"Microsoft.OperationalInsights"}
-"""Providers whose types are called like those of others, so that they are named as well."""
+"""Providers with the same type names as others, so that their names are shown too."""
 
 _RUN = re.compile(r"/runs/[^/]+(?:/(\w+))?")
 _METRICS = re.compile(r"/api/2\.0/mlflow/([a-z-]+(?:/[a-z-]+)?)$")
@@ -48,29 +48,30 @@ _BLOB = {
 
 
 _ABSENT = {404, 416}
-"""The second comes of asking for more of a blob than has been written yet."""
+"""Statuses for a missing resource. 416 is the answer to a range of a blob that is not written
+yet."""
 
 
 @dataclass(frozen=True)
 class RequestKind:
-    """Requests that asked for the same."""
+    """Requests with the same method and kind of resource."""
 
     service: Service
     method: str
-    """Of HTTP."""
+    """HTTP method."""
     resource: str
-    """What was asked for, without names and ids, such as `workspaces/jobs`."""
+    """Kind of resource, without names and ids, such as `workspaces/jobs`."""
     count: int
     errors: int
-    """Answered with a status from 400 on, or not at all, and not among those that follow."""
+    """Responses with a status of at least 400, or none at all, except those counted in `absent`."""
     median_ms: float | None = None
-    """None if it was not measured."""
+    """Median duration in milliseconds; None if it was not measured."""
     absent: int = 0
-    """Answered that what was asked for is not there: not yet, no longer, or no more of it."""
+    """Responses that the resource does not exist (any more, or yet), or has no such range."""
 
 
 def count_kinds(requests: Sequence[LoggedRequest]) -> tuple[RequestKind, ...]:
-    """Logged requests by what they asked for; by service, the most frequent first."""
+    """Count logged requests by kind; by service, the most frequent first."""
     alike: dict[tuple[Service, str, str], list[LoggedRequest]] = defaultdict(list)
     for request in requests:
         service, resource = classify(request.method, request.path, request.query)
@@ -93,12 +94,12 @@ def _kind(
 
 
 def classify(method: str, path: str, query: str) -> tuple[Service, str]:
-    """The service that a request went to, and the kind of resource that it asked for.
+    """Return the service that a request went to, and the kind of resource that it named.
 
     Args:
-        method: of HTTP.
-        path: with the names and ids that are left out here.
-        query: without its question mark; may be empty.
+        method: HTTP method.
+        path: Path, with the names and ids that are left out here.
+        query: Query without its question mark; may be empty.
     """
     for name, pattern in _SIGN_IN.items():
         if pattern.fullmatch(path):

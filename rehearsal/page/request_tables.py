@@ -1,4 +1,4 @@
-"""The requests of a cycle by kind, as HTML. Pure."""
+"""The requests of a cycle by kind, as HTML tables. Pure."""
 
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +12,11 @@ from rehearsal.page.request_kinds import RequestKind, Service
 _Column: TypeAlias = tuple[str, Callable[[RequestKind], str]]
 
 SHOWN = 8
-"""Kinds of a service that are seen at once; the others are folded in."""
+"""Kinds per service that are shown at once; the others are collapsed."""
 
 
 def request_tables(kinds: Sequence[RequestKind]) -> str:
-    """How the requests are spread over services, and each service's by kind."""
+    """Return each service's share of the requests, and its requests by kind."""
     if not kinds:
         return "<p>No requests were recorded.</p>\n"
     services = [
@@ -44,8 +44,8 @@ def _shares(services: Sequence[tuple[int, str, Sequence[RequestKind]]]) -> str:
         for number, service, count in counts
     )
     return (
-        f'<div class="shares"><p class="hint">{plural(total, "request")}, by the service that they'
-        f' went to</p><div class="bar" aria-hidden="true">{bars}</div><ul>{legend}</ul>'
+        f'<div class="shares"><p class="hint">{plural(total, "request")} by service</p>'
+        f'<div class="bar" aria-hidden="true">{bars}</div><ul>{legend}</ul>'
         f"{_about(sum(kind.absent for _, _, own in services for kind in own))}</div>\n"
     )
 
@@ -54,9 +54,9 @@ def _about(absent: int) -> str:
     if not absent:
         return ""
     return (
-        f'<p class="hint">{absent:,} found that what they asked for is not there (404 or 416).'
-        " Clients ask so before they make something, while they wait for it, and until it is"
-        " gone.</p>"
+        f'<p class="hint">{absent:,} were answered 404 or 416: not found. Clients send such'
+        " requests before they create a resource, while they wait for it, and until it is"
+        " deleted.</p>"
     )
 
 
@@ -76,7 +76,7 @@ def _tables(service: str, kinds: Sequence[RequestKind], columns: Sequence[_Colum
         count = sum(kind.count for kind in rest)
         tables += (
             f"<details><summary>{plural(len(rest), 'more kind')} of request,"
-            f" {count:,} in all</summary>\n"
+            f" {plural(count, 'request')}</summary>\n"
             f"{_table(f'{service.capitalize()}: the other requests', rest, columns)}</details>\n"
         )
     return tables
@@ -89,11 +89,11 @@ def _table(caption: str, kinds: Sequence[RequestKind], columns: Sequence[_Column
 
 def _columns(kinds: Sequence[RequestKind]) -> Iterator[_Column]:
     highest = max(*(kind.count for kind in kinds), 1)
-    yield "asked for", lambda kind: text(kind.resource)
+    yield "resource", lambda kind: text(kind.resource)
     yield "method", lambda kind: f"<code>{text(kind.method)}</code>"
     yield "requests", lambda kind: _amount(kind.count, highest)
     if any(kind.absent for kind in kinds):
-        yield "not there", lambda kind: f"{kind.absent:,}" if kind.absent else ABSENT
+        yield "not found", lambda kind: f"{kind.absent:,}" if kind.absent else ABSENT
     if any(kind.errors for kind in kinds):
         yield (
             "4xx, 5xx",

@@ -1,7 +1,7 @@
-"""The picture of the cycle: steps, attempts of the training and nodes on one time axis. Pure.
+"""The timeline of the cycle: steps, training attempts and nodes on one time axis. Pure.
 
-It is as wide as its page: positions across are in percent and those down in pixels, so that texts
-keep their size on every screen. Colours are those of the page, by class.
+It is as wide as its page: horizontal positions are in percent and vertical ones in pixels, so that
+texts keep their size on every screen. Colours come from the page's style sheet, by class.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ from rehearsal.page.markup import clock
 from rehearsal.page.record import Attempt, Cycle, NodePool, StepResult
 
 _DISTANCES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
-"""Seconds between two marks that a person can count in."""
+"""Possible distances of two marks, in seconds; all are easy to count in."""
 _TOP = 30
-"""Pixels for the marks of the axis, which are also at the bottom."""
+"""Height of the axis labels, which are also at the bottom, in pixels."""
 _NODES = 44
-"""Pixels of the curve of nodes."""
+"""Height of a node curve, in pixels."""
 _BETWEEN = 26
-"""Pixels between two parts."""
+"""Space between two parts, in pixels."""
 _LONGEST = 34
-"""Characters of a name beside its bar."""
+"""Most characters of a name beside its bar."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Axis:
     began: float
     ended: float
     left: float
-    """Position of the beginning."""
+    """Position of the beginning, in percent."""
     right: float
-    """Position of the end."""
+    """Position of the end, in percent."""
 
     def at(self, time: float) -> float:
-        """The position of a time; one outside the axis is put at its end."""
+        """Return the position of a time; a time outside the axis is put at its nearer end."""
         share = (time - self.began) / (self.ended - self.began)
         return self.left + (self.right - self.left) * min(max(share, 0.0), 1.0)
 
     def marks(self, limit: int) -> tuple[tuple[float, str], ...]:
-        """Position and text of at most so many marks, the first at the beginning."""
+        """Return positions and labels of at most `limit` marks, the first at the beginning."""
         length = self.ended - self.began
         days = (86_400 * 2**power for power in range(1, 60))
         distance = next(d for d in (*_DISTANCES, *days) if length / d < limit)
@@ -55,34 +55,34 @@ class Axis:
 
 
 def axis_of(cycle: Cycle, left: float, right: float) -> Axis:
-    """An axis that holds everything that a cycle recorded.
+    """Return an axis that covers everything that a cycle recorded.
 
     Args:
-        cycle: what is drawn.
-        left: position of the beginning, in percent.
-        right: position of the end.
+        cycle: The record.
+        left: Position of the beginning, in percent.
+        right: Position of the end, in percent.
     """
     ends = [cycle.began + cycle.seconds]
     ends += [step.began + step.seconds for step in cycle.steps if step.outcome != "skipped"]
     ends += [attempt.ended for attempt in cycle.attempts if attempt.ended is not None]
-    # Something that took no time at all still needs a length to be divided by.
+    # At least one second, because positions are divided by the length.
     return Axis(cycle.began, max(*ends, cycle.began + 1), left, right)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a picture is arranged."""
+    """Layout of a picture."""
 
     name: str
     left: float
     """Position of the axis' beginning, in percent; names are left of it if `beside`."""
     right: float
     row: int
-    """Pixels of a step or an attempt."""
+    """Height of a step or an attempt, in pixels."""
     thick: int
-    """Pixels of a bar."""
+    """Height of a bar, in pixels."""
     beside: bool
-    """Whether names stand beside their bars; otherwise above them."""
+    """Whether names are beside their bars; otherwise above them."""
     marks: int
     """Most marks of the axis."""
 
@@ -92,19 +92,19 @@ NARROW = Layout("narrow", 6, 94, 38, 10, beside=False, marks=5)
 
 
 def timeline(cycle: Cycle) -> str:
-    """The picture, for wide and for narrow screens, as HTML."""
+    """Return the picture as HTML, in a wide and in a narrow version."""
     return "".join(_drawn(cycle, layout) for layout in (WIDE, NARROW))
 
 
 def pools_with_nodes(pools: Sequence[NodePool]) -> list[tuple[int, NodePool]]:
-    """Pools that ever had a node, with their index in the record."""
+    """Return the pools that ever had a node, with their index in the record."""
     return [
         (index, pool) for index, pool in enumerate(pools) if any(count for _, count in pool.samples)
     ]
 
 
 def levels(pool: NodePool, end: float) -> Iterator[tuple[float, float, int]]:
-    """From when, until when, and how many nodes; neighbours differ."""
+    """Yield the begin, end and node count of each interval with a constant count."""
     changes = [
         (at, count)
         for index, (at, count) in enumerate(pool.samples)
@@ -239,7 +239,7 @@ def _pool(
         shapes.append(_area(left, right, top, bottom - top, "nodes"))
         shapes.append(_line(left, right, top, top, "edge"))
         if right - left > 3:
-            # Inside its level where that is high enough, on top of it otherwise.
+            # Inside the area if it is high enough, otherwise above it.
             inside = bottom - top > 18
             shapes.append(
                 _text(left, top + 14 if inside else top - 4, f"{count}", "count", shift=6)
@@ -263,16 +263,16 @@ def _fitted(content: str, longest: int = _LONGEST) -> str:
 
 def _label(cycle: Cycle) -> str:
     return (
-        f"Time line of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
-        f" {plural(len(cycle.attempts), 'attempt')} of the training and the nodes of"
-        f" {plural(len(pools_with_nodes(cycle.pools)), 'cluster')}; the same is told below."
+        f"Timeline of {plural(len(cycle.steps), 'step')} in {duration(cycle.seconds)}, with"
+        f" {plural(len(cycle.attempts), 'training attempt')} and the nodes of"
+        f" {plural(len(pools_with_nodes(cycle.pools)), 'cluster')}; the text below says the same."
     )
 
 
 def _bar(left: float, right: float, y: float, height: float, kind: str, hint: str = "") -> str:
-    """A bar, at least two pixels wide; the hint appears under a pointer."""
+    """Return a bar, at least two pixels wide; the hint appears on hover."""
     title = f"<title>{text(hint)}</title>" if hint else ""
-    # The stroke of a bar without any width keeps it visible.
+    # The stroke keeps a bar of zero width visible.
     return (
         f'<rect class="{kind}" x="{left:.3f}%" width="{max(right - left, 0):.3f}%" y="{y:g}"'
         f' height="{height:g}" rx="2">{title}</rect>'
@@ -280,7 +280,7 @@ def _bar(left: float, right: float, y: float, height: float, kind: str, hint: st
 
 
 def _area(left: float, right: float, y: float, height: float, kind: str) -> str:
-    """A rectangle with sharp corners."""
+    """Return a rectangle with sharp corners."""
     return (
         f'<rect class="{kind}" x="{left:.3f}%" width="{max(right - left, 0):.3f}%" y="{y:g}"'
         f' height="{height:g}"/>'
@@ -288,22 +288,22 @@ def _area(left: float, right: float, y: float, height: float, kind: str) -> str:
 
 
 def _line(left: float, right: float, top: float, bottom: float, kind: str) -> str:
-    """A straight line."""
+    """Return a straight line."""
     return f'<line class="{kind}" x1="{left:.3f}%" x2="{right:.3f}%" y1="{top:g}" y2="{bottom:g}"/>'
 
 
 def _text(
     x: float, y: float, content: str, kind: str, *, shift: float = 0, anchor: str = "start"
 ) -> str:
-    """A text whose base line is at y.
+    """Return a text whose baseline is at y.
 
     Args:
-        x: where it begins, in percent.
-        y: its base line.
-        content: plain text.
-        kind: class.
-        shift: pixels to the right of it.
-        anchor: which part of the text is at x: start, middle or end.
+        x: Horizontal position, in percent.
+        y: Position of the baseline, in pixels.
+        content: Text, as plain text.
+        kind: Class.
+        shift: Pixels to move it to the right.
+        anchor: Part of the text that is at x: start, middle or end.
     """
     return (
         f'<text class="{kind}" x="{x:.3f}%" dx="{shift:g}" y="{y:g}" text-anchor="{anchor}">'
@@ -312,7 +312,7 @@ def _text(
 
 
 def _badge(x: float, y: float, number: int, kind: str, *, shift: float = 0) -> str:
-    """A number in a circle, for what is told below the picture."""
+    """Return a number in a circle, which refers to the list below the picture."""
     return (
         f'<g class="badge {kind}"><circle cx="{x:.3f}%" cy="{y:g}" r="8.5"'
         f' transform="translate({shift:g} 0)"/><text x="{x:.3f}%" dx="{shift:g}" y="{y + 4:g}"'
@@ -321,7 +321,7 @@ def _badge(x: float, y: float, number: int, kind: str, *, shift: float = 0) -> s
 
 
 def _picture(identity: str, height: float, label: str, shapes: list[str]) -> str:
-    """The picture, read out by its label; the page says the same in words."""
+    """Return the picture; screen readers read its label, and the page has the content as text."""
     return (
         f'<svg class="{identity}" role="img" aria-label="{text(label)}" width="100%"'
         f' height="{height:g}" xmlns="http://www.w3.org/2000/svg">\n'

@@ -1,1 +1,1 @@
-"""Pulumi's real engine against Azure on loopback."""
+"""Runs Pulumi's real engine against Azure on loopback."""

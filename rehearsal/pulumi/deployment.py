@@ -1,4 +1,4 @@
-"""Pulumi's real engine against this Azure, with a provider, a backend and a home of its own."""
+"""Pulumi's real engine against this Azure, with a separate provider, backend and home folder."""
 
 import contextlib
 import os
@@ -18,31 +18,31 @@ from rehearsal.pulumi.provider.server import Provider
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BUILT: Final = ROOT / ".tools" / "pulumi" / "bin"
-"""Where `make` builds the engine if the machine has none."""
+"""Folder in which `make` builds the engine if the machine has none."""
 SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
 _OLDEST: Final = (3, 259)
-"""Version of the engine: the pinned one."""
+"""Oldest supported version of the engine, which is the pinned one."""
 _SECONDS: Final = 600
 LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_")
-"""Beginnings of variables that could lead a command to somebody's own stacks or subscription."""
+"""Prefixes of variables that could direct a command to the user's own stacks or subscription."""
 _MAKE: Final = ("MAKE", "MFLAGS")
-"""Beginnings of variables that tell `make` that another `make` has started it."""
+"""Prefixes of variables that tell `make` that another `make` has started it."""
 
 
 class Deployment(contextlib.AbstractContextManager["Deployment"]):
     """A stack of this repository on loopback, as a context manager.
 
-    Nobody's login, stacks or plugins are touched, and no file of the repository: the stack's
-    settings are a copy.
+    The user's login, stacks and plugins are not touched, nor any file of the repository: the
+    stack's settings are a copy.
 
     Args:
-        azure: where the stack is deployed.
-        folder: for state, settings and Pulumi's home; an earlier folder has its stack again.
-        stack: name; `Pulumi.<stack>.yaml` configures it.
-        subscription: id of the subscription to deploy to.
+        azure: Azure to deploy to.
+        folder: Folder for state, settings and Pulumi's home; an earlier folder still has its stack.
+        stack: Name of the stack; `Pulumi.<stack>.yaml` configures it.
+        subscription: Id of the subscription to deploy to.
 
     Raises:
-        RehearsalError: there is no engine, or it does not make the stack.
+        RehearsalError: there is no engine, or it cannot create the stack.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
         self._azure, self._folder = azure, folder.absolute()
         self.program, self.version = find_engine()
         self.path = [str(self.program.parent)]
-        """Folders to put before those of the machine."""
+        """Folders to put in front of the machine's PATH."""
         if not language_host.is_installed(self.program):
             self.path.insert(0, str(language_host.write(self._folder / "bin").parent))
         with contextlib.ExitStack() as opened:
@@ -71,18 +71,18 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
         self.close()
 
     def close(self) -> None:
-        """End the provider; safe to repeat. The stack stays in the folder."""
+        """Stop the provider; can be called repeatedly. The stack stays in the folder."""
         self._opened.close()
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables with which every `pulumi` and `jobs` command works on this stack."""
+        """Environment variables that make every `pulumi` and `jobs` command use this stack."""
         path = os.pathsep.join([*self.path, os.environ.get("PATH", os.defpath)])
         return {**self.variables, "PATH": path}
 
     @property
     def variables(self) -> dict[str, str]:
-        """The same without the path."""
+        """The same variables without PATH."""
         return {
             **self._azure.environment,
             **self._provider.environment,
@@ -90,7 +90,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
             "PULUMI_BACKEND_URL": f"file://{self._folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self._passphrase),
             "PULUMI_HOME": str(self._folder / "home"),
-            # As `--config-file` of every command that has it.
+            # Has the effect of `--config-file` for every command that has the option.
             "PULUMI_OPTION_CONFIG_FILE": str(self._settings),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_STACK": self.stack,
@@ -98,36 +98,37 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
 
     @property
     def command_environment(self) -> dict[str, str]:
-        """The same for a child process, which then ends with this Azure and its owner; nothing of
-        this process's own variables can lead it to somebody's stacks or subscription.
+        """The environment for a child process, which then ends with this Azure and its owner. None
+        of this process's own variables can direct it to the user's stacks or subscription.
         """
         return self._azure.marked({**_inherited(os.environ), **self.environment})
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of Pulumi on the stack, without anybody to ask."""
+        """Run a Pulumi command on the stack without prompts."""
         return self._run([*arguments, "--stack", self.stack], ROOT)
 
     def configure(self, path: str, value: str) -> None:
         """Change a setting of the stack.
 
         Args:
-            path: such as `vault.soft_delete_retention_days` or `allowed_addresses[0]`.
-            value: as a command line gives it.
+            path: Path of the setting, such as `vault.soft_delete_retention_days` or
+                `allowed_addresses[0]`.
+            value: Value as on a command line.
 
         Raises:
-            RehearsalError: Pulumi does not.
+            RehearsalError: Pulumi failed to set it.
         """
         self._checked(["config", "set", "--path", path, value, "--stack", self.stack], ROOT)
 
     def reset(self) -> None:
-        """Have the settings of the repository's file again."""
+        """Restore the settings of the repository's file."""
         salt = self._salt()
         shutil.copy(ROOT / self._settings.name, self._settings)
         with self._settings.open("a", encoding="utf-8") as file:
             file.write(f"{salt}\n")
 
     def _salt(self) -> str:
-        """The line that Pulumi has added to the settings."""
+        """Return the line that Pulumi has added to the settings."""
         lines = self._settings.read_text(encoding="utf-8").splitlines()
         return next(line for line in lines if line.startswith("encryptionsalt:"))
 
@@ -150,7 +151,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
         try:
             self._checked(["stack", "init", self.stack], self._settings.parent)
         except BaseException:
-            # A folder with settings is taken for one that has its stack.
+            # A folder with settings counts as one that has its stack.
             self._settings.unlink()
             raise
 
@@ -159,7 +160,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
             ended = self._run(arguments, folder)
         except subprocess.TimeoutExpired as error:
             raise RehearsalError(
-                f"pulumi {' '.join(arguments)}: did not end within {_SECONDS} s"
+                f"pulumi {' '.join(arguments)}: did not finish within {_SECONDS} s"
             ) from error
         if ended.returncode != 0:
             output = f"{ended.stdout}{ended.stderr}".strip()
@@ -179,17 +180,17 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
 
 
 def find_engine() -> tuple[Path, str]:
-    """The engine, from the path or what `make` built, and its version.
+    """Return the engine, from PATH or as built by `make`, and its version.
 
     Raises:
-        RehearsalError: there is none, or it is too old.
+        RehearsalError: there is no engine, or it is too old.
     """
     engine = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
     if engine is None:
         raise RehearsalError(
-            f"pulumi: is neither on the path nor in {BUILT}; `make engine` builds it once (Go)"
+            f"pulumi is neither on the PATH nor in {BUILT}; `make engine` builds it (needs Go)"
         )
-    # Even this command asks the internet for news, and keeps a log in its home.
+    # Even this command looks for updates online, and keeps a log in its home.
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
         quiet = {"PULUMI_HOME": home, "PULUMI_SKIP_UPDATE_CHECK": "true"}
         ended = subprocess.run(
@@ -199,14 +200,14 @@ def find_engine() -> tuple[Path, str]:
     if not is_new_enough(version):
         oldest = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(
-            f"{engine}: is {version or 'of no version'}, and 3.x from {oldest} on is needed;"
-            " update it, or take it off the path and give `make engine`"
+            f"{engine}: version is {version or 'unknown'}, but 3.x from {oldest} on is required;"
+            " update it, or remove it from the PATH and run `make engine`"
         )
     return Path(engine), version
 
 
 def is_new_enough(version: str) -> bool:
-    """Whether an engine of such a version, as `v3.259.0`, does what is asked of it here."""
+    """Check whether an engine version, such as `v3.259.0`, has what the rehearsal needs."""
     match = re.fullmatch(r"v(\d+)\.(\d+)\.\S+", version.strip())
     if match is None:
         return False

@@ -1,7 +1,7 @@
-"""Pulumi's Python language host, on what its SDK carries: the official one is no package of Python.
+"""A Python language host on Pulumi's SDK, because the official one is not a Python package.
 
 The engine starts it as `pulumi-language-python` and reads its port from its first line. It runs
-programs and policy packs, and installs nothing: both find what this Python finds.
+programs and policy packs, and installs nothing: both use the packages of this Python.
 """
 
 import os
@@ -26,7 +26,7 @@ from rehearsal.pulumi import policy_packs
 NAME: Final = "pulumi-language-python"
 _THREADS: Final = 8
 _LOOK_SECONDS: Final = 1.0
-"""How often it is looked whether the engine is still there."""
+"""Seconds between two checks whether the engine is still running."""
 
 
 class _Host(LanguageServer):
@@ -35,7 +35,7 @@ class _Host(LanguageServer):
         self._packs: list[policy_packs.PolicyPack] = []
 
     def close(self) -> None:
-        """End the policy packs."""
+        """Stop the policy packs."""
         for pack in self._packs:
             pack.close()
 
@@ -48,7 +48,7 @@ class _Host(LanguageServer):
         program = Path(request.info.program_directory) / request.info.entry_point
         if program.is_dir():
             program /= "__main__.py"
-        # As if Python had been given the file.
+        # As Python does for a script.
         sys.path.insert(0, str(program.parent))
 
         def run() -> None:
@@ -57,7 +57,7 @@ class _Host(LanguageServer):
         self.program = run
         answer = super().Run(request, context)  # type: ignore[no-untyped-call]
         if answer.error:
-            # It is logged already; the engine would call it unhandled, and print it again.
+            # The error is logged already; otherwise the engine would report it again, as unhandled.
             return language_pb2.RunResponse(bail=True)
         return answer
 
@@ -65,7 +65,7 @@ class _Host(LanguageServer):
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
         if request.kind != policy_packs.KIND:
             folder = request.info.program_directory
-            problem = f"{folder}: this host runs programs and policy packs, and no {request.kind}"
+            problem = f"{folder}: this host runs programs and policy packs, not {request.kind}"
             context.abort(grpc.StatusCode.UNIMPLEMENTED, problem)
         pack = policy_packs.PolicyPack(request)
         self._packs.append(pack)
@@ -75,21 +75,21 @@ class _Host(LanguageServer):
 
 
 def is_installed(engine: Path) -> bool:
-    """Whether the official host is there: on the path, or beside the engine's own file."""
+    """Check whether the official host is installed: on PATH, or beside the engine's own file."""
     beside = engine.resolve().with_name(NAME)
     return shutil.which(NAME) is not None or beside.exists()
 
 
 def write(folder: Path) -> Path:
-    """Write the executable that the engine looks for on its path.
+    """Write the executable that the engine looks up on PATH.
 
     Args:
-        folder: to put on the path.
+        folder: Folder to put on PATH.
     """
     root = Path(__file__).resolve().parents[2]
     file = folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
-    # -P: the engine starts it in the program's folder, whose modules are not to be found.
+    # -P: the engine starts it in the program's folder, whose modules must not be importable.
     python, path = shlex.quote(sys.executable), shlex.quote(str(root))
     command = f'PYTHONPATH={path} exec {python} -P -m rehearsal.pulumi.language_host "$@"'
     file.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
@@ -98,10 +98,10 @@ def write(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Serve until the engine ends it, or is gone."""
+    """Serve until the engine stops it, or has ended."""
     engine = os.getppid()
     ended = threading.Event()
-    # Ctrl-C is for the engine, which ends its hosts when the programs have ended.
+    # Ctrl-C is for the engine, which stops its hosts when the programs have ended.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     host = _Host()

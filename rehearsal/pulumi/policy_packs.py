@@ -1,8 +1,8 @@
-"""Policy packs of Pulumi's Python SDK, as its own language host runs them.
+"""Runs policy packs of Pulumi's Python SDK, as Pulumi's own language host does.
 
-The engine connects to a pack first and says then which stack it is about; a pack of the SDK wants
-to have been told by its environment. So a relay answers the engine, starts the pack as soon as the
-stack is known, and hands everything else on to it.
+The engine first connects to a pack and only then names the stack, but a pack of the SDK expects the
+stack in its environment. So a relay answers the engine, starts the pack as soon as the stack is
+known, and forwards everything else to it.
 """
 
 import json
@@ -21,7 +21,7 @@ from typing_extensions import override
 from rehearsal.errors import RehearsalError
 
 KIND: Final = "analyzer"
-"""What the engine calls such a plugin."""
+"""The engine's name for this kind of plugin."""
 _SERVICE: Final = "/pulumirpc.Analyzer/"
 _THREADS: Final = 8
 _UNLIMITED: Final = (
@@ -30,14 +30,14 @@ _UNLIMITED: Final = (
 )
 _GRACE_SECONDS: Final = 5
 _EMPTY: Final = b""
-"""Any message of which nothing is set."""
+"""A message with no field set, valid for any type."""
 
 
 class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
     """A pack that runs until it ends or is closed.
 
     Args:
-        request: the engine's to run it.
+        request: The engine's request to run it.
     """
 
     def __init__(self, request: Any) -> None:
@@ -54,7 +54,8 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._outputs.put(_output(f"{port}\n".encode()))
 
     def output(self) -> Iterator[Any]:
-        """What the pack writes, as the engine reads it; ends with the pack, or when it is closed.
+        """Yield the output of the pack as the engine reads it; ends with the pack, or when it is
+        closed.
 
         The first line is the port that the engine is to connect to.
         """
@@ -62,9 +63,9 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
             yield output
 
     def close(self) -> None:
-        """End the pack; safe to repeat."""
+        """Stop the pack; can be called repeatedly."""
         self._closed = True
-        # A pack that is being started holds the lock until it is, or is no more.
+        # Before the lock too: `_started` holds it until the pack has started or ended.
         self._end()
         with self._lock:
             self._end()
@@ -75,7 +76,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     @override
     def service(self, handler_call_details: Any) -> Any:
-        """The answer to a call of the engine, message by message and unread."""
+        """Handle a call of the engine by forwarding its messages undecoded."""
         method = handler_call_details.method
         if not method.startswith(_SERVICE):
             return None
@@ -103,7 +104,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         return _EMPTY
 
     def _hand_on(self, method: str, request: bytes, context: Any) -> bytes:
-        # A command that is about no stack says nothing of one.
+        # A command without a stack sends no stack name.
         channel = self._started(context, {})
         try:
             answer: bytes = channel.unary_unary(method)(request)
@@ -113,7 +114,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         return answer
 
     def _started(self, context: Any, variables: dict[str, str]) -> Any:
-        """A connection to the pack, which is started if nothing has started it before."""
+        """Return a connection to the pack, and start the pack if necessary."""
         with self._lock:
             if self._channel is None:
                 try:
@@ -124,7 +125,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _start(self, variables: dict[str, str]) -> Any:
         if self._closed:
-            raise RehearsalError("the policy pack is being ended")
+            raise RehearsalError("the policy pack is being stopped")
         folder = self._request.info.program_directory
         inherited = dict(variable.split("=", 1) for variable in self._request.env)
         self._process = subprocess.Popen(
@@ -143,14 +144,14 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
         if not first.isdigit():
             status = _ended(self._process)
             raise RehearsalError(
-                f"{folder}: the policy pack ended with status {status}, after {first!r} in place of"
-                " its port; what it wrote says why"
+                f"{folder}: the policy pack exited with status {status} and printed {first!r}"
+                " instead of its port; see its output"
             )
         threading.Thread(target=self._follow, args=(self._process, errors)).start()
         return grpc.insecure_channel(f"127.0.0.1:{first}", options=_UNLIMITED)
 
     def _follow(self, process: subprocess.Popen[bytes], errors: threading.Thread) -> None:
-        """Pass on all that a pack writes after its port, and how it ends."""
+        """Forward everything that a pack writes after its port, and its end."""
         assert process.stdout is not None
         self._pass_on(process.stdout, _output)
         errors.join()
@@ -169,7 +170,7 @@ class PolicyPack(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """The status of a process that is about to end, or else is killed."""
+    """Return the exit status of a process that is about to end; kill it if it does not."""
     try:
         return process.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,1 +1,1 @@
-"""The kinds of resource that Resource Manager keeps, each with its own rules."""
+"""Kinds of resources with their own rules in Resource Manager."""

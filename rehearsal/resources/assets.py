@@ -1,4 +1,4 @@
-"""Versioned assets of a workspace, and how jobs refer to assets and to folders of datastores."""
+"""Versioned assets of a workspace, and references of jobs to assets and datastore folders."""
 
 import re
 from typing import Any
@@ -30,26 +30,26 @@ _FIXED = {
     "data": ("dataUri", "dataType"),
     "models": ("modelUri", "modelType"),
 }
-"""Properties of a version that can never change."""
+"""Properties of a version that cannot change."""
 
 
 class AssetVersion(ResourceKind):
-    """A version of an asset: what it names never changes."""
+    """A version of an asset, whose content cannot change."""
 
     needs_parent = False
 
     def __init__(self, resources: ResourceManager, blobs: Blobs, family: str) -> None:
-        """Rules of one family of assets.
+        """Apply the rules of one family of assets.
 
         Args:
-            resources: all of them.
-            blobs: where contents are uploaded.
-            family: of assets, one of FAMILIES.
+            resources: All resources.
+            blobs: Blob storage for uploaded contents.
+            family: Family of the assets, one of FAMILIES.
         """
         self._resources = resources
         self._blobs = blobs
         self._family = family
-        # The SDK looks code up by its hash before it has ever been there.
+        # The SDK looks code up by its hash before it has been registered.
         self.lists_without_parent = family == "codes"
 
     @override
@@ -137,7 +137,7 @@ class AssetVersion(ResourceKind):
 
 
 def kinds(resources: ResourceManager, blobs: Blobs) -> dict[str, ResourceKind]:
-    """Rules of the versions of all families."""
+    """Return the rules for versions of all families."""
     return {
         f"{WORKSPACE}/{family}/versions": AssetVersion(resources, blobs, family)
         for family in FAMILIES
@@ -147,7 +147,7 @@ def kinds(resources: ResourceManager, blobs: Blobs) -> dict[str, ResourceKind]:
 def blob_path(
     resources: ResourceManager, workspace: str, uri: str, family: str = "data"
 ) -> BlobPath:
-    """The folder or blob that a URI or the name of an asset refers to.
+    """Return the folder or blob that a URI or the name of an asset refers to.
 
     Raises:
         AzureError: there is no such datastore or asset.
@@ -166,10 +166,10 @@ def blob_path(
 
 
 def asset_id(resources: ResourceManager, workspace: str, text: str, family: str) -> str:
-    """Id of the version of an asset that a job names.
+    """Return the id of the asset version that a job refers to.
 
     Raises:
-        AzureError: the text is not the name of an asset.
+        AzureError: the text is not a reference to an asset.
     """
     plain = text.removeprefix("azureml:")
     if plain.lower().startswith("/subscriptions/"):

@@ -1,4 +1,4 @@
-"""Compute clusters of a workspace, as Resource Manager sees them."""
+"""Compute clusters of a workspace, in Resource Manager."""
 
 import re
 from collections.abc import Callable
@@ -24,10 +24,10 @@ class ComputeCluster(ResourceKind):
     deleted_later = True
 
     def __init__(self, nodes: Callable[[str], list[dict[str, Any]]]) -> None:
-        """Rules of clusters.
+        """Apply the rules of clusters.
 
         Args:
-            nodes: gives the nodes of a cluster by its id, as `listNodes` shows them.
+            nodes: Returns the nodes of a cluster by its id, as `listNodes` shows them.
         """
         self._nodes = nodes
 
@@ -36,7 +36,7 @@ class ComputeCluster(ResourceKind):
         properties = body.get("properties") or {}
         kind = properties.get("computeType")
         if kind != "AmlCompute":
-            raise user_error(f"Compute {path.name}: a {kind!r} cannot be made here.")
+            raise user_error(f"Compute {path.name}: {kind!r} is not supported here.")
         if not _NAME.fullmatch(path.name):
             raise user_error(
                 f"Compute name {path.name!r} is invalid: 3 to 24 letters, digits and dashes,"
@@ -110,6 +110,6 @@ class ComputeCluster(ResourceKind):
 
 
 def is_low_priority(cluster: Document) -> bool:
-    """Whether a cluster's nodes may be pre-empted."""
+    """Check whether a cluster's nodes may be pre-empted."""
     inner = cluster["properties"]["properties"]
     return bool(inner.get("vmPriority", "Dedicated") == "LowPriority")

@@ -1,4 +1,4 @@
-"""All kinds of resource that have rules, but for jobs."""
+"""All kinds of resources with rules, except jobs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,13 +23,13 @@ def register(
     nodes: Callable[[str], list[dict[str, Any]]],
     url: str,
 ) -> Quotas:
-    """Let Resource Manager know the rules of all kinds; the quotas, whose limits can be set.
+    """Register the rules of all kinds; return the quotas, whose limits can be changed.
 
     Args:
         resources: Resource Manager.
-        blobs: where accounts and containers are.
-        nodes: gives the nodes of a cluster by its id, as `listNodes` shows them.
-        url: address of this Azure.
+        blobs: Blob storage, with accounts and containers.
+        nodes: Returns the nodes of a cluster by its id, as `listNodes` shows them.
+        url: Address of this Azure.
     """
     quotas = Quotas(resources, nodes)
     for kinds in (

@@ -1,4 +1,4 @@
-"""Networks: what refers to something needs it, and what something refers to stays."""
+"""Network resources: references must exist, and a referenced resource cannot be deleted."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,10 +27,10 @@ _APPROVED = {"status": "Approved", "description": "Auto-Approved", "actionsRequi
 
 
 class NetworkResource(ResourceKind):
-    """A part of a network that other parts may refer to."""
+    """A network resource that others may refer to."""
 
     def __init__(self, resources: ResourceManager) -> None:
-        """Rules over these resources."""
+        """Apply the rules to these resources."""
         self._resources = resources
 
     @override
@@ -56,7 +56,7 @@ class NetworkResource(ResourceKind):
         return Response(200)
 
     def _user(self, identifier: str) -> str | None:
-        """Another resource of networks that refers to this one, or to a part of it."""
+        """Return another network resource that refers to this one, or to a part of it."""
         own = identifier.lower()
         for document in self._resources.below(part=f"/{NAMESPACE}/"):
             other = str(document["id"])
@@ -69,7 +69,7 @@ class NetworkResource(ResourceKind):
 
 
 class VirtualNetwork(NetworkResource):
-    """A network, whose subnets are resources as well."""
+    """A network, whose subnets are resources too."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -101,14 +101,14 @@ class PrivateEndpoint(NetworkResource):
 
 
 def _references(value: Any) -> Iterator[str]:
-    """Ids in a body that lead to other parts of networks, but for interfaces, which Azure makes."""
+    """Yield ids in a body that refer to network resources, except interfaces made by Azure."""
     if isinstance(value, list):
         for item in value:
             yield from _references(item)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if key == "subnets":
-                # Their own ids come with them.
+                # The ids of the parts themselves are not references.
                 for subnet in item:
                     yield from _references(subnet.get("properties"))
             elif key != "id":
@@ -120,7 +120,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
-    """Rules of all kinds here."""
+    """Return the rules of all kinds of this module."""
     referenced = NetworkResource(resources)
     return {
         **dict.fromkeys(_IN_USE, referenced),

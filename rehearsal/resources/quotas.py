@@ -1,4 +1,4 @@
-"""Cores of VM sizes, and how many of them a subscription uses and may use."""
+"""Cores of VM sizes, and a subscription's quotas and usage."""
 
 import re
 from collections.abc import Callable
@@ -21,13 +21,13 @@ _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A
 
 
 def cores(size: str) -> int:
-    """Cores of a VM size, which are part of its name."""
+    """Return the cores of a VM size, which are part of its name."""
     match = _SIZE.match(size)
     return int(match[2]) if match else 1
 
 
 def family(size: str) -> str:
-    """Family of a VM size, such as standardNDSv2Family."""
+    """Return the family of a VM size, such as standardNDSv2Family."""
     match = _SIZE.match(size)
     if match is None:
         return "standardOtherFamily"
@@ -36,7 +36,7 @@ def family(size: str) -> str:
 
 
 class Quotas:
-    """Limits and usage of cores in each region."""
+    """Limits and usage of cores by region."""
 
     def __init__(
         self, resources: ResourceManager, nodes: Callable[[str], list[dict[str, Any]]]
@@ -44,15 +44,15 @@ class Quotas:
         """Count the nodes of all clusters.
 
         Args:
-            resources: all of them.
-            nodes: gives the nodes of a cluster by its id.
+            resources: All resources.
+            nodes: Returns the nodes of a cluster by its id.
         """
         self._resources = resources
         self._nodes = nodes
 
     @property
     def lists(self) -> dict[str, ListResources]:
-        """The lists of a region."""
+        """Return the computed lists of a region."""
         return {
             f"{LOCATIONS}/usages": self.usages,
             f"{LOCATIONS}/quotas": self.quotas,
@@ -65,7 +65,7 @@ class Quotas:
         self._resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
 
     def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
-        """Each limit with the cores that are used of it."""
+        """Return each limit with the cores in use."""
         used = {LOW_PRIORITY: 0}
         for cluster in self._resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
             own = cluster["properties"]["properties"]
@@ -88,7 +88,7 @@ class Quotas:
         ]
 
     def quotas(self, path: ArmPath, request: Request) -> list[Document]:
-        """The limits alone."""
+        """Return the limits alone."""
         return [
             {name: usage[name] for name in ("id", "unit", "limit", "name")}
             | {"type": f"{LOCATIONS}/quotas"}
@@ -96,7 +96,7 @@ class Quotas:
         ]
 
     def sizes(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
-        """VM sizes of a region: some well-known ones and those of the clusters."""
+        """Return the VM sizes of a region: some well-known ones and those of the clusters."""
         known = {
             cluster["properties"]["properties"]["vmSize"]
             for cluster in self._resources.of_kind(COMPUTE)

@@ -1,4 +1,4 @@
-"""Role assignments: who may read and write which blobs."""
+"""Role assignments: decide who may read and write which blobs."""
 
 from typing import Final
 
@@ -12,28 +12,28 @@ ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
 
 
 class Roles:
-    """Judges by the assignments that Resource Manager holds at the time."""
+    """Decides by the role assignments that Resource Manager has at the time."""
 
     def __init__(self, resources: ResourceManager, identity: Identity, *, required: bool) -> None:
-        """Judge nothing yet.
+        """Prepare the decisions.
 
         Args:
-            resources: where assignments and accounts are.
-            identity: knows the members of groups.
-            required: whether roles are needed at all; without, everything is allowed.
+            resources: Resources, with assignments and accounts.
+            identity: Identity service, with group memberships.
+            required: Whether roles are needed at all; otherwise everything is allowed.
         """
         self._resources = resources
         self._identity = identity
         self.required = required
 
     def allow(self, principal: str, account: str, container: str, access: Access) -> bool:
-        """Whether a principal may access the blobs of a container.
+        """Check whether a principal may access the blobs of a container.
 
         Args:
-            principal: object id.
-            account: name of the storage account.
-            container: empty for what concerns the account itself.
-            access: what is to be done.
+            principal: Object id of the principal.
+            account: Name of the storage account.
+            container: Name of the container; empty for operations on the account itself.
+            access: The requested access.
         """
         if not self.required:
             return True

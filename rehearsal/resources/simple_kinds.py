@@ -1,4 +1,4 @@
-"""Kinds with a single rule: most are given an address or an id when they are made."""
+"""Kinds with a single rule: most get an address or an id when they are created."""
 
 from typing import Any, Final
 
@@ -11,13 +11,13 @@ from rehearsal.control_plane.store import Document
 
 
 class ResourceGroup(ResourceKind):
-    """A group, whose deletion deletes all that is in it."""
+    """A resource group; deleting it deletes everything in it."""
 
     deleted_later = True
 
 
 class UserAssignedIdentity(ResourceKind):
-    """An identity, by whose ids roles are assigned and programs authenticate."""
+    """An identity with the ids for role assignments and authentication."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -27,7 +27,7 @@ class UserAssignedIdentity(ResourceKind):
 
 
 class ContainerRegistry(ResourceKind):
-    """A registry of container images, which has an address."""
+    """A container registry, which gets an address."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -35,7 +35,7 @@ class ContainerRegistry(ResourceKind):
 
 
 class LogWorkspace(ResourceKind):
-    """A workspace of Log Analytics, which has an id."""
+    """A Log Analytics workspace, which gets an id."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:

@@ -21,10 +21,10 @@ _CONTAINER_NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}")
 
 
 class StorageAccount(ResourceKind):
-    """An account of the blob server."""
+    """A storage account, served by the blob server."""
 
     def __init__(self, resources: ResourceManager, blobs: Blobs) -> None:
-        """Rules over these resources."""
+        """Apply the rules to these resources."""
         self._resources = resources
         self._blobs = blobs
 
@@ -57,7 +57,7 @@ class StorageAccount(ResourceKind):
 
     @override
     def after_put(self, path: ArmPath, document: Document) -> None:
-        # What has settings of its own is there as soon as the account is.
+        # The service settings of an account exist as soon as the account does.
         for service in _services(document):
             identifier = f"{path.id}/{service}Services/default"
             if self._resources.get(identifier) is None:
@@ -76,7 +76,7 @@ class StorageAccount(ResourceKind):
         if action.lower() != "listkeys":
             return None
         if document["properties"].get("allowSharedKeyAccess") is not False:
-            # Azure would answer; here nobody is ever given a key.
+            # Real Azure would return keys; here no client ever gets one.
             return Response(body={"keys": []})
         raise AzureError(
             409, "KeyBasedAuthenticationNotPermitted", "Key based authentication is not permitted"
@@ -84,16 +84,16 @@ class StorageAccount(ResourceKind):
 
 
 def _services(account: Document) -> tuple[str, ...]:
-    """What an account of its kind serves."""
+    """Return the services that an account of its kind has."""
     only_blobs = account.get("kind") in {"BlockBlobStorage", "BlobStorage"}
     return ("blob",) if only_blobs else ("blob", "file", "queue", "table")
 
 
 class BlobContainer(ResourceKind):
-    """A container of an account."""
+    """A container of a storage account."""
 
     def __init__(self, blobs: Blobs) -> None:
-        """Rules over this blob server."""
+        """Apply the rules to this blob server."""
         self._blobs = blobs
 
     @override
@@ -113,19 +113,19 @@ class BlobContainer(ResourceKind):
 
 
 def account_of(identifier: str) -> str:
-    """Name of the storage account that an id belongs to."""
+    """Return the name of the storage account that an id belongs to."""
     parts = identifier.split("/")
     return parts[[part.lower() for part in parts].index("storageaccounts") + 1]
 
 
 def restore(resources: ResourceManager, blobs: Blobs) -> None:
-    """Give the blob server the accounts that were there when this Azure was stopped."""
+    """Register the accounts of an earlier run of this Azure with the blob server."""
     for account in resources.of_kind(ACCOUNT):
         blobs.azurite.add_account(account["name"], account["key"])
 
 
 def kinds(resources: ResourceManager, blobs: Blobs) -> dict[str, ResourceKind]:
-    """Rules of all kinds here."""
+    """Return the rules of all kinds of this module."""
     return {
         ACCOUNT: StorageAccount(resources, blobs),
         CONTAINER: BlobContainer(blobs),

@@ -1,4 +1,4 @@
-"""Key vaults: deleted ones keep their name until they are purged."""
+"""Key vaults: a deleted vault keeps its name until it is purged."""
 
 from typing_extensions import override
 
@@ -15,10 +15,10 @@ DELETED_KIND = "Microsoft.KeyVault/locations/deletedVaults"
 
 
 class Vault(ResourceKind):
-    """A vault."""
+    """A key vault."""
 
     def __init__(self, resources: ResourceManager) -> None:
-        """Rules over these resources."""
+        """Apply the rules to these resources."""
         self._resources = resources
 
     @override
@@ -56,12 +56,12 @@ class Vault(ResourceKind):
 
 
 class DeletedVault(ResourceKind):
-    """A vault that was deleted; a region is there without being made."""
+    """A deleted vault. Its region, the parent, always exists."""
 
     needs_parent = False
 
     def __init__(self, resources: ResourceManager) -> None:
-        """Rules over these resources."""
+        """Apply the rules to these resources."""
         self._resources = resources
 
     @override
@@ -81,7 +81,7 @@ class DeletedVault(ResourceKind):
 
 
 class VaultKey(ResourceKind):
-    """A key of a vault, which no client can use."""
+    """A key in a vault, which clients cannot use."""
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -95,7 +95,7 @@ class VaultKey(ResourceKind):
 
 
 def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
-    """Rules of vaults, deleted vaults and keys."""
+    """Return the rules of vaults, deleted vaults and keys."""
     return {
         VAULT: Vault(resources),
         DELETED_KIND: DeletedVault(resources),
@@ -104,7 +104,7 @@ def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
 
 
 def lists(resources: ResourceManager) -> dict[str, ListResources]:
-    """The list of a subscription's deleted vaults."""
+    """Return the computed list of a subscription's deleted vaults."""
 
     def deleted_vaults(path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG001
         return [

@@ -1,4 +1,4 @@
-"""Workspaces of Azure Machine Learning and their datastores."""
+"""Azure Machine Learning workspaces and their datastores."""
 
 from typing_extensions import override
 
@@ -19,17 +19,17 @@ DELETED = "deleted_workspaces"
 
 
 class Workspace(ResourceKind):
-    """A workspace: soft-deleted before it is gone, unless it is purged at once."""
+    """A workspace; a deletion soft-deletes it unless it is purged at once."""
 
     deleted_later = True
 
     def __init__(self, resources: ResourceManager, blobs: Blobs, url: str) -> None:
-        """Rules over these resources.
+        """Apply the rules to these resources.
 
         Args:
-            resources: all of them.
-            blobs: where the default storage account is.
-            url: address of this Azure.
+            resources: All resources.
+            blobs: Blob storage, with the default storage account.
+            url: Address of this Azure.
         """
         self._resources = resources
         self._blobs = blobs
@@ -101,7 +101,7 @@ class Workspace(ResourceKind):
 
 
 class Datastore(ResourceKind):
-    """A container that the workspace knows by name."""
+    """A datastore: a container that the workspace knows by name."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -123,7 +123,7 @@ class Datastore(ResourceKind):
         self, path: ArmPath, document: Document, action: str, request: Request
     ) -> Response | None:
         if action.lower() == "listsecrets":
-            # Identity only: there is no secret that could be listed.
+            # Identity only: there is no secret to list.
             return Response(body={"secretsType": "None"})
         return None
 
@@ -133,13 +133,13 @@ def _purges(request: Request) -> bool:
 
 
 def workspace_of(identifier: str) -> str:
-    """Id of the workspace that an id belongs to."""
+    """Return the id of the workspace that an id belongs to."""
     parts = identifier.split("/")
     return "/".join(parts[: [part.lower() for part in parts].index("workspaces") + 2])
 
 
 def default_account(resources: ResourceManager, workspace: str) -> str:
-    """Name of a workspace's own storage account."""
+    """Return the name of a workspace's default storage account."""
     document = resources.get(workspace)
     if document is None:
         raise AzureError(404, "ResourceNotFound", f"Workspace {workspace} was not found.")
@@ -160,5 +160,5 @@ def _blob_datastore(account: str, container: str) -> Document:
 
 
 def kinds(resources: ResourceManager, blobs: Blobs, url: str) -> dict[str, ResourceKind]:
-    """Rules of all kinds here."""
+    """Return the rules of all kinds of this module."""
     return {WORKSPACE: Workspace(resources, blobs, url), DATASTORE: Datastore()}

@@ -128,7 +128,7 @@ def test_a_prefix_that_is_too_long_says_what_would_fit():
         Names("imagenettraining", "dev", "westeurope")
     (problem,) = caught.value.problems
     assert "'imagenettraining'" in problem
-    assert "take a prefix of at most 10" in problem
+    assert "use a prefix of at most 10" in problem
     assert naming.problems("imagenettr", "dev", "westeurope") == ()
 
 

@@ -88,7 +88,9 @@ def test_every_problem_is_told_at_once():
 
 @pytest.mark.parametrize("version", [0, 2, 2.0])
 def test_another_version_is_refused_with_what_to_do(version):
-    with pytest.raises(OutputsError, match=r"exported version \S+, this project reads 1; use"):
+    with pytest.raises(
+        OutputsError, match=r"exported version \S+, but this project reads version 1; use"
+    ):
         outputs.from_dict(written(schema_version=version, anything="else"))
 
 

@@ -40,7 +40,7 @@ def test_the_space_that_a_refusal_asks_for_is_enough_and_half_of_it_is_not(train
     with pytest.raises(AddressError) as caught:
         plan("10.0.0.0/29", training, build, jump=jump)
     (problem,) = caught.value.problems
-    length = int(problem.partition("take a /")[2].partition(",")[0])
+    length = int(problem.partition("use a /")[2].partition(",")[0])
     assert plan(f"10.0.0.0/{length}", training, build, jump=jump).subnets
     with pytest.raises(AddressError):
         plan(f"10.0.0.0/{length + 1}", training, build, jump=jump)
@@ -74,7 +74,7 @@ def test_a_public_space_is_refused():
 
 def test_a_space_that_overlaps_a_peer_is_refused_with_the_peers_range():
     problems = addresses.space_problems("10.64.0.0/16", ("10.1.0.0/16", "10.64.8.0/24"))
-    assert problems == ["10.64.0.0/16 overlaps 10.64.8.0/24 of a network that it is peered with"]
+    assert problems == ["10.64.0.0/16 overlaps 10.64.8.0/24, the range of a peered network"]
 
 
 def test_a_space_that_is_too_small_says_what_needs_how_much():

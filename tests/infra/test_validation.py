@@ -14,7 +14,7 @@ RETIRED = [size for size in vm_sizes.GPU if size.status == "retired"]
 @pytest.mark.parametrize("size", RETIRED, ids=lambda size: size.name)
 def test_a_retired_size_is_refused_with_the_one_to_take(size):
     found = problem(("clusters.gpu.size", size.name))
-    assert f"{size.name} is retired since {size.since}; take {size.replacement}" in found
+    assert f"{size.name} was retired ({size.since}); use {size.replacement} instead" in found
     assert load(configured(("clusters.gpu.size", size.replacement)))
 
 
@@ -29,7 +29,7 @@ def test_every_deployable_gpu_size_makes_a_stack_also_with_a_twin(size):
 def test_a_quota_that_just_suffices_is_enough():
     settings = load(configured(("subscription.low_priority_cores", 80)))
     assert settings.clusters.gpu.max_nodes == 2
-    assert "enough for 2; take fewer nodes or ask for more quota" in problem(
+    assert "enough for 2; use fewer nodes or request more quota" in problem(
         ("clusters.gpu.max_nodes", 3), ("subscription.low_priority_cores", 119)
     )
 
@@ -39,13 +39,14 @@ def test_dedicated_nodes_do_not_count_against_the_low_priority_quota():
     given = (("clusters.gpu_dedicated", twin), ("subscription.low_priority_cores", 80))
     assert load(configured(*given)).clusters.gpu_dedicated.max_nodes == 50
     assert problem(*given, ("subscription.dedicated_cores", {"NDv2": 1999})).startswith(
-        "subscription.dedicated_cores.NDv2: 1999 cores, but at their largest the clusters take 2000"
+        "subscription.dedicated_cores.NDv2: 1999 cores, but with max_nodes running the clusters "
+        "need 2000"
     )
 
 
 def test_two_clusters_of_one_name_are_refused():
     found = problem(("clusters.gpu.name", "nodes"), ("clusters.build.name", "Nodes"))
-    assert found.startswith("clusters.build.name: 'Nodes' is the name of clusters.gpu too")
+    assert found.startswith("clusters.build.name: 'Nodes' is also the name of clusters.gpu")
 
 
 def test_a_cluster_keeps_the_name_that_it_is_given():
@@ -58,12 +59,12 @@ ALLOWED = [
     ([], "is empty, so the allowlisted profile would let nobody in"),
     (["10.0.0.1"], "10.0.0.1 is not a public address"),
     (["203.0.113.7"], "203.0.113.7 is not a public address"),
-    (["20.103.0.0/32"], "takes no /31 and /32"),
-    (["20.103.0.0/31"], "takes no /31 and /32"),
+    (["20.103.0.0/32"], "rejects /31 and /32"),
+    (["20.103.0.0/31"], "rejects /31 and /32"),
     (["20.0.0.0/7"], "large part of the internet"),
     (["0.0.0.0/0"], "allowed_addresses[0]: 0.0.0.0/0 is"),
     (["office"], "'office' is not an IPv4 address or range"),
-    ([f"20.103.{i}.1" for i in range(256)] * 2, "a storage account takes at most 400"),
+    ([f"20.103.{i}.1" for i in range(256)] * 2, "a storage account accepts at most 400"),
 ]
 
 
@@ -108,9 +109,9 @@ def test_ids_are_taken_in_the_case_that_azure_hands_them_out_in():
 
 TAKEN = [
     ({"build_subnet": f"{NETWORK}2/subnets/build"}, (), "is not in network.existing.virt"),
-    ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is the training subnet too"),
-    ({}, (("network.jump_subnet", True),), "network.jump_subnet: network.existing is not changed"),
-    ({}, (("network.peer_with", [NETWORK]),), "network.peer_with: network.existing is not changed"),
+    ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is also the training subnet"),
+    ({}, (("network.jump_subnet", True),), "network.jump_subnet: cannot be combined with"),
+    ({}, (("network.peer_with", [NETWORK]),), "network.peer_with: cannot be combined with"),
 ]  # fmt: skip
 
 
@@ -123,14 +124,14 @@ def test_training_data_need_an_account_of_their_own():
     found = problem(
         ("storage.existing_default", f"{STORAGE}/one"), ("storage.existing_data", f"{STORAGE}/ONE")
     )
-    assert found.startswith("storage.existing_data: is storage.existing_default too")
+    assert found.startswith("storage.existing_data: is the same account as")
 
 
 KEY = ("encryption.key_uri", "https://hub.vault.azure.net/keys/platform/0123")
 MANAGED = ("encryption.customer_managed_keys", True)
 KEYS = [
     ((MANAGED, ("vault.existing", VAULT)), "encryption.key_uri: is missing"),
-    ((KEY, ("vault.existing", VAULT)), "encryption.key_uri: is not used"),
+    ((KEY, ("vault.existing", VAULT)), "encryption.key_uri: has no effect"),
     ((MANAGED, KEY, ("vault.purge_protection", True)), "vault.existing: is missing"),
     ((MANAGED, KEY, ("vault.existing", VAULT + "2")), "vault 'hub', but vault.existing is 'hub2'"),
 ]

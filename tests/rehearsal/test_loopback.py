@@ -93,7 +93,7 @@ def test_a_start_that_fails_leaves_nothing(tmp_path, monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(RehearsalError, match="is taken"):
+        with pytest.raises(RehearsalError, match="is in use"):
             Loopback(tmp_path, OPTIONS, taken.getsockname()[1])
     assert started[0]._process.poll() == 0
 
@@ -147,13 +147,13 @@ def test_a_former_name_of_an_option_is_an_error_with_the_new_one(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--state", "x", "--most-processes-per-node", "1"])
     assert ended.value.code == 2
-    assert "is now --max-processes-per-node" in capsys.readouterr().err
+    assert "was renamed to --max-processes-per-node" in capsys.readouterr().err
 
 
 def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):
     with Loopback(tmp_path / "state", OPTIONS) as azure:
         before = (tmp_path / "state" / "tls").stat().st_mtime_ns
-        with pytest.raises(RehearsalError, match="serves from it already"):
+        with pytest.raises(RehearsalError, match="in use by process"):
             Loopback(tmp_path / "state", OPTIONS)
         assert (tmp_path / "state" / "tls").stat().st_mtime_ns == before
         assert answers(port_of(azure.url))

@@ -1,1 +1,1 @@
-"""The architecture picture: drawn from a stack's declared resources, and from nothing else."""
+"""The architecture picture, drawn only from a stack's declared resources."""

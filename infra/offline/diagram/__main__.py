@@ -1,4 +1,4 @@
-"""Draws a stack: `python -m infra.offline.diagram STACK [--set KEY=VALUE] [--output FILE]`."""
+"""Draw the architecture of a stack as SVG: `python -m infra.offline.diagram STACK`."""
 
 import argparse
 import sys
@@ -14,9 +14,11 @@ PICTURE = Path("docs/images/platform.svg")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the picture and say where."""
+    """Write the picture and print where."""
     parser = argparse.ArgumentParser(prog="python -m infra.offline.diagram", description=__doc__)
-    parser.add_argument("--output", type=Path, default=PICTURE)
+    parser.add_argument(
+        "--output", type=Path, default=PICTURE, help="SVG file to write, by default %(default)s"
+    )
     return show(parser, arguments, _write)
 
 

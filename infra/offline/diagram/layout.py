@@ -1,5 +1,5 @@
-"""Where everything goes: outside on the left, the network in the middle, the services that its
-private endpoints lead to on the right, and what watches over it all below.
+"""Layout of the picture: the outside on the left, the network in the middle, the services that its
+private endpoints connect to on the right, and monitoring below.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ BETWEEN = 40.0
 OUTSIDE, NODES, ENDPOINTS, SERVICES = 120.0, 444.0, 312.0, 396.0
 """Widths of the columns from left to right."""
 LINE, SMALL = 18.0, 12.0
-"""Distance of two lines and size of the smaller text."""
+"""Line spacing, and size of the smaller text."""
 
 NETWORK_FILL, NETWORK_EDGE = "#eef4fb", "#5b8fc7"
 SUBNET_EDGE = "#a9c4e2"
@@ -32,14 +32,14 @@ ACCENTS = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """Shapes, and the height that they fill."""
+    """Shapes, and the height that they take up."""
 
     shapes: tuple[str, ...]
     height: float
 
 
 def draw(view: View) -> str:
-    """The picture of a view as an SVG document."""
+    """Return the picture of a view as an SVG document."""
     top = MARGIN + 46
     network_x = MARGIN + OUTSIDE + GAP * 2
     inner = NODES + BETWEEN + ENDPOINTS + PAD * 2
@@ -90,7 +90,7 @@ def _network_title(card: Card, frame: Area) -> list[str]:
 def _services(
     view: View, top: float, network_x: float, services_x: float
 ) -> tuple[list[str], list[str], float]:
-    """Endpoints and the services that they lead to, each at the height of the other."""
+    """Draw endpoints and the services they connect to, aligned with each other."""
     pills: list[str] = []
     shapes: list[str] = []
     x = network_x + PAD + NODES + BETWEEN + PAD
@@ -113,7 +113,7 @@ def _services(
 
 
 def _doorplate(service: Service, area: Area) -> list[str]:
-    """Who comes to a service from outside the network, under it."""
+    """Draw below a service who can reach it from outside the network."""
     if not service.reached_from:
         return []
     words = svg.fitted("open to " + ", ".join(service.reached_from), area.width, SMALL)
@@ -161,7 +161,9 @@ def _endpoint_subnet(view: View, area: Area, bottom: float) -> list[str]:
 
 
 def _nodes(view: View, top: float, network_x: float) -> tuple[list[str], list[float], float]:
-    """The other subnets with their clusters, then the ways out; and where the latter are."""
+    """Draw the other subnets with their clusters, then the outbound gateways; return their
+    positions too.
+    """
     shapes: list[str] = []
     y = top
     for subnet in (subnet for subnet in view.subnets if not subnet.has_endpoints):
@@ -202,7 +204,7 @@ def _subnet_title(subnet: Subnet, frame: Area) -> list[str]:
 
 
 def _subnet_lines(subnet: Subnet, width: float) -> list[str]:
-    ways = ("out through NAT",) if subnet.leaves_by_nat else ()
+    ways = ("outbound through NAT",) if subnet.leaves_by_nat else ()
     return svg.wrapped(" · ".join((*subnet.lines, *ways)), width, SMALL)
 
 
@@ -215,7 +217,7 @@ def _lines(card: Card, width: float) -> list[str]:
 
 
 def _outside(frame: Area, exits: Sequence[float]) -> list[str]:
-    """What is outside: where the ways out lead."""
+    """Draw the outside, where outbound traffic goes."""
     shapes: list[str] = []
     for y in exits:
         area = Area(MARGIN, y - 24, OUTSIDE, 48)
@@ -246,10 +248,10 @@ def _zones(view: View, area: Area) -> Drawn:
 
 
 def _grants(view: View, area: Area) -> Drawn:
-    """A table: who in rows, on what in columns."""
+    """Draw a table of role assignments: principals in rows, scopes in columns."""
     if not view.grants:
         return Drawn((), 0)
-    shapes = [svg.text(area.x, area.y + 14, "Who may do what", bold=True, size=13.5)]
+    shapes = [svg.text(area.x, area.y + 14, "Role assignments", bold=True, size=13.5)]
     first = 210.0
     width = (area.width - first) / len(view.columns)
     y = area.y + 26
@@ -276,7 +278,7 @@ def _grants(view: View, area: Area) -> Drawn:
 
 
 def _brief(role: str) -> str:
-    """A role without the service that its column says anyway."""
+    """Return a role without the service name that its column shows anyway."""
     for service in ("Storage ", "Key Vault ", "AzureML ", "Monitoring "):
         role = role.removeprefix(service)
     return role
@@ -285,7 +287,7 @@ def _brief(role: str) -> str:
 def _operations(cards: Sequence[Card], area: Area) -> Drawn:
     if not cards:
         return Drawn((), 0)
-    shapes = [svg.text(area.x, area.y + 14, "Watched and paid for", bold=True, size=13.5)]
+    shapes = [svg.text(area.x, area.y + 14, "Monitoring and budget", bold=True, size=13.5)]
     width = (area.width - GAP * (len(cards) - 1)) / len(cards)
     lines = [_lines(card, width - 2 * PAD) for card in cards]
     height = 34 + LINE * max(map(len, lines))

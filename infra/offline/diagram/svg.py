@@ -1,4 +1,4 @@
-"""Shapes of the picture as SVG text. Sizes are in pixels, the origin is at the top left."""
+"""SVG shapes of the picture. Sizes are in pixels, the origin is at the top left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Area:
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
-    """About how wide a text is; wide enough for the fonts that a viewer may have."""
+    """Estimate the width of a text; wide enough for any of the fonts that a viewer may have."""
     narrow = sum(character in "iljtfrI.,:;'|()[]- " for character in text)
     wide = sum(character in "mwMW@" for character in text)
     units = 0.62 * (len(text) - narrow - wide) + 0.36 * narrow + 0.9 * wide
@@ -39,7 +39,7 @@ def width_of(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def fitted(text: str, width: float, size: float, *, bold: bool = False) -> str:
-    """The text, shortened in the middle until it fits; names differ at both of their ends."""
+    """Shorten a text in the middle until it fits; names differ at both ends."""
     if width_of(text, size, bold=bold) <= width:
         return text
     kept = len(text) - 1
@@ -49,7 +49,7 @@ def fitted(text: str, width: float, size: float, *, bold: bool = False) -> str:
 
 
 def wrapped(text: str, width: float, size: float) -> list[str]:
-    """The text in lines that fit, broken at spaces."""
+    """Wrap a text at spaces into lines that fit."""
     lines: list[str] = []
     for word in text.split():
         if lines and width_of(f"{lines[-1]} {word}", size) <= width:
@@ -98,7 +98,7 @@ def rule(left: float, right: float, y: float, color: str) -> str:
 
 
 def arrow(points: Sequence[tuple[float, float]], color: str, *, dashed: bool = False) -> str:
-    """A line along the points with its head at the last."""
+    """A line along the points with an arrowhead at the last."""
     path = " ".join(f"{x:g},{y:g}" for x, y in points)
     dash = ' stroke-dasharray="5 4"' if dashed else ""
     (ax, ay), (bx, by) = points[-2], points[-1]

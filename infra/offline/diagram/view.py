@@ -1,4 +1,4 @@
-"""What the picture shows, read from declared resources. Pure; nothing here knows of drawing."""
+"""What the picture shows, read from declared resources. Pure, independent of drawing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,31 +26,32 @@ from infra.resources import (
 ENDPOINT = "network:PrivateEndpoint"
 MONITOR = "monitor:PrivateLinkScope"
 SERVICES = (WORKSPACE, REGISTRY, VAULT, STORAGE, MONITOR)
-"""What a private endpoint may lead to, in the order in which it is shown."""
+"""Services that a private endpoint may connect to, in display order."""
 
 
 @dataclass(frozen=True)
 class Grants:
-    """What one identity or group may do."""
+    """Roles of one identity or group."""
 
     who: str
     roles: tuple[tuple[str, ...], ...]
-    """Names of roles, by column."""
+    """Role names by column."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """One thing, with what matters about it."""
+    """A titled box with its most important properties."""
 
     kind: str
-    """`module:Kind` of the resource; empty for what the stack takes from someone else."""
+    """`module:Kind` of the resource; empty for an existing resource that the stack does not
+    declare."""
     title: str
     lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Subnet:
-    """A subnet and what is in it."""
+    """A subnet and its contents."""
 
     name: str
     lines: tuple[str, ...]
@@ -61,7 +62,7 @@ class Subnet:
 
 @dataclass(frozen=True)
 class Service:
-    """A service, the endpoints that lead to it, and who may come from outside."""
+    """A service, its private endpoints, and who may reach it from outside."""
 
     card: Card
     endpoints: tuple[Card, ...]
@@ -70,7 +71,7 @@ class Service:
 
 @dataclass(frozen=True)
 class View:
-    """All that the picture shows of one stack."""
+    """Everything that the picture shows of one stack."""
 
     title: str
     network: Card
@@ -79,13 +80,13 @@ class View:
     services: tuple[Service, ...]
     zones: tuple[str, ...]
     columns: tuple[str, ...]
-    """What roles are given on, as `Grants.roles` has it."""
+    """Scopes of the role assignments, in the order of `Grants.roles`."""
     grants: tuple[Grants, ...]
     operations: tuple[Card, ...]
 
 
 def view(resources: Sequence[Resource]) -> View:
-    """The view of a stack's resources, whatever their order."""
+    """Return the view of a stack's resources, independent of their order."""
     resources = sorted(resources, key=lambda resource: (resource.type, resource.name))
     groups = of_kind(resources, GROUP)
     title = " ".join(_text(resource, "resourceGroupName") for resource in groups)
@@ -118,7 +119,7 @@ def _network(network: Resource) -> Card:
 
 
 def _existing_network(resources: Sequence[Resource]) -> Card:
-    """Someone else's network, known from the subnets that endpoints are in."""
+    """Return the card of an existing network, identified by the subnets of the endpoints."""
     subnets = [_text(endpoint, "subnet.id") for endpoint in of_kind(resources, ENDPOINT)]
     names = sorted({resource_ids.name(subnet.partition("/subnets/")[0]) for subnet in subnets})
     return Card("", " ".join(["Existing virtual network", *names]))
@@ -154,7 +155,7 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
 def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -> tuple[str, ...]:
     nsg_id = _reference(subnet, "networkSecurityGroup").lower()
     rules = [
-        f"{len(entries_at(nsg, 'securityRules'))} network rules, everything else denied"
+        f"{len(entries_at(nsg, 'securityRules'))} security rules, everything else denied"
         for nsg in of_kind(resources, "network:NetworkSecurityGroup")
         if nsg.id.lower() == nsg_id
     ]
@@ -198,7 +199,7 @@ def _way_out(gateway: Resource, resources: Sequence[Resource]) -> Card:
         if address.id.lower() in address_ids
     ]
     return Card(
-        gateway.kind, f"NAT gateway {_text(gateway, 'natGatewayName')}", ("out only", *names)
+        gateway.kind, f"NAT gateway {_text(gateway, 'natGatewayName')}", ("outbound only", *names)
     )
 
 
@@ -260,7 +261,7 @@ def _service(service: Resource, resources: Sequence[Resource]) -> Card:
 
 
 def _outside(service: Resource) -> tuple[str, ...]:
-    """Who reaches a service from outside the network."""
+    """Return who can reach a service from outside the network."""
     access = input_at(service, "publicNetworkAccess")
     if not isinstance(access, str) or access.lower() != "enabled":
         return ()
@@ -284,7 +285,7 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
     settings = of_kind(resources, "monitor:DiagnosticSetting")
     if settings:
         kind = settings[0].kind
-        cards.append(Card(kind, "Diagnostic settings", (f"of {len(settings)} resources",)))
+        cards.append(Card(kind, "Diagnostic settings", (f"for {len(settings)} resources",)))
     alerts = of_kind(resources, "monitor:ScheduledQueryRule")
     if alerts:
         names = ", ".join(sorted(resource.name.removeprefix("alert-") for resource in alerts))
@@ -295,13 +296,15 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
             str(resource.get("thresholdType")).lower()
             for resource in (input_at(budget, "notifications") or {}).values()
         }
-        cards.append(Card(budget.kind, "Budget", (amount, "tells: " + ", ".join(sorted(kinds)))))
+        cards.append(
+            Card(budget.kind, "Budget", (amount, "notifies of: " + ", ".join(sorted(kinds))))
+        )
     return tuple(cards)
 
 
 def _scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
-    """Titles and identifiers of what roles are given on, in the order of the services. Roles
-    on endpoints, by which the studio finds an account, are left out.
+    """Return titles and ids of the scopes of role assignments, in the order of the services. Roles
+    on endpoints, which let the studio find an account, are left out.
     """
     scope_ids = {
         _text(resource, "scope").lower(): _text(resource, "scope")
@@ -342,12 +345,12 @@ def _grants(
 
 
 def _text(resource: Resource, path: str) -> str:
-    """The input at a dotted path; empty where there is none."""
+    """Return the input at a dotted path as text; empty if there is none."""
     text = input_at(resource, path)
     return "" if text is None else str(text)
 
 
 def _reference(part: Mapping[str, object], key: str) -> str:
-    """The identifier that a part of a resource refers to; empty where it refers to none."""
+    """Return the id that a part of a resource refers to; empty if there is none."""
     reference = part.get(key)
     return str(reference.get("id", "")) if isinstance(reference, Mapping) else ""

@@ -1,1 +1,1 @@
-"""A stand-in for Pulumi's azure-native provider, which declares resources on loopback."""
+"""A stand-in for Pulumi's azure-native provider that deploys to loopback."""

@@ -1,4 +1,4 @@
-"""Requests to Resource Manager, in the name of the program that deploys."""
+"""Requests to Resource Manager with the deployer's credentials."""
 
 import json
 import time
@@ -19,15 +19,15 @@ _MISSING: Final = 404
 
 
 class RefusedError(Exception):
-    """Resource Manager refuses a request, or does not answer it."""
+    """Resource Manager refused a request, or did not answer it."""
 
 
 class ArmClient:
     """A client of Resource Manager.
 
     Args:
-        environment: of a program that can authenticate, as `Loopback.environment` gives it.
-        url: of Resource Manager.
+        environment: Environment with the credentials of a client, such as `Loopback.environment`.
+        url: Address of Resource Manager.
     """
 
     def __init__(self, environment: Mapping[str, str], url: str) -> None:
@@ -56,7 +56,7 @@ class ArmClient:
         )
 
     def get(self, identifier: str, version: str) -> dict[str, Any] | None:
-        """A resource; None if it is not there.
+        """Return a resource; None if it does not exist.
 
         Raises:
             RefusedError: the request failed.
@@ -68,7 +68,7 @@ class ArmClient:
         return resource
 
     def put(self, identifier: str, version: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Create or change a resource; the resource as it is afterwards.
+        """Create or update a resource; return it as it is afterwards.
 
         Raises:
             RefusedError: the request failed.
@@ -77,12 +77,12 @@ class ArmClient:
         return resource
 
     def delete(self, identifier: str, version: str) -> None:
-        """Delete a resource, without any other query than the version, as azure-native does.
+        """Delete a resource with no query parameter but the version, as azure-native does.
 
-        One that is not there is deleted already.
+        A resource that does not exist counts as deleted.
 
         Raises:
-            RefusedError: the request failed, or the deletion does not end.
+            RefusedError: the request failed, or the deletion does not finish.
         """
         response = self._send("DELETE", identifier, version)
         if response.status_code == _MISSING:
@@ -91,7 +91,7 @@ class ArmClient:
         address = _checked(response).headers.get("Location", "")
         while response.status_code == _ACCEPTED:
             if not address or time.monotonic() > deadline:
-                raise RefusedError(f"DELETE {identifier} was accepted, and does not end")
+                raise RefusedError(f"DELETE {identifier} was accepted, but does not finish")
             time.sleep(float(response.headers.get("Retry-After", "1")))
             response = _checked(self._request(HttpRequest("GET", address)))
 
@@ -115,10 +115,10 @@ class ArmClient:
 
 
 def _checked(response: HttpResponse) -> HttpResponse:
-    """The response, unless it is an error.
+    """Return the response unless it is an error.
 
     Raises:
-        RefusedError: it is one; told as azure-native tells it.
+        RefusedError: the response is an error; the message is in azure-native's format.
     """
     if response.status_code < _ERROR:
         return response

@@ -1,4 +1,4 @@
-"""Between azure-native's inputs and outputs and the bodies of Resource Manager. Pure."""
+"""Conversion between azure-native's inputs and outputs and Resource Manager's bodies. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,7 +10,7 @@ _UNSEEN: Final = frozenset({"properties", "systemData"})
 
 
 def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a PUT."""
+    """Return the body of a PUT."""
     given = {name: value for name, value in inputs.items() if name in type_.inputs}
     if isinstance(given.get("identity"), Mapping):
         given["identity"] = _identity(given["identity"])
@@ -27,9 +27,9 @@ def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
-    """What azure-native gives back of a resource.
+    """Return azure-native's outputs of a resource.
 
-    When it was changed last is left out: every drift would come with it.
+    The time of the last change is left out: it would add to every drift.
     """
     shown = {name: value for name, value in document.items() if name not in _UNSEEN}
     inner = document.get("properties") or {}
@@ -49,13 +49,13 @@ def drifted(
     before: Mapping[str, Any],
     now: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The inputs with what has changed in Azure since the outputs were recorded.
+    """Return the inputs with everything that has changed in Azure since the outputs were recorded.
 
     Args:
-        type_: of the resource.
-        inputs: that it was made or last changed with.
-        before: recorded outputs.
-        now: outputs as they are read.
+        type_: Type of the resource.
+        inputs: Inputs of the last deployment.
+        before: Recorded outputs.
+        now: Current outputs.
     """
     kept = {name: inputs.get(name) for name in type_.known if name in inputs}
     names = (type_.inputs - set(type_.names)) & (before.keys() | now.keys())
@@ -70,7 +70,7 @@ def drifted(
 
 
 def _applied(given: Any, before: Any, now: Any) -> Any:
-    """A value with the difference between two others done to it as well."""
+    """Return a value with the difference between two others applied to it."""
     if before == now:
         return given
     if isinstance(before, Mapping) and isinstance(now, Mapping):
@@ -90,7 +90,7 @@ def _applied(given: Any, before: Any, now: Any) -> Any:
 
 
 def _identity(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """azure-native takes a list of identities where Resource Manager has a map by their ids."""
+    """Return the identities as a map by id: azure-native takes a list."""
     assigned = identity.get(_ASSIGNED)
     if not isinstance(assigned, list):
         return dict(identity)
@@ -98,7 +98,7 @@ def _identity(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comparable(name: str, value: Any) -> Any:
-    """An output in the form of the input of its name."""
+    """Return an output in the form of the input with the same name."""
     if name == "identity" and isinstance(value, Mapping):
         given = {key: value[key] for key in ("type", _ASSIGNED) if key in value}
         if isinstance(given.get(_ASSIGNED), Mapping):
@@ -110,13 +110,13 @@ def _comparable(name: str, value: Any) -> Any:
 def _renamed(
     value: Any, names: Mapping[tuple[str, str], str], path: str, *, back: bool = False
 ) -> Any:
-    """A value with the names of the other side.
+    """Return a value with its keys renamed.
 
     Args:
-        value: at the path.
-        names: of the other side, by the path of what a name is in and the name.
-        path: as azure-native has it.
-        back: whether the names are to be azure-native's.
+        value: Value at the path.
+        names: New names, by the path of the object and the old name.
+        path: Path in azure-native's names.
+        back: Whether to rename to azure-native's names.
     """
     if isinstance(value, list):
         return [_renamed(item, names, path, back=back) for item in value]

@@ -1,4 +1,4 @@
-"""Inputs of a resource: what Azure would refuse of them, and what has changed in them. Pure."""
+"""Validates and compares the inputs of a resource, as Azure would. Pure."""
 
 import ipaddress
 import json
@@ -21,21 +21,21 @@ _Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class InputProblem:
-    """What is wrong with an input."""
+    """A problem with an input."""
 
     path: str
     reason: str
 
 
 def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[InputProblem]:
-    """All that is wrong with inputs; what is not known yet is not judged."""
+    """Return all problems of the inputs; values that are not known yet are not checked."""
     problems = [
-        InputProblem(name, f"there is no input {name!r}")
+        InputProblem(name, f"unknown input {name!r}")
         for name in sorted(inputs.keys() - type_.known)
     ]
     identifying = [*([type_.scope] if type_.scope else []), *type_.names]
     problems += [
-        InputProblem(path, "is required and missing")
+        InputProblem(path, "is required but missing")
         for path in [*identifying, *sorted(type_.required)]
         if not any(True for _ in at(inputs, path))
     ]
@@ -47,7 +47,7 @@ def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Input
         for value in at(inputs, path):
             if not is_unknown(value) and value not in allowed:
                 options = ", ".join(sorted(map(str, allowed)))
-                problems.append(InputProblem(path, f"{value!r} is none of {options}"))
+                problems.append(InputProblem(path, f"{value!r} is not one of {options}"))
     for path, space in type_.ranges.items():
         problems += [InputProblem(path, reason) for reason in _misplaced(inputs, path, space)]
     for path in sorted(type_.internet):
@@ -58,7 +58,7 @@ def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Input
 
 
 def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str]:
-    """What is wrong with ranges of addresses that must lie in others."""
+    """Yield the problems of address ranges that must lie in others."""
     ranges = (_range(text) for text in _texts(inputs, space))
     around = [network for network in ranges if network is not None]
     if space and holds_unknown(list(at(inputs, space))):
@@ -67,28 +67,28 @@ def _misplaced(inputs: Mapping[str, Any], path: str, space: str) -> Iterator[str
     for text in _texts(inputs, path):
         own = _range(text)
         if own is None:
-            yield f"{text!r} is no range of addresses"
+            yield f"{text!r} is not an address range"
             continue
         if around and not any(_lies_in(own, network) for network in around):
             yield f"{text!r} is not in {', '.join(map(str, around))}"
         if space:
-            yield from (f"{text!r} meets {other}" for other in before if own.overlaps(other))
+            yield from (f"{text!r} overlaps {other}" for other in before if own.overlaps(other))
         before.append(own)
 
 
 def _unreachable(text: str) -> Iterator[str]:
-    """What is wrong with an address, or a range of them, that is to be let in from the internet."""
+    """Yield the problems of an address, or range, that is to be allowed from the internet."""
     own = _range(text)
     if own is None:
-        yield f"{text!r} is no address and no range of them"
+        yield f"{text!r} is not an address or address range"
     elif any(own.overlaps(network) for network in _PRIVATE):
-        yield f"{text!r} is no address of the internet"
+        yield f"{text!r} is not a public address"
     elif "/" in text and own.num_addresses < _LEAST_ADDRESSES:
-        yield f"{text!r} is too small a range; give each address"
+        yield f"{text!r} is too small a range; list the addresses one by one"
 
 
 def _texts(inputs: Mapping[str, Any], path: str) -> list[str]:
-    """All known texts at a path, whether it leads to lists or to single values."""
+    """Return all known texts at a path, whether it leads to lists or to single values."""
     texts: list[str] = []
     for value in at(inputs, path) if path else ():
         items = value if isinstance(value, list) else [value]
@@ -116,16 +116,16 @@ class InputChange:
     """One value that differs."""
 
     path: str
-    """As the engine writes it, such as `subnets[0].name` or `tags["cost-center"]`."""
+    """Path as the engine writes it, such as `subnets[0].name` or `tags["cost-center"]`."""
     kind: Literal["add", "delete", "update"]
     replaces: bool
-    """Whether no change to what exists can bring it about."""
+    """Whether the change requires a new resource."""
 
 
 def input_changes(
     type_: ResourceType, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[InputChange]:
-    """All values that differ, in the order of their paths."""
+    """Return all values that differ, in the order of their paths."""
     fixed = type_.fixed | type_.identifying
     return [
         InputChange(path, kind, any(_within(path, other) for other in fixed))

@@ -1,4 +1,4 @@
-"""The life of a resource: foreseen, created, read, changed and deleted. No protocol."""
+"""A resource's life cycle: preview, create, read, update, delete. Independent of the protocol."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ class DeclaredResources:
     """Resources of one subscription.
 
     Args:
-        client: of Resource Manager.
-        subscription: its id.
+        client: Client of Resource Manager.
+        subscription: Id of the subscription.
     """
 
     def __init__(self, client: ArmClient, subscription: str) -> None:
         self.client, self.subscription = client, subscription
 
     def create(self, type_: ResourceType, inputs: Mapping[str, Any]) -> ResourceState:
-        """Create what is not there yet.
+        """Create a resource that does not exist yet.
 
         Raises:
-            RefusedError: Azure refuses it, or it is there already.
+            RefusedError: Azure refuses it, or the resource exists already.
         """
         id_ = identifier(type_, inputs, self.subscription)
         existing = None if type_.comes_with_parent else self.client.get(id_, type_.api_version)
@@ -43,7 +43,7 @@ class DeclaredResources:
         return self._put(type_, id_, inputs)
 
     def update(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> ResourceState:
-        """Change what is there.
+        """Update an existing resource.
 
         Raises:
             RefusedError: Azure refuses it.
@@ -57,16 +57,16 @@ class DeclaredResources:
         inputs: Mapping[str, Any],
         recorded: Mapping[str, Any],
     ) -> ResourceState | None:
-        """What is there, with the inputs that would make it so; None if nothing is there.
+        """Return the current state, with the inputs that would produce it; None if there is none.
 
         Args:
-            type_: of the resource.
-            id_: of the resource.
-            inputs: that it was created or last changed with.
-            recorded: outputs of then.
+            type_: Type of the resource.
+            id_: Id of the resource.
+            inputs: Inputs of the last deployment.
+            recorded: Outputs of the last deployment.
 
         Raises:
-            RefusedError: Azure refuses to show it.
+            RefusedError: Azure refuses the request.
         """
         document = self.client.get(id_, type_.api_version)
         if document is None:
@@ -75,7 +75,7 @@ class DeclaredResources:
         return ResourceState(id_, outputs, bodies.drifted(type_, inputs, recorded, outputs))
 
     def delete(self, type_: ResourceType, id_: str) -> None:
-        """Delete it; what comes with another resource only loses its settings.
+        """Delete a resource; one that exists with its parent only loses its settings.
 
         Raises:
             RefusedError: Azure refuses it.
@@ -88,13 +88,13 @@ class DeclaredResources:
     def foresee(
         self, type_: ResourceType, inputs: Mapping[str, Any], recorded: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Outputs as far as a preview can know them: what Azure computes is left out, or unknown
-        inside of what was given.
+        """Return the outputs that a preview can know: what Azure computes is left out, or unknown
+        inside given objects.
 
         Args:
-            type_: of the resource.
-            inputs: that are to be.
-            recorded: outputs of what is there; empty if nothing is.
+            type_: Type of the resource.
+            inputs: Inputs of the next deployment.
+            recorded: Outputs of the existing resource; empty if there is none.
         """
         identity = inputs.get("identity")
         known = {name: value for name, value in inputs.items() if name != "identity"}

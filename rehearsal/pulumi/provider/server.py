@@ -1,4 +1,4 @@
-"""The engine's side of the provider: the protocol of Pulumi, on a port of loopback."""
+"""The provider's gRPC server: Pulumi's provider protocol, on a port of loopback."""
 
 import contextlib
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifi
 from rehearsal.pulumi.provider.values import holds_unknown, plain, struct
 
 VERSION: Final = "3.29.0"
-"""Of azure-native, whose inputs and outputs these are."""
+"""Version of azure-native whose inputs and outputs are imitated."""
 CLIENT_CONFIG: Final = f"{lookup.PACKAGE}:authorization:getClientConfig"
 _SUBSCRIPTION: Final = f"{lookup.PACKAGE}:config:subscriptionId"
 _THREADS: Final = 32
@@ -44,9 +44,10 @@ class Provider(contextlib.AbstractContextManager["Provider"]):
     """A running provider, as a context manager.
 
     Args:
-        environment: of the program that deploys, as `Loopback.environment` gives it.
-        url: of Resource Manager.
-        subscription: id of the one to deploy to, unless the stack's configuration names another.
+        environment: Environment with the deployer's credentials, such as `Loopback.environment`.
+        url: Address of Resource Manager.
+        subscription: Id of the subscription to deploy to, unless the stack's configuration names
+            one.
     """
 
     def __init__(self, environment: Mapping[str, str], url: str, subscription: str) -> None:
@@ -58,19 +59,19 @@ class Provider(contextlib.AbstractContextManager["Provider"]):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that make an engine attach here instead of starting the plugin."""
+        """Environment variables that make an engine attach here instead of starting the plugin."""
         return {"PULUMI_DEBUG_PROVIDERS": f"{lookup.PACKAGE}:{self.port}"}
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Answer nothing more; safe to repeat."""
+        """Stop serving; can be called repeatedly."""
         self._server.stop(grace=None).wait()
 
 
 class _Servicer(ResourceProviderServicer):
-    """Secrets are the engine's: it hands them over opened, and closes what comes back."""
+    """Does not accept secrets: the engine passes them decrypted, and encrypts what is returned."""
 
     def __init__(self, resources: DeclaredResources) -> None:
         self._resources = resources
@@ -109,7 +110,7 @@ class _Servicer(ResourceProviderServicer):
     @override
     def Invoke(self, request: Any, context: Any) -> Any:
         if request.tok != CLIENT_CONFIG:
-            _refuse(context, grpc.StatusCode.NOT_FOUND, f"{request.tok} is not answered here")
+            _refuse(context, grpc.StatusCode.NOT_FOUND, f"{request.tok} is not supported here")
         client = self._resources.client
         answer = {
             "clientId": client.client_id,
@@ -160,7 +161,7 @@ class _Servicer(ResourceProviderServicer):
     def Read(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.inputs)
         if not inputs:
-            problem = "what no stack has made cannot be taken over or looked up here"
+            problem = "import and lookup of existing resources are not supported here"
             _refuse(context, grpc.StatusCode.UNIMPLEMENTED, f"{request.id}: {problem}")
         recorded = plain(request.properties)
         state = _done(context, lambda: self._resources.read(type_, request.id, inputs, recorded))
@@ -191,17 +192,17 @@ class _Servicer(ResourceProviderServicer):
 
 
 def _type(request: Any, context: Any) -> ResourceType:
-    """The type that a request is about."""
+    """Return the type that a request is about."""
     token = request.type or request.urn.split("::")[2].rsplit("$", 1)[-1]
     type_ = lookup.find(token)
     if type_ is None:
-        problem = f"{token} is not known here; rehearsal/pulumi/provider/types has what is"
+        problem = f"{token} is not supported here; see rehearsal/pulumi/provider/types"
         _refuse(context, grpc.StatusCode.UNIMPLEMENTED, problem)
     return type_
 
 
 def _done(context: Any, function: Callable[[], _Done]) -> _Done:
-    """What a function gives; its refusal becomes that of the protocol."""
+    """Return a function's result; a refusal becomes an error of the protocol."""
     try:
         return function()
     except RefusedError as error:

@@ -1,4 +1,4 @@
-"""Values between the engine's protocol and Python."""
+"""Conversion of values between the engine's protocol and Python."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from google.protobuf import json_format, struct_pb2
 
 UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""Stands for a value that only the deployment will know; the protocol has one for each type."""
+"""Marks a value that only the deployment will know; the protocol has one mark for each type."""
 _UNKNOWN: Final = frozenset(
     {
         UNKNOWN,
@@ -19,12 +19,12 @@ _UNKNOWN: Final = frozenset(
 
 
 def is_unknown(value: object) -> bool:
-    """Whether a value is not known yet."""
+    """Check whether a value is not known yet."""
     return isinstance(value, str) and value in _UNKNOWN
 
 
 def holds_unknown(value: object) -> bool:
-    """Whether a value, or any in it, is not known yet."""
+    """Check whether a value, or any value in it, is not known yet."""
     if isinstance(value, Mapping):
         return any(holds_unknown(key) or holds_unknown(item) for key, item in value.items())
     if isinstance(value, list):
@@ -33,20 +33,20 @@ def holds_unknown(value: object) -> bool:
 
 
 def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """What the engine sent; its one kind of number becomes an integer where it is whole."""
+    """Convert the engine's values; whole numbers become integers: the protocol has only floats."""
     values: dict[str, Any] = _integers(json_format.MessageToDict(struct))
     return values
 
 
 def struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
-    """What the engine reads."""
+    """Convert values for the engine."""
     message = struct_pb2.Struct()
     message.update(dict(values))
     return message
 
 
 def at(value: Any, path: str) -> Iterator[Any]:
-    """All values at a dotted path, which leads through every element of a list."""
+    """Yield all values at a dotted path, which leads through every element of a list."""
     if isinstance(value, list):
         for item in value:
             yield from at(item, path)

@@ -29,8 +29,8 @@ GUARDED = [
     ("dev", "workspace", "enableDataIsolation", True, "another name"),
     ("dev", "storage-data", "kind", "StorageV2", "copy the data"),
     ("dev", "storage-default", "encryption.requireInfrastructureEncryption", False, "copy"),
-    ("dev", "registry", "zoneRedundancy", "Enabled", "live workspace breaks"),
-    ("prod", "vault", "properties.enablePurgeProtection", None, "once on it stays on"),
+    ("dev", "registry", "zoneRedundancy", "Enabled", "workspace fails without this"),
+    ("prod", "vault", "properties.enablePurgeProtection", None, "cannot be disabled once enabled"),
     (
         "dev",
         "vault",

@@ -346,14 +346,14 @@ def test_a_rendered_file_reads_back_and_two_runs_are_equal(tmp_path):
 def test_a_file_without_resources_is_refused_by_name(tmp_path):
     file = tmp_path / "no.json"
     file.write_text('[{"type": "x"}]', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"no\.json holds no rendered stack"):
+    with pytest.raises(ValueError, match=r"no\.json is not a rendered stack"):
         read(file)
 
 
 def test_a_circle_of_dependencies_is_named():
     one = Resource("t:a:A", "one", {}, {"dependsOn": ["t:a:A::two"]}, "")
     two = Resource("t:a:A", "two", {}, {"dependsOn": ["t:a:A::one"]}, "")
-    with pytest.raises(ValueError, match="circle of dependencies"):
+    with pytest.raises(ValueError, match="circular dependency"):
         requirements([one, two])
 
 
@@ -386,7 +386,7 @@ def test_the_command_writes_the_stack_with_its_changes(tmp_path):
     [
         (["dev", "--set", "profile=open"], "profile: 'open' is not one of private, allowlisted"),
         (["dev", "--set", "profile"], "write KEY=VALUE"),
-        (["test"], "there is no stack 'test'; there are dev, prod"),
+        (["test"], "unknown stack 'test'; choose one of dev, prod"),
     ],
 )
 def test_a_mistake_ends_the_command_with_a_message(arguments, message, tmp_path):

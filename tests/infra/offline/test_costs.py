@@ -97,10 +97,10 @@ def test_every_source_is_used():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data["sources"].pop("registry"), "sources registry, which it lacks"),
+        (lambda data: data["sources"].pop("registry"), "unknown sources registry"),
         (
             lambda data: data["parts"].update({"network:NatGateway": "x"}),
-            "network:NatGateway cannot be priced and be a part",
+            "network:NatGateway is both priced and listed as a part",
         ),
     ],
 )
@@ -141,5 +141,5 @@ def test_customer_managed_keys_cost_what_nobody_here_knows():
 
 def test_what_costs_nothing_is_named_in_a_sentence():
     text = costs.table(costs.rows(STACK, BOOK), BOOK)
-    assert "\nNothing by themselves: Blob container (1) [" in text
+    assert "\nNo fixed cost: Blob container (1) [" in text
     assert "| Blob container" not in text

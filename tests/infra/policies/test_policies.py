@@ -131,7 +131,7 @@ def test_a_violation_names_the_resource_the_input_and_the_remedy():
     [one] = pack.check(changed("workspace", "hbiWorkspace", setting=False), PRIVATE)
     assert one.message == (
         "workspace (machinelearningservices:Workspace): hbiWorkspace is false and must be true. "
-        "Set it when the workspace is made: Azure takes hbiWorkspace at creation only."
+        "Set it when the workspace is created: Azure cannot change hbiWorkspace later."
     )
 
 

@@ -31,7 +31,7 @@ def test_a_long_answer_is_kept_apart_from_what_comes_beside_it(commands):
 
 
 def test_a_command_that_fails_shows_its_last_lines_and_its_log(commands):
-    with pytest.raises(CommandError, match="ended with status 3, not 0") as caught:
+    with pytest.raises(CommandError, match="exited with status 3, expected 0") as caught:
         commands.run(["sh", "-c", "echo the reason; exit 3"])
     assert caught.value.lines[-1] == "the reason"
     assert caught.value.log.read_text() == "the reason\n"
@@ -46,7 +46,7 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_has_started(tmp_path)
             azure.end_commands,
             seconds=1.0,
         )
-        with pytest.raises(CommandError, match="did not end within 1 s"):
+        with pytest.raises(CommandError, match="did not finish within 1 s"):
             # What goes on in the background holds the pipe.
             commands.run(["sh", "-c", "echo begun; setsid sleep 3600 & sleep 3600"])
         assert not pids_marked(f"{azure.mark}/commands")

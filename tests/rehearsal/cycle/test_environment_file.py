@@ -14,7 +14,7 @@ def test_variables_are_written_for_a_shell_and_their_owner_alone(tmp_path):
     stack = SimpleNamespace(variables={"A": 'it\'s a "test" $HOME', "B": "2"}, path=["/a b/c"])
     environment_file.write(tmp_path, stack)
     assert (tmp_path / environment_file.FILE).stat().st_mode & 0o777 == 0o600
-    with pytest.raises(RehearsalError, match="no rehearsal is left running"):
+    with pytest.raises(RehearsalError, match="no rehearsal is running"):
         environment_file.read(tmp_path, {})
     with Loopback(tmp_path / "azure"):
         text = environment_file.read(tmp_path, {})

@@ -67,13 +67,13 @@ def test_mpirun_tells_which_rank_has_failed(words, rank):
 @pytest.mark.parametrize(
     ("programs", "words"),
     [
-        ({}, "image: cannot be run: .*podman is not installed"),
+        ({}, "image: cannot run the image: .*podman is not installed"),
         (
             {"buildah": "exit 0"},
-            "^image: buildah builds images, but cannot end what it runs; install",
+            "^image: buildah can build images, but not stop containers; install",
         ),
-        ({"podman": "exit 1"}, "^image: is no image of podman here; `make images` builds"),
-        ({"podman": '[ "$1" = inspect ]'}, "^image: cannot be run: podman cannot run image"),
+        ({"podman": "exit 1"}, "^image: podman has no such image on this machine; `make"),
+        ({"podman": '[ "$1" = inspect ]'}, "^image: cannot run the image: podman cannot run image"),
     ],
     ids=["nothing", "buildah", "no image", "does not run"],
 )

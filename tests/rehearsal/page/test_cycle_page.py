@@ -97,7 +97,7 @@ def test_every_step_is_there_with_its_command_and_findings(cycle):
 
 def test_a_whole_cycle_says_so_and_how_long_it_took():
     page = Page(recorded_cycles.whole())
-    assert f"All {len(recorded_cycles.whole().steps)} steps worked, in 4 min 0 s" in page.seen
+    assert f"All {len(recorded_cycles.whole().steps)} steps passed in 4 min 0 s" in page.seen
     assert page.of("span", "class", "good")
     assert not page.of("section", "class", "failure")
 
@@ -106,7 +106,7 @@ def test_a_part_of_a_cycle_is_not_said_to_be_all_of_it():
     one, other = recorded_cycles.whole().steps[:2]
     part = (one, dataclasses.replace(other, outcome="skipped"))
     seen = Page(dataclasses.replace(EMPTY, seconds=9.0, steps=part)).seen
-    assert "1 step worked, in 9.0 s" in seen
+    assert "1 step passed in 9.0 s" in seen
     assert "All " not in seen
 
 
@@ -137,7 +137,7 @@ def test_only_the_first_failure_is_the_headline():
 
 def test_an_empty_record_is_a_page_too():
     seen = Page(EMPTY).seen
-    assert "No step was done" in seen
+    assert "No step completed" in seen
     assert "No training was submitted." in seen
     assert "No requests were recorded." in seen
 
@@ -148,26 +148,26 @@ def test_every_kind_of_request_is_on_the_page():
     for kind in cycle.kinds:
         assert kind.resource in page.texts
     total = sum(kind.count for kind in cycle.kinds)
-    assert f"{total:,} requests, by the service" in page.seen
+    assert f"{total:,} requests by service" in page.seen
 
 
 @pytest.mark.parametrize(
     ("errors", "absent", "told", "columns"),
     [
         (0, 0, None, []),
-        (0, 7, "7 for what was not there", ["not there"]),
-        (2, 0, "2 answered 4xx or 5xx", ["4xx, 5xx"]),
-        (2, 7, "7 for what was not there, 2 others answered 4xx or 5xx", ["not there", "4xx, 5xx"]),
+        (0, 7, "7 not found", ["not found"]),
+        (2, 0, "2 failed (4xx, 5xx)", ["4xx, 5xx"]),
+        (2, 7, "7 not found, 2 others failed (4xx, 5xx)", ["not found", "4xx, 5xx"]),
     ],
 )
 def test_asking_for_what_is_not_there_is_no_failure(errors, absent, told, columns):
     kind = RequestKind("blob storage", "GET", "blob", 20, errors, 1.0, absent)
     page = Page(dataclasses.replace(EMPTY, kinds=(kind,)))
-    heads = page.texts[page.texts.index("asked for") :]
-    assert heads[: heads.index("median")] == ["asked for", "method", "requests", *columns]
+    heads = page.texts[page.texts.index("resource") :]
+    assert heads[: heads.index("median")] == ["resource", "method", "requests", *columns]
     assert len(page.of("span", "class", "refused")) == bool(errors)
     if told is None:
-        assert "not there" not in page.seen
+        assert "not found" not in page.seen
         assert "4xx" not in page.seen
     else:
         assert told in page.texts
@@ -196,7 +196,7 @@ def test_the_command_says_what_is_wrong_with_a_record(tmp_path, capsys):
     record.write_text('{"title": "t"}', encoding="utf-8")
     assert main(["page", str(record)]) == 1
     errors = capsys.readouterr().err
-    assert "cannot be read" in errors
+    assert "cannot read the record" in errors
     assert f"error: {record}: the record: began: is missing" in errors
 
 

@@ -13,11 +13,11 @@ from tests.rehearsal.support.parsed_page import EMPTY, Page
 def test_events_tell_of_the_pre_emption_and_where_it_continued():
     told = [event.words for event in events(recorded_cycles.whole())]
     assert told == [
-        "Attempt 1 begins: 2 ranks on 2 nodes of gpu-nd40rsv2-lp",
+        "Attempt 1 starts: 2 ranks on 2 nodes of gpu-nd40rsv2-lp",
         "Attempt 1: pre-empted at step 160. PreemptionError: Nodes of this job got pre-empted.",
-        "Attempt 2 continues at step 141, so that 20 steps are done again",
+        "Attempt 2 resumes at step 141 and repeats 20 steps",
         "Attempt 2: completed at step 400",
-        "gpu-nd40rsv2-lp is back to no nodes",
+        "gpu-nd40rsv2-lp is scaled down to zero nodes",
     ]
     page = Page(recorded_cycles.whole())
     assert all(sentence in page.seen for sentence in told)
@@ -38,7 +38,7 @@ def test_an_attempt_of_unknown_steps_says_nothing_of_them():
     told = [e.words for e in events(dataclasses.replace(EMPTY, attempts=(first, second)))]
     assert told[1:3] == [
         "Attempt 1: canceled",
-        "Attempt 2 begins: 1 rank on 1 node of c",
+        "Attempt 2 starts: 1 rank on 1 node of c",
     ]
 
 

@@ -47,7 +47,7 @@ def test_an_attempt_that_still_runs_is_drawn_to_the_end():
     wide = page.of("rect", "class", "attempt")[0]
     assert float(wide["x"].rstrip("%")) + float(wide["width"].rstrip("%")) == pytest.approx(90)
     assert "still running" in page.seen
-    assert "broken off" not in page.seen
+    assert "not completed" not in page.seen
 
 
 def test_the_curve_of_nodes_joins_samples_that_say_the_same():

@@ -90,7 +90,7 @@ def test_a_pack_that_does_not_start_says_why(pack, ask):
     with pytest.raises(grpc.RpcError) as refused:
         configure(engine)
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-    assert "the policy pack ended with status 1" in refused.value.details()
+    assert "the policy pack exited with status 1" in refused.value.details()
     written = ""
     while "nothing is right" not in written:
         written += next(output).stderr.decode()
@@ -100,7 +100,7 @@ def test_a_pack_that_writes_something_else_than_its_port_is_refused(pack, ask):
     engine = ask(pack("print('hello')").output())
     with pytest.raises(grpc.RpcError) as refused:
         configure(engine)
-    assert "after 'hello' in place of its port" in refused.value.details()
+    assert "printed 'hello' instead of its port" in refused.value.details()
 
 
 def test_what_a_pack_writes_and_how_it_ends_is_passed_on(pack, ask):

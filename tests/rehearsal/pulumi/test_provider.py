@@ -82,10 +82,14 @@ def test_a_version_in_the_token_makes_no_other_type():
     ("changed", "path", "words"),
     [
         ({"accountName": "Not_Valid"}, "accountName", "does not match"),
-        ({"kind": "StorageV3"}, "kind", "'StorageV3' is none of"),
+        ({"kind": "StorageV3"}, "kind", "'StorageV3' is not one of"),
         ({"sku": {}}, "sku.name", "is required"),
-        ({"networkRuleSet": {"defaultAction": "Refuse"}}, "networkRuleSet.defaultAction", "none"),
-        ({"httpsOnly": True}, "httpsOnly", "there is no input"),
+        (
+            {"networkRuleSet": {"defaultAction": "Refuse"}},
+            "networkRuleSet.defaultAction",
+            "is not one",
+        ),
+        ({"httpsOnly": True}, "httpsOnly", "unknown input"),
     ],
 )
 def test_check_refuses_what_azure_would(changed, path, words):
@@ -110,9 +114,9 @@ def test_check_looks_into_every_element_of_a_list():
     ("space", "prefixes", "words"),
     [
         ("10.0.0.0/24", ["10.0.1.0/26"], "'10.0.1.0/26' is not in 10.0.0.0/24"),
-        ("10.0.0.0/24", ["10.0.0.0/26", "10.0.0.32/27"], "'10.0.0.32/27' meets 10.0.0.0/26"),
-        ("10.0.0.0/24", ["10.0.0.1/26"], "'10.0.0.1/26' is no range of addresses"),
-        ("10.0.0.0/33", [], "'10.0.0.0/33' is no range of addresses"),
+        ("10.0.0.0/24", ["10.0.0.0/26", "10.0.0.32/27"], "'10.0.0.32/27' overlaps 10.0.0.0/26"),
+        ("10.0.0.0/24", ["10.0.0.1/26"], "'10.0.0.1/26' is not an address range"),
+        ("10.0.0.0/33", [], "'10.0.0.0/33' is not an address range"),
     ],
 )
 def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, words):
@@ -137,9 +141,9 @@ def test_check_refuses_addresses_that_a_network_cannot_have(space, prefixes, wor
         ("52.174.12.7", None),
         ("52.174.12.4/30", None),
         ("203.0.113.7", None),
-        ("10.1.2.3", "'10.1.2.3' is no address of the internet"),
+        ("10.1.2.3", "'10.1.2.3' is not a public address"),
         ("52.174.12.6/31", "'52.174.12.6/31' is too small a range"),
-        ("office", "'office' is no address"),
+        ("office", "'office' is not an address"),
     ],
 )
 def test_check_refuses_addresses_that_an_account_cannot_let_in(address, words):

@@ -63,7 +63,7 @@ def test_questions_and_types_that_are_not_known_are_refused_by_name(provider):
     question = protocol.InvokeRequest(tok="azure-native:storage:listStorageAccountKeys")
     assert "listStorageAccountKeys" in refusal(provider.Invoke, question)
     unknown = protocol.CheckRequest(urn=urn("azure-native:web:Site"))
-    assert "azure-native:web:Site is not known here" in refusal(provider.Check, unknown)
+    assert "azure-native:web:Site is not supported here" in refusal(provider.Check, unknown)
 
 
 def test_check_names_each_property_that_is_wrong(provider):
@@ -144,7 +144,7 @@ def test_what_is_gone_is_read_as_nothing_and_deleted_silently(provider, client, 
 
 def test_what_no_stack_has_made_is_not_taken_over(provider):
     read = protocol.ReadRequest(id=ACCOUNT, urn=urn("azure-native:storage:StorageAccount"))
-    assert "cannot be taken over" in refusal(provider.Read, read)
+    assert "are not supported here" in refusal(provider.Read, read)
 
 
 def test_diff_says_where_and_whether_it_takes_another_resource(provider, made):

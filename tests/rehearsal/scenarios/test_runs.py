@@ -164,7 +164,7 @@ def test_a_property_that_cannot_change_is_refused_before_any_change(cloud):
     for verb in (["preview"], ["up", "--yes", "True"]):
         ended = cloud.jobs(*verb, status=1)
         assert "registry: zoneRedundancy cannot change from 'Disabled' to 'Enabled'" in ended.words
-        assert "Azure decides it when a registry is made" in ended.words
+        assert "it can only be set at creation" in ended.words
     assert cloud.changes() == []
 
 

@@ -1,1 +1,1 @@
-"""The types of azure-native that the platform declares, as tables."""
+"""Tables of the azure-native types that the platform declares."""

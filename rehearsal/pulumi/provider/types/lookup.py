@@ -1,4 +1,4 @@
-"""The types that the provider knows, by azure-native's tokens without a version."""
+"""Lookup of the supported types by azure-native's tokens without a version."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,11 +14,11 @@ TYPES: Final[Mapping[str, ResourceType]] = {
     **operations.TYPES,
     **storage.TYPES,
 }
-"""By `module:Kind`."""
+"""Types by `module:Kind`."""
 
 
 def find(token: str) -> ResourceType | None:
-    """A type by its token, such as `azure-native:network/v20240501:NatGateway`."""
+    """Return a type by its token, such as `azure-native:network/v20240501:NatGateway`."""
     package, _, rest = token.partition(":")
     module, _, kind = rest.partition(":")
     if package != PACKAGE:

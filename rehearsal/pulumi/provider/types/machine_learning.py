@@ -1,4 +1,4 @@
-"""Azure Machine Learning, who acts in it and what they may do."""
+"""Types of Azure Machine Learning, identities and role assignments."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -127,7 +127,7 @@ TYPES: Final[Mapping[str, ResourceType]] = {
             "properties.properties.remoteLoginPortPublicAccess": _SWITCH | {"NotSpecified"},
             "properties.properties.vmPriority": frozenset({"Dedicated", "LowPriority"}),
         },
-        # Resource Manager's own: no number after the last dash.
+        # Resource Manager's own rule: no number after the last hyphen.
         name_form=r"[a-zA-Z](?![a-zA-Z0-9-]*-\d+$)[a-zA-Z0-9\-]{2,23}",
     ),
     "machinelearningservices:Datastore": ResourceType(

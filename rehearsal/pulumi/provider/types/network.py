@@ -1,4 +1,4 @@
-"""Networks, what they reach the internet through, private endpoints and zones of names."""
+"""Types of networks, outbound gateways, private endpoints and DNS zones."""
 
 from collections.abc import Mapping
 from typing import Final

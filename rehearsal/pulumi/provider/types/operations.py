@@ -1,4 +1,4 @@
-"""What watches a platform: logs, alerts and budgets."""
+"""Types for monitoring a platform: logs, alerts and budgets."""
 
 from collections.abc import Mapping
 from typing import Final

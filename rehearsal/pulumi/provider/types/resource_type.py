@@ -1,4 +1,4 @@
-"""What is known of a type of resource: where it lies, what it takes and what cannot change."""
+"""Description of a resource type: its id, its inputs, and what cannot change."""
 
 import re
 import string
@@ -11,50 +11,51 @@ GROUP: Final = "resourceGroupName"
 
 @dataclass(frozen=True)
 class ResourceType:
-    """One of azure-native's types, as Azure Resource Manager knows it.
+    """One azure-native type, as Azure Resource Manager knows it.
 
-    Names of inputs are azure-native's. Dotted paths lead into objects, and through lists without
-    saying which element.
+    Input names are azure-native's. Dotted paths lead into objects, and through every element of
+    lists.
     """
 
     path: str
-    """Below the scope, with the inputs that name each level in braces."""
+    """Path below the scope, with the inputs that name each level in braces."""
     api_version: str
     inputs: frozenset[str]
-    """Those that no path names."""
+    """Inputs that are not part of the path."""
     scope: str = GROUP
-    """Input that says what it lies in; the group's name, or any resource's id."""
+    """Input that names the scope: a resource group's name, or any resource's id."""
     required: frozenset[str] = frozenset()
-    """Dotted paths."""
+    """Dotted paths of required inputs."""
     outer: frozenset[str] = frozenset({"location", "tags"})
     """Inputs beside `properties` in the body; all others are inside."""
     whole: bool = False
-    """Whether azure-native has `properties` as an input of its own."""
+    """Whether azure-native has `properties` as an input."""
     flat_outputs: bool = False
-    """Whether its outputs lie beside each other although `properties` is an input."""
+    """Whether its outputs are flat although `properties` is an input."""
     wrapped: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Objects, or lists of them, with `properties` of their own in the body: what stays outside."""
+    """Objects, or lists of them, that have their own `properties` in the body, with the keys that
+    stay outside."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Dotted paths that Resource Manager calls otherwise, and their last part there."""
+    """New last parts of dotted paths that Resource Manager names differently."""
     values: Mapping[str, frozenset[str] | frozenset[int]] = field(default_factory=dict)
-    """What may be given at a dotted path."""
+    """Allowed values at a dotted path."""
     ranges: Mapping[str, str] = field(default_factory=dict)
-    """Dotted paths of ranges of addresses, and of those that they must lie in without meeting each
-    other; empty where they may lie anywhere."""
+    """Dotted paths of address ranges, each with the path of the ranges that they must lie in
+    without overlapping each other; empty if they may lie anywhere."""
     internet: frozenset[str] = frozenset()
-    """Dotted paths of what must be an address of the internet, or a range of at least four."""
+    """Dotted paths of public addresses, or public ranges of at least four."""
     fixed: frozenset[str] = frozenset()
-    """Dotted paths whose change makes another resource, beside what identifies and places it."""
+    """Dotted paths whose change requires a new resource, besides id and location."""
     name_form: str = r".+"
-    """Regular expression of its own name."""
+    """Regular expression for its own name."""
     computed: frozenset[str] = frozenset()
-    """Dotted paths of what Azure adds to objects that are given."""
+    """Dotted paths of values that Azure adds to given objects."""
     comes_with_parent: bool = False
-    """Whether it is there as soon as what holds it is, and cannot be deleted alone."""
+    """Whether it exists as soon as its parent does, and cannot be deleted alone."""
 
     @property
     def names(self) -> list[str]:
-        """The inputs in its path; its own name is the last."""
+        """The inputs in its path; the last is its own name."""
         return [name for _, name, _, _ in string.Formatter().parse(self.path) if name]
 
     @property
@@ -64,17 +65,17 @@ class ResourceType:
 
     @property
     def identifying(self) -> frozenset[str]:
-        """The inputs that decide its id or its place, so that another value is another resource."""
+        """Inputs that decide its id or location, so that a change requires a new resource."""
         return frozenset(self.names) | ({self.scope, "location"} & self.known)
 
 
 def identifier(type_: ResourceType, inputs: Mapping[str, Any], subscription: str) -> str:
-    """The id of a resource.
+    """Return the id of a resource.
 
     Args:
-        type_: its type.
-        inputs: all that identify it.
-        subscription: that it is in, unless its scope is an id.
+        type_: Type of the resource.
+        inputs: All inputs that identify it.
+        subscription: Id of its subscription, used unless its scope is an id.
     """
     if not type_.scope:
         return f"/subscriptions/{subscription}/{type_.path.format_map(inputs)}"
@@ -85,10 +86,10 @@ def identifier(type_: ResourceType, inputs: Mapping[str, Any], subscription: str
 
 
 def own_name(type_: ResourceType, inputs: Mapping[str, Any]) -> str:
-    """The last part of the id."""
+    """Return the last part of the id."""
     return str(inputs[type_.names[-1]])
 
 
 def is_name(type_: ResourceType, name: str) -> bool:
-    """Whether Azure would take it as a name."""
+    """Check whether Azure would accept a name."""
     return re.fullmatch(type_.name_form, name) is not None

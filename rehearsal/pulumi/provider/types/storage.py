@@ -1,4 +1,4 @@
-"""Where data, secrets and images are kept."""
+"""Types of storage accounts, key vaults and container registries."""
 
 from collections.abc import Mapping
 from typing import Final
