@@ -1,1 +1,2 @@
-"""What a workspace registers: data sets, images, code and models, each as name and version."""
+"""Assets that are registered in a workspace, by name and version: data sets, images, code, models.
+"""

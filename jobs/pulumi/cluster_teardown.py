@@ -58,7 +58,9 @@ def remove(
         teardown.delete_clusters([cluster])
     document: dict[str, Any] = {"stack": stack, "cluster": cluster, "done": teardown.done}
     state = "deleted" if teardown.done else "was already deleted"
-    again = f"`{next_command('up', '--refresh', 'True')}` creates it again with the current settings"
+    again = (
+        f"`{next_command('up', '--refresh', 'True')}` creates it again with the current settings"
+    )
     console.answer(document, f"cluster {cluster}: {state}; {again}")
     return 0
 
