@@ -154,8 +154,8 @@ def _contradictions(options: JobOptions) -> list[str]:
         )
     if not _SHM.fullmatch(options.shm_size):
         problems.append(
-            f"--shm-size: {options.shm_size!r} must be a whole number followed by b, k, m or g, such"
-            " as 64g"
+            f"--shm-size: {options.shm_size!r} must be a whole number followed by b, k, m or g,"
+            " such as 64g"
         )
     if data.asset is not None and data.path is not None:
         problems.append(

@@ -1,2 +1,2 @@
-"""Assets that are registered in a workspace, by name and version: data sets, images, code, models.
-"""
+"""Assets that are registered in a workspace, by name and version: data sets, images, code,"
+" models."""

@@ -82,8 +82,9 @@ def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> Dat
     known = {store.name: store for store in (stores.raw, stores.prepared, stores.results)}
     if datastore not in known:
         raise UserError(
-            f"--data.asset: {data.asset} is in {f'datastore {datastore}' if datastore else 'a place'}"
-            " that is not among the stack's outputs; choose a data set in raw, prepared or results"
+            f"--data.asset: {data.asset} is in"
+            f" {f'datastore {datastore}' if datastore else 'a place'} that is not among the stack's"
+            " outputs; choose a data set in raw, prepared or results"
         )
     return DatastoreFolder(known[datastore], folder)
 
@@ -100,7 +101,8 @@ def read_manifest(manager: ResourceManager, storage: Storage, data: DataOptions)
     if content is None:
         raise UserError(
             f"{data.asset or data.path}: {FILE_NAME} is missing in folder {where.folder} of"
-            f" datastore {where.datastore.name}, so the data set is incomplete; prepare or upload it"
+            f" datastore {where.datastore.name}, so the data set is incomplete; prepare or upload"
+            " it"
         )
     return _parse(content, f"{where.datastore.name}/{name}")
 

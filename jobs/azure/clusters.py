@@ -245,8 +245,8 @@ def cores_problems(
         return []
     return [
         f"{nodes} x {size.name} need {needed} {pool} cores, but {left} of {quota.limit} are left,"
-        f" enough for {plural(left // size.cores, 'node')}; request more in the portal under Quotas,"
-        " Machine Learning"
+        f" enough for {plural(left // size.cores, 'node')}; request more in the portal under"
+        " Quotas, Machine Learning"
     ]
 
 

@@ -1,4 +1,5 @@
-"""Sign-in to Azure: as the environment's service principal or managed identity, or by `az login`."""
+"""Sign-in to Azure: as the environment's service principal or managed identity, or by `az"
+" login`."""
 
 import base64
 import json

@@ -136,8 +136,8 @@ def _end(jobs: Jobs, job: Job, seconds: float, *, marked: bool) -> Job:
         if not marked or job.attempt is None:
             raise
         raise type(error)(
-            f"{error}\n{job.name}: was not cancelled and may still run; it is marked, so nobody will"
-            f" submit it again. `{next_command('cancel', job.run)}` tries again",
+            f"{error}\n{job.name}: was not cancelled and may still run; it is marked, so nobody"
+            f" will submit it again. `{next_command('cancel', job.run)}` tries again",
             error.status,
         ) from error
 

@@ -24,9 +24,10 @@ _OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
 
 @dataclass(frozen=True)
 class PrepareOptions(JobOptions, WatchOptions):
-    """Convert raw images into a data set by a job on the preparation cluster: python -m jobs prepare
-    {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the preparation].
-    `python -m trainer prepare imagenet --help` lists the latter; they name files in the raw folder.
+    """Convert raw images into a data set as a job on the preparation cluster: python -m jobs
+    prepare {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the
+    preparation]. `python -m trainer prepare imagenet --help` lists the latter; they name files in
+    the raw folder.
     """
 
     what: Literal["folder", "imagenet", ""] = ""

@@ -131,8 +131,8 @@ def run(
         leftovers = [*in_azure.leftovers(), *teardown.leftovers_of_state()]
     except KeyboardInterrupt:
         console.note(
-            f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nrun the same command again"
-            " to continue; it skips what is done"
+            f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nrun the same command"
+            " again to continue; it skips what is done"
         )
         return INTERRUPTED
     if not leftovers:
@@ -210,10 +210,10 @@ def check_known(
     else:
         return
     raise UnknownError(
-        f"stack {stack}: {what}, but is not in Pulumi's state, which says what is protected; nothing"
-        " was deleted. `pulumi whoami -v` shows which backend Pulumi uses: log in to the one that"
-        " the stack was deployed with (`pulumi login ADDRESS`), and omit --outputs and JOBS_OUTPUTS."
-        " If that state is lost, delete the resource group in the portal"
+        f"stack {stack}: {what}, but is not in Pulumi's state, which says what is protected;"
+        " nothing was deleted. `pulumi whoami -v` shows which backend Pulumi uses: log in to the"
+        " one that the stack was deployed with (`pulumi login ADDRESS`), and omit --outputs and"
+        " JOBS_OUTPUTS. If that state is lost, delete the resource group in the portal"
     )
 
 

@@ -48,8 +48,8 @@ def assess(measured: Mapping[str, Any], cluster: Cluster) -> ClusterCheckResult:
         lines = [*findings, *_reading(measured)]
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise UserError(
-            f"the result of the check has an unexpected format ({error!r}); run the check again with"
-            " this version"
+            f"the result of the check has an unexpected format ({error!r}); run the check again"
+            " with this version"
         ) from error
     return ClusterCheckResult(all(good for good, _ in lines), tuple(text for _, text in lines))
 

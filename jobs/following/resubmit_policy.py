@@ -136,8 +136,8 @@ def decide(
         return Stop(
             NOT_RESUBMITTED,
             f"{interruption}; not submitted again, as --resubmit.attempts allows only"
-            f" {options.attempts} attempts. Its checkpoints are kept; the same command with a higher"
-            " number resumes from them",
+            f" {options.attempts} attempts. Its checkpoints are kept; the same command with a"
+            " higher number resumes from them",
         )
     # The exponent is limited so that a large number of attempts does not overflow.
     pause = options.backoff_seconds * 2.0 ** min(count - 2, 64)

@@ -216,9 +216,10 @@ class Pulumi:
             raise KeyboardInterrupt
         if status != 0 and any(sign in said for sign in _LOCKED):
             raise LockedError(
-                f"stack {self.stack}: is locked (see Pulumi's output above) by another update, or by"
-                " one that was killed. If an update is running, wait for its end. If not, remove"
-                f" the lock with `pulumi cancel --stack {self.stack}` and run the same command again"
+                f"stack {self.stack}: is locked (see Pulumi's output above) by another update, or"
+                " by one that was killed. If an update is running, wait for its end. If not, remove"
+                f" the lock with `pulumi cancel --stack {self.stack}` and run the same command"
+                " again"
             )
         if status != 0:
             raise UserError(

@@ -51,8 +51,8 @@ def remove(
         check_idle(cluster, jobs.running(cluster))
         if ask:
             warning = (
-                f"cluster {cluster} of stack {stack} will be deleted with its nodes; everything else"
-                " stays"
+                f"cluster {cluster} of stack {stack} will be deleted with its nodes; everything"
+                " else stays"
             )
             confirm(cluster, warning, console)
         teardown.delete_clusters([cluster])
@@ -101,8 +101,8 @@ def check_removable(identifier: str, stack_resources: Sequence[StackResource], s
     known = [resource for resource in stack_resources if resource.id.lower() == identifier.lower()]
     if not known:
         raise UserError(
-            f"cluster {name}: is not in Pulumi's state of stack {stack}, so `up` would not create it"
-            " again; nothing was deleted. If it was created by hand, delete it in the portal"
+            f"cluster {name}: is not in Pulumi's state of stack {stack}, so `up` would not create"
+            " it again; nothing was deleted. If it was created by hand, delete it in the portal"
         )
     if any(resource.protected for resource in known):
         raise UserError(

@@ -48,8 +48,8 @@ class TeardownRecord:
             raise PlatformReadError(
                 f"stack {self._stack}: its deployment never completed, so it has no outputs, and no"
                 " teardown of it was started on this machine. Deploy it again, or run `pulumi"
-                f" destroy --refresh --stack {self._stack}` and purge its workspace and vault in the"
-                " portal"
+                f" destroy --refresh --stack {self._stack}` and purge its workspace and vault in"
+                " the portal"
             ) from error
         except (OSError, ValueError, ProblemsError) as error:
             raise PlatformReadError(f"{self._path}: cannot be read ({error})") from error

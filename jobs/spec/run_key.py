@@ -97,7 +97,9 @@ def key_problems(key: str) -> list[str]:
         ]
     attempt = _NAME.fullmatch(key)
     if attempt:
-        return [f"--name: {key!r} is the name of an attempt; pass the key of its run, {attempt[1]!r}"]
+        return [
+            f"--name: {key!r} is the name of an attempt; pass the key of its run, {attempt[1]!r}"
+        ]
     if key == "latest":
         return ["--name: 'latest' is reserved for the newest run of a folder; choose another name"]
     return []

@@ -103,8 +103,8 @@ class DownloadRecord:
             return
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise LocalError(
-                f"{self._path}: cannot be read ({error}); delete it, and existing files are compared"
-                " with storage again"
+                f"{self._path}: cannot be read ({error}); delete it, and existing files are"
+                " compared with storage again"
             ) from error
 
     def key(self, path: Path) -> str:

@@ -150,8 +150,8 @@ class FileReader:
     def _compare(self, now: tuple[int, ...]) -> None:
         if now != self._file.stamp:
             raise ChangedError(
-                f"{self._file.path}: changed during the upload; wait until nothing writes to it, and"
-                " run the same command again"
+                f"{self._file.path}: changed during the upload; wait until nothing writes to it,"
+                " and run the same command again"
             )
 
 
