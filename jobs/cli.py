@@ -198,7 +198,7 @@ def _first(options: type, args: Sequence[str]) -> tuple[str | None, list[str]]:
         return None, list(args)
     positional, others = split_positional(args, [leaf.flag for leaf in leaves if leaf.type is bool])
     if len(positional) > 1:
-        raise ConfigError([f"unexpected argument {positional[1]!r}"])
+        raise ConfigError([f"{positional[1]}: unexpected argument"])
     return (positional[0] if positional else None), others
 
 

@@ -159,8 +159,8 @@ def _contradictions(options: JobOptions) -> list[str]:
         )
     if data.asset is not None and data.path is not None:
         problems.append(
-            f"--data.asset {data.asset!r} and --data.path {data.path!r} exclude each other; pass"
-            " only one"
+            f"--data.asset and --data.path: {data.asset!r} and {data.path!r} exclude each other;"
+            " pass only one"
         )
     if data.asset is not None and not re.fullmatch(ASSET, data.asset):
         problems.append(f"--data.asset: {data.asset!r} must be NAME:VERSION, such as imagenet:3")

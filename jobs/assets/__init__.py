@@ -1,2 +1,1 @@
-"""Assets that are registered in a workspace, by name and version: data sets, images, code,"
-" models."""
+"""Assets that a workspace registers by name and version: data sets, images, code and models."""

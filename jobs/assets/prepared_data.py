@@ -82,9 +82,8 @@ def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> Dat
     known = {store.name: store for store in (stores.raw, stores.prepared, stores.results)}
     if datastore not in known:
         raise UserError(
-            f"--data.asset: {data.asset} is in"
-            f" {f'datastore {datastore}' if datastore else 'a place'} that is not among the stack's"
-            " outputs; choose a data set in raw, prepared or results"
+            f"--data.asset: the datastore of {data.asset} ({datastore or 'unknown'}) is not among"
+            " the stack's outputs; choose a data set in raw, prepared or results"
         )
     return DatastoreFolder(known[datastore], folder)
 

@@ -13,8 +13,7 @@ from jobs.errors import MissingError
 from jobs.spec.run_key import MAX_ATTEMPTS, RunAttempt, attempt_of, key_problems
 
 ENDED: Final = ("Completed", "Failed", "Canceled")
-"""Final states of a job. NotResponding is not one: a job without heartbeat may still be"
-" training."""
+"""Final states of a job. NotResponding is not one: a job without heartbeat may still train."""
 
 CANCELED_BY: Final = "canceled_by"
 """Tag of a job that a user has cancelled with this project; its supervisors stop."""

@@ -1,5 +1,4 @@
-"""Sign-in to Azure: as the environment's service principal or managed identity, or by `az"
-" login`."""
+"""Sign-in to Azure: by the environment's service principal or managed identity, or `az login`."""
 
 import base64
 import json

@@ -17,8 +17,7 @@ _PINNED_MEMORY: Final = "--ulimit memlock=-1"
 """Docker option that removes the limit on locked memory, which InfiniBand needs."""
 
 _SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
-"""Default timeouts in hours of short jobs: one that takes longer hangs, and its nodes cost"
-" money."""
+"""Default timeouts in hours of short jobs: if one takes longer, it hangs and wastes money."""
 
 
 @dataclass(frozen=True)

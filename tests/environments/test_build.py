@@ -173,7 +173,7 @@ def test_a_failed_build_shows_its_end_and_where_the_rest_is(podman, tmp_path, mo
 def test_a_build_that_was_stopped_is_none_whatever_its_status(podman, tmp_path, monkeypatch):
     monkeypatch.setenv("STOPPED", "1")
     given = order(tmp_path, base="debian")
-    with pytest.raises(UserError, match="interrupted; give the command again"):
+    with pytest.raises(UserError, match="interrupted; run the command again"):
         build.build(podman, given, str)
     assert not build.record(given).exists()
 
@@ -235,7 +235,7 @@ def test_a_stand_in_that_cannot_be_made_shows_why(machine, tmp_path, monkeypatch
 def test_the_image_for_processors_has_nothing_to_stand_in_for(machine, tmp_path, capsys):
     machine.install("podman", PODMAN)
     assert main(["build", "cpu", "--stand-in", "--base", "debian"]) == 1
-    assert "trainer-cpu: has nothing of CUDA" in capsys.readouterr().err
+    assert "trainer-cpu: does not use CUDA" in capsys.readouterr().err
     assert not machine.said()
 
 

@@ -246,10 +246,10 @@ def test_the_time_is_the_one_that_the_build_is_given(folder, bill, tmp_path):
     ("file", "content", "said"),
     [
         ("var/lib/dpkg/status", None, "var/lib/dpkg/status: is missing"),
-        ("var/lib/dpkg/status", b"", "var/lib/dpkg/status: does not tell"),
+        ("var/lib/dpkg/status", b"", "var/lib/dpkg/status: the architecture"),
         (f"{SITE}/silent-3.0.dist-info/METADATA", b"", "silent-3.0.dist-info: METADATA is missing"),
         (f"{SITE}/carrier-4.0.dist-info/sboms/auditwheel.cdx.json", b'{"spdxVersion": "SPDX-2.3"}',
-         "auditwheel.cdx.json: is not of CycloneDX"),
+         "auditwheel.cdx.json: is not in CycloneDX"),
         (f"{SITE}/carrier-4.0.dist-info/sboms/auditwheel.cdx.json", b"{",
          "auditwheel.cdx.json: cannot be read"),
     ],
@@ -268,7 +268,7 @@ def test_what_cannot_be_told_is_an_error_that_names_the_file(tmp_path, file, con
 def test_the_page_of_licences_names_what_is_unknown_and_where_to_read(bill, folder):
     page = (folder / "licences.txt").read_text()
     assert page == report(bill)
-    assert "4 packages of Debian, 5 Python distributions, and 2 parts that these declare" in page
+    assert "4 Debian packages, 5 Python distributions, and 2 parts that these declare" in page
     counts = dict(reversed(line.split(maxsplit=1)) for line in sections(page)["Licences by"])
     assert counts["MIT"] == "3"
     assert counts["GPL-2.0-or-later"] == counts["Zlib"] == counts["Odd-One"] == "1"
@@ -314,4 +314,4 @@ def test_licences_are_counted_one_by_one(declared, names):
 
 def test_an_image_with_nothing_unknown_has_a_page_as_well():
     page = report({"metadata": {"component": {"name": "empty"}}, "components": []})
-    assert "0 packages of Debian, 0 Python distributions" in page
+    assert "0 Debian packages, 0 Python distributions" in page

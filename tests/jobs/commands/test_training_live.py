@@ -74,7 +74,7 @@ def test_a_training_that_is_pre_empted_twice_ends_with_the_same_weights(
     assert submit("taken") == 0
     text = capsys.readouterr().out
     assert text.count("PreemptionError") >= 2
-    assert "taken-r3: trained to its end" in text
+    assert "taken-r3: training completed" in text
     # What had come to storage is all that a lost node leaves, and none of it is trained again.
     continued = [int(step) for step in re.findall(r"continues at step (\d+)", text)]
     assert [at <= step for at, step in zip(taken_at, continued, strict=True)] == [True] * 2
