@@ -35,8 +35,7 @@ def test_a_cluster_as_it_should_be_is_good():
         "16 ranks, 8 per node",
         "InfiniBand works on all nodes",
         "2 nodes: 15.9 GB/s of bus bandwidth for 256 MiB, 99% of the 16.0 GB/s"
-        " that Azure published for"
-        " published for 2 nodes of Standard_ND40rs_v2",
+        " that Azure published for 2 nodes of Standard_ND40rs_v2",
         "data: 1000 MB/s on the slowest of 2 nodes, 3000 MB/s in total",
     )
 
