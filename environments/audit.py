@@ -98,9 +98,9 @@ def problems(
         matching = [j for j in accepted if j.package == finding.package and j.id in finding.ids]
         applied |= set(matching)
         if not matching:
-            mended = f"fixed in {', '.join(finding.fixed)}" if finding.fixed else "not fixed yet"
+            fix = f"fixed in {', '.join(finding.fixed)}" if finding.fixed else "not fixed yet"
             sentences.append(
-                f"{finding.package} {finding.version} has {' = '.join(finding.ids)}, {mended}; "
+                f"{finding.package} {finding.version} has {' = '.join(finding.ids)}, {fix}; "
                 f"it is in {', '.join(sorted(locks))}"
             )
     for judgement in accepted:

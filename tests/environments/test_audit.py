@@ -37,8 +37,8 @@ def test_an_unjudged_finding_is_told_with_its_mend_and_its_lock():
         Finding("h11", "0.1", ("CVE-2",), ("0.2",)): ["cpu.txt"],
     }
     assert audit.problems(found, [], TODAY) == [
-        "horovod 0.28.1 has PYSEC-1 = GHSA-1 = CVE-1, mended nowhere; it is in cpu.txt, gpu.txt",
-        "h11 0.1 has CVE-2, mended in 0.2; it is in cpu.txt",
+        "horovod 0.28.1 has PYSEC-1 = GHSA-1 = CVE-1, not fixed yet; it is in cpu.txt, gpu.txt",
+        "h11 0.1 has CVE-2, fixed in 0.2; it is in cpu.txt",
     ]
 
 

@@ -53,7 +53,7 @@ def test_a_base_that_cannot_be_pulled_is_made_of_debians_packages(podman, machin
     told = []
     built = build.build(podman, order(tmp_path), told.append)
     assert built.base == base.LOCAL
-    assert any("cannot be pulled (Error: no such host)" in line for line in told)
+    assert any("cannot pull it (Error: no such host)" in line for line in told)
     (made,) = machine.said("mmdebstrap")
     assert "etc/resolv.conf" in made, "the servers of names of this machine"
     assert machine.said(f"--build-arg=BASE_IMAGE={base.LOCAL}")
@@ -180,7 +180,7 @@ def test_a_build_that_was_stopped_is_none_whatever_its_status(podman, tmp_path, 
 
 def test_an_image_beyond_its_budget_is_refused(podman, tmp_path, monkeypatch):
     monkeypatch.setenv("SIZE", str(build.BUDGET["cpu"] + 1))
-    with pytest.raises(UserError, match=r"more than its 2\.20"):
+    with pytest.raises(UserError, match=r"more than its limit of 2\.20"):
         build.build(podman, order(tmp_path, base="debian"), str)
 
 

@@ -275,10 +275,10 @@ def test_the_page_of_licences_names_what_is_unknown_and_where_to_read(bill, fold
     assert counts["unknown, see below"] == "3"
     assert [" ".join(line.split()) for line in sections(page)["Unknown: 3"]] == [
         "dpkg 1.21.22 Debian no text either",
-        "three 3.0 Debian read usr/share/doc/three/copyright (refers to LGPL-2.1)",
+        "three 3.0 Debian see usr/share/doc/three/copyright (refers to LGPL-2.1)",
         "silent 3.0 PyPI no text either",
     ]
-    textless = [line.split()[0] for line in sections(page)["No licence"]]
+    textless = [line.split()[0] for line in sections(page)["Without licence"]]
     assert textless == ["dpkg", "carrier", "closed", "silent", "vague"]
     assert sections(page)["Shared libraries"] == ["carrier.libs/libdeep-1234.so.5  in carrier"]
     assert len(sections(page)["All parts"]) == 11
