@@ -134,7 +134,7 @@ def test_code_that_raises_fails_with_its_reason_and_is_not_resubmitted(cloud, tm
     ("role", "status", "words"),
     [
         ("gpus", 2, "--cluster: 'gpus'"),
-        ("gpu_dedicated", 2, "--cluster: the stack dev has no gpu_dedicated; declare it"),
+        ("gpu_dedicated", 2, "--cluster: the stack dev has no cluster gpu_dedicated; declare it"),
     ],
     ids=["no such role", "not of this stack"],
 )
