@@ -53,7 +53,7 @@ def _options() -> dict[str, Any]:
         "exclude_visual_studio_code_credential": True,
         "exclude_powershell_credential": True,
         "exclude_broker_credential": True,
-        # Any other authority is unknown to Microsoft's discovery service, which must not be used.
+        # Discovery would ask Microsoft's service, which does not know any other authority.
         "disable_instance_discovery": _authority() not in _MICROSOFT,
     }
 

@@ -114,14 +114,14 @@ def test_what_is_built_already_is_not_built_again(image, measured, tmp_path):
     file = record(Order("cpu"))
     told = json.loads(file.read_text()) if file.is_file() else {}
     if told.get("version") != build_context(ROOT, "cpu").version or told.get("arguments"):
-        pytest.skip("this image was built from something else, or by arguments: make images")
+        pytest.skip("the image was built from other files or with arguments; run `make images`")
     cold = told["cold_seconds"]
     order = Order("cpu", base=told["base"], tag="again", folder=tmp_path)
     try:
         again = build(image.builder, order, str)
     finally:
         image.builder.remove(order.name)
-    measured["cold build"] = "not known of this version" if cold is None else f"{cold:.0f} s"
+    measured["cold build"] = "unknown for this version" if cold is None else f"{cold:.0f} s"
     measured["warm build"] = f"{again.seconds:.1f} s"
     assert again.bytes == told["bytes"]
     assert again.cached_steps > again.steps / 2

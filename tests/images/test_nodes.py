@@ -17,7 +17,7 @@ pytestmark = pytest.mark.images
 def other_node(image):
     """Address of a node that answers by SSH."""
     if isinstance(image.builder.engine, Buildah):
-        pytest.skip("buildah gives containers no network of their own; install Podman or Docker")
+        pytest.skip("Buildah cannot isolate the network of containers; install Podman or Docker")
     if shutil.which("ssh-keygen") is None:
         pytest.skip("ssh-keygen is not installed (openssh-client)")
     (image.folder / "ssh").mkdir()

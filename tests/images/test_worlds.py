@@ -22,13 +22,13 @@ OF = {"launcher": "mpirun", "0": "a rank"}
 def gloo(image):
     """A Horovod without MPI, mounted over the image's."""
     if not GLOO_ONLY.is_dir():
-        pytest.skip(f"{GLOO_ONLY} is not here: make setup builds it")
+        pytest.skip(f"{GLOO_ONLY} does not exist; `make setup` builds it")
     mount = gloo_only()
     done = image.run("python", "/opt/trainer/check.py", "gloo", mounts=[mount])
     if done.returncode:
         # Where it is to be shown it must not be left out in silence.
         assert not os.environ.get("CI"), done.stderr
-        pytest.skip(f"this machine's Horovod does not load in the image: {done.stderr}")
+        pytest.skip(f"this machine's Horovod cannot be imported in the image: {done.stderr}")
     return mount
 
 
