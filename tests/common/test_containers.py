@@ -1,4 +1,4 @@
-"""What runs containers, with stand-ins for Docker, Podman and Buildah."""
+"""Container engines, with stand-ins for Docker, Podman and Buildah."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Known vulnerabilities of what is locked are judged, and the judgements are kept honest."""
+"""Known vulnerabilities of locked packages must be reviewed, and reviews expire."""
 
 import json
 import re
@@ -99,7 +99,7 @@ def test_what_was_judged_is_locked_and_explained():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Answers in place of pip-audit; gives the commands."""
+    """Replace pip-audit by given answers; return its commands."""
     commands = []
 
     def answers(stdout, stderr=""):

@@ -1,4 +1,4 @@
-"""What makes images here, with stand-ins for Docker, Podman, Buildah and mmdebstrap."""
+"""Builds of images, with stand-ins for Docker, Podman, Buildah and mmdebstrap."""
 
 import json
 import re
@@ -26,13 +26,13 @@ for last; do :; done
 
 @pytest.fixture(autouse=True)
 def no_reader(tmp_path, monkeypatch):
-    """A machine without what writes the bill of materials."""
+    """A machine without the tools for the bill of materials."""
     monkeypatch.setattr(build, "SBOM", tmp_path / "nowhere")
 
 
 @pytest.fixture
 def podman(machine):
-    """A builder that needs no rights, by stand-in."""
+    """A stand-in for Podman, which needs no privileges."""
     machine.install("podman", PODMAN)
     return PodmanBuilder(Podman())
 

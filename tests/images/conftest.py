@@ -1,4 +1,4 @@
-"""The image that is tried, and what was measured of it."""
+"""The image under test, and its measurements."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def measured(pytestconfig):
-    """What the summary shows: values by what they are of."""
+    """Measurements in the summary: values by name."""
     return pytestconfig.stash[MEASURED]
 
 

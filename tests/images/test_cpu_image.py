@@ -1,4 +1,4 @@
-"""What is in the image, what is not, and what it weighs."""
+"""What the image contains, what it must not contain, and its size."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_nothing_of_the_builder_has_stayed(image, root):
 
 
 def test_the_authorities_are_those_of_debian(root):
-    """Not the builder's, which may know a proxy that opens what is encrypted."""
+    """The image must not contain the build machine's CA, such as that of a TLS-inspecting proxy."""
     bundle = (root / "etc/ssl/certs/ca-certificates.crt").read_text()
     folder = root / "usr/share/ca-certificates"
     listed = (root / "etc/ca-certificates.conf").read_text().splitlines()

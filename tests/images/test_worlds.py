@@ -1,4 +1,4 @@
-"""What the image's mpirun makes of ranks, with each Horovod, and how it ends them."""
+"""How the image's mpirun starts and ends ranks, with each build of Horovod."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.images.training import SHORT, metrics, train
 pytestmark = pytest.mark.images
 
 GRACE_SECONDS = 3
-"""Of a save that is not lost, whoever is told to end."""
+"""Seconds of a save that must not be lost, whichever process is told to end."""
 
 OF = {"launcher": "mpirun", "0": "a rank"}
 
@@ -34,7 +34,7 @@ def gloo(image):
 
 @pytest.fixture
 def no_names(image):
-    """A container in which no name resolves, its own neither."""
+    """A container in which no host name resolves, not even its own."""
     file = image.folder / "hosts"
     file.touch()
     return Mount(file, "/etc/hosts")

@@ -1,4 +1,4 @@
-"""Requests are repeated while Azure is away, and no longer than was asked for."""
+"""Requests are retried while Azure is unreachable, up to the timeout."""
 
 import threading
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def answering(status, headers=None):
 
 
 def scripted(*steps):
-    """A request that raises or returns one step after the other."""
+    """Create a request that raises or returns the given values in turn."""
     left = list(steps)
 
     def request():
@@ -43,7 +43,7 @@ def said():
 
 @pytest.fixture
 def waits(monkeypatch):
-    """What was waited, without waiting."""
+    """Record the pauses instead of waiting."""
     waited = []
     monkeypatch.setattr(retry.Retry, "_wait", lambda _, seconds: waited.append(seconds))
     return waited

@@ -1,4 +1,4 @@
-"""What is inside an image is told from its files, without running any of them."""
+"""The bill of materials is read from an image's files, without running any of them."""
 
 import base64
 import hashlib
@@ -73,7 +73,7 @@ def hashed(content):
 
 
 def installed(site, name, version, metadata="", files=()):
-    """A distribution whose RECORD lists its metadata and the files, by name."""
+    """Write a distribution whose RECORD lists its metadata and the given files."""
     folder = site / f"{name}-{version}.dist-info"
     written(
         folder / "METADATA", f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n{metadata}"
@@ -140,7 +140,7 @@ def run(root, to, **environment):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Holds `root` and what was written about it."""
+    """Folder with `root` and its bill of materials."""
     folder = tmp_path_factory.mktemp("image")
     done = run(small(folder / "root"), folder)
     assert done.returncode == 0, done.stderr
@@ -285,7 +285,7 @@ def test_the_page_of_licences_names_what_is_unknown_and_where_to_read(bill, fold
 
 
 def sections(page):
-    """Lines by the first two words of the title above them."""
+    """Split a report into lines by the first two words of their section's title."""
     found, lines = {}, page.splitlines()
     for number, line in enumerate(lines):
         if line and set(line) == {"-"}:

@@ -11,7 +11,7 @@ from trainer.data.manifest import read_manifest
 
 
 def write(live, folder, to, *, without=(), cut=None):
-    """Put a folder into storage as a job's mount does: without hashes."""
+    """Upload a folder as a job's mount does: without hashes."""
     client = container(live, "prepared")
     for path in folder.iterdir():
         if path.name not in without:

@@ -1,4 +1,4 @@
-"""What Azure tells of a cluster: its nodes, cores that are left, and why a job waits."""
+"""The state of a cluster in Azure: its nodes, the cores left, and why a job waits."""
 
 import pytest
 

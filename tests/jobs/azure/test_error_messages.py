@@ -1,4 +1,4 @@
-"""Each of Azure's refusals is told with its cause and what to do."""
+"""Each of Azure's errors is explained with its cause and what to do."""
 
 from types import SimpleNamespace
 

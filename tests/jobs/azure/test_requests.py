@@ -1,4 +1,4 @@
-"""What a request names, and what an answer holds."""
+"""Names of requested resources, and parsing of responses."""
 
 from types import SimpleNamespace
 

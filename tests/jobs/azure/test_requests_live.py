@@ -1,4 +1,4 @@
-"""Commands against a loopback Azure that refuses, is busy, or lacks what they ask for."""
+"""Commands against the stand-in when it refuses, is busy, or lacks what they request."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The command line: what it takes, and how it refuses."""
+"""The command line: valid arguments, and errors for invalid ones."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Deploying is Pulumi's, with what is missing said before it begins."""
+"""Pulumi deploys, after a check of what it requires."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""From a folder of raw images on a person's disk to a registered data set, by a job."""
+"""A job turns a local folder of raw images into a registered data set."""
 
 import json
 
@@ -11,7 +11,7 @@ from jobs.cli import main
 
 @pytest.fixture
 def photos(tmp_path):
-    """A folder for each of two classes."""
+    """Create raw images: a folder for each of two classes."""
     generator = np.random.default_rng(0)
     for number in range(20):
         folder = tmp_path / "photos" / ("cat", "dog")[number % 2]

@@ -1,4 +1,4 @@
-"""Runs with their attempts, and what costs money now."""
+"""`status` shows runs with their attempts, and the nodes that cost money now."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Submitting to a loopback Azure, through the SDK."""
+"""Jobs are submitted to the stand-in."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ GOOD = {
 
 @pytest.fixture(autouse=True)
 def small(tmp_path_factory, monkeypatch):
-    """A repository with as little code as possible, as all of it is sent with each job."""
+    """A repository with minimal code, as all code is uploaded with each job."""
     folder = tmp_path_factory.mktemp("repository")
     for package in ("common", "trainer"):
         (folder / package).mkdir()
@@ -39,7 +39,7 @@ def small(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def instead(monkeypatch):
-    """Lets jobs run a line of shell instead of the trainer."""
+    """Make jobs run a shell command instead of the trainer."""
     make, check = from_options.make_spec, from_options.check_spec
 
     def change(training, checking="true"):
@@ -176,7 +176,7 @@ def test_a_workspace_that_refuses_the_code_is_told(live, capsys, small):
 
 
 def interrupted(live, *args, match):
-    """Ctrl-C while Azure takes its time for a request; what was said."""
+    """Press Ctrl-C during a slow request; return the output."""
     live.azure.admin.fault(match, delay=8.0)
     submitting = ("submit", "--kind", "smoke", *args, *QUICK)
     with started(live, *submitting, repository=from_options.REPOSITORY) as child:
@@ -225,7 +225,7 @@ def test_a_preparation_is_a_job_like_others(live, capsys):
 
 
 def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, instead):
-    """A Ctrl-C after the PUT has come to Azure: the job is there, and that is said."""
+    """Press Ctrl-C after Azure received the PUT: the job exists, and the command says so."""
     instead('sleep 600; ls "${{outputs.run}}"')
     real = submit.submission.submit
 
@@ -242,7 +242,7 @@ def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, ins
 def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
     live, monkeypatch, capsys, instead
 ):
-    """The job comes between the first look and the second one."""
+    """The job appears between the first lookup and the second."""
     instead('sleep 600; ls "${{outputs.run}}"')
     request, look = submit.submission.submit, Jobs.get
     interrupted, looks, arrived = [], [], []

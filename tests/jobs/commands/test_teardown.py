@@ -79,7 +79,7 @@ PULUMI = """\
 
 
 class Stack:
-    """A platform of its own, with a repository and a Pulumi that knows it."""
+    """A separate platform with a repository, and a stand-in for Pulumi that has its state."""
 
     def __init__(self, live, folder):
         self.live, self.outputs, self.repository = live, live.outputs, folder
@@ -111,7 +111,7 @@ class Stack:
 
     @property
     def asked(self):
-        """What Pulumi was asked, without its looks at the state."""
+        """Return Pulumi's commands, except those that read the state."""
         lines = (self.state / "asked").read_text().splitlines()
         return [line for line in lines if not line.startswith("stack export")]
 
@@ -363,7 +363,7 @@ def clusters(stack):
 
 
 def knows_clusters(stack):
-    """As after `up`: Pulumi's state has the clusters."""
+    """Put the clusters into Pulumi's state, as after `up`."""
     kind = "azure-native:machinelearningservices:Compute"
     for role in ("gpu", "preparation", "build"):
         id_ = f"{stack.live.workspace}/computes/{getattr(stack.outputs.clusters, role).name}"

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("outputs")
 
 
 def curves(folder, steps):
-    """An event file as the trainer writes it."""
+    """Write an event file as the trainer does."""
     writer = EventFileWriter(str(folder))
     for step in range(steps):
         value = Summary.Value(tag="train/loss", simple_value=1.0 / (step + 1))

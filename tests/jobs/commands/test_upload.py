@@ -35,7 +35,7 @@ def send_folder(live, folder, to, **options):
 
 
 def child(live):
-    """Environment of a command."""
+    """Return the environment of a command."""
     path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return {**live.environment, **path}
 
@@ -46,7 +46,7 @@ def data_requests(live, method):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Send Ctrl-C at the so-manieth call of a method, which goes on when it was heard."""
+    """Send Ctrl-C during the nth call of a method, which continues once it was handled."""
 
     def at(owner, name, number):
         before, lock, calls = getattr(owner, name), threading.Lock(), []

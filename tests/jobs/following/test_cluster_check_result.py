@@ -1,4 +1,4 @@
-"""What a check of a cluster means."""
+"""The result of a cluster check is assessed."""
 
 from dataclasses import replace
 

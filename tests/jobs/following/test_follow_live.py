@@ -1,4 +1,4 @@
-"""Following jobs on a loopback Azure to each of the ends that they may take."""
+"""Jobs on the stand-in are followed to each possible end."""
 
 import json
 import subprocess
@@ -178,7 +178,7 @@ def test_a_run_that_is_pre_empted_twice_goes_on_until_it_has_trained(live, capsy
 
 
 def written(live, run, job):
-    """Whether the file that counts the lives has come to storage for the attempt that runs."""
+    """Whether the running attempt's file that counts its starts is in storage."""
     count = content(live, f"runs/{run}/n")
     return count is not None and count.decode().strip() == job[-1]
 
@@ -359,7 +359,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
 
 
 def failed_by_pre_emption(live, run):
-    """An attempt that was taken away, without anyone who follows it."""
+    """Submit an attempt that is pre-empted while nobody follows it."""
     job = begin(live, run, "sleep 600", cluster=live.outputs.clusters.gpu)
     wait_for(lambda: status(live, job) == "Running")
     live.azure.admin.preempt(job=job)

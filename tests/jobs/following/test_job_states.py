@@ -1,4 +1,4 @@
-"""States in words, and when a reason is looked for."""
+"""Descriptions of job states, and when the reason for a long queue time is looked up."""
 
 from jobs.following.job_states import WAITING, hint_due, restarted, words
 

@@ -1,4 +1,4 @@
-"""When a run is submitted again, and what it is told when it is not."""
+"""When a run is submitted again, and the reason when it is not."""
 
 from dataclasses import replace
 

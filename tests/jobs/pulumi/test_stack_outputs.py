@@ -1,4 +1,4 @@
-"""Outputs are read from Pulumi or from a file, and what is missing is said."""
+"""Outputs are read from Pulumi or a file, and errors say what is missing."""
 
 import json
 

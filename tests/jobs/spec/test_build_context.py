@@ -1,4 +1,4 @@
-"""Images are built anew when what they are built from has changed, and only then."""
+"""An image gets a new version if its build context changes, and only then."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is uploaded as a job's code."""
+"""The files that are uploaded as a job's code."""
 
 import os
 import subprocess

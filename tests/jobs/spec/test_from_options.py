@@ -1,4 +1,4 @@
-"""What a person asks to be run, as the trainer's configuration."""
+"""Options of the command line become the trainer's configuration."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""A JobSpec that exists could run; whatever could not is told at once."""
+"""A JobSpec is valid; all problems of an invalid one are reported at once."""
 
 from dataclasses import replace
 

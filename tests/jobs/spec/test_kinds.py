@@ -1,4 +1,4 @@
-"""Jobs from what a stack exports: nothing is named twice, and nothing unsound gets through."""
+"""Jobs are built from a stack's outputs, and invalid ones are refused."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""What a person reads before a job is submitted."""
+"""The summary before a job is submitted."""
 
 from jobs.assets.prepared_data import plan
 from jobs.spec.summary import document, lines

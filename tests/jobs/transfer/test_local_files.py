@@ -1,4 +1,4 @@
-"""Local files are found, refused or read as storage needs it."""
+"""Local files are found, checked and read for an upload."""
 
 import os
 
