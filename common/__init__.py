@@ -1,1 +1,1 @@
-"""What several worlds need, once. Nothing here imports TensorFlow, Pulumi or an SDK."""
+"""Code that several worlds share. Nothing here imports TensorFlow, Pulumi or an SDK."""

@@ -1,6 +1,6 @@
-"""From a command line to a frozen dataclass: every unknown option and unreadable value at once.
+"""Parse a command line into a frozen dataclass, and report all problems at once.
 
-tyro reads the options, their types and their texts from the dataclass.
+tyro reads the options, their types and their help texts from the dataclass.
 """
 
 import dataclasses
@@ -21,8 +21,10 @@ T = TypeVar("T")
 def split_positional(
     args: Sequence[str], switches: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
-    """Positional arguments, and options with their values, of a command whose options all have
-    one, except `switches`, which may; after `--` everything is positional.
+    """Split a command line into positional arguments, and options with their values.
+
+    All options take a value, except `switches`, whose value is optional. After `--` everything is
+    positional.
     """
     positional: list[str] = []
     options: list[str] = []
@@ -45,7 +47,7 @@ def split_positional(
 
 
 def without_options(args: Sequence[str], *flags: str) -> list[str]:
-    """A command line without some options and their values."""
+    """Remove some options and their values from a command line."""
     kept: list[str] = []
     remaining = list(args)
     while remaining:
@@ -65,14 +67,17 @@ def parse(
     *,
     package: str = "trainer",
 ) -> T:
-    """Read options over an instance of a dataclass whose fields they are.
+    """Parse options into a dataclass whose fields they are.
 
     Args:
-        default: values of what is not given.
-        command: whose options they are.
-        args: the command line after it.
-        description: for the help; none is the dataclass's own.
-        package: that the command is a part of.
+        default: Instance with the values of options that are not given.
+        command: Name of the command, for the help.
+        args: Command line after the command.
+        description: Description in the help; None is the docstring of the dataclass.
+        package: Package of the command, for the help.
+
+    Raises:
+        ConfigError: An option is unknown or a value is invalid; lists all of them.
     """
     cls = type(default)
     known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
@@ -106,14 +111,14 @@ def parse(
         raise ConfigError([*strange, *error.problems]) from None
     strange += fields.problems(built)
     if left and not strange:
-        strange = [f"{left[0]}: there is no place for this argument"]
+        strange = [f"{left[0]}: unexpected argument"]
     if strange:
         raise ConfigError(strange)
     return built
 
 
 def _with_values(args: Sequence[str], switches: Collection[str]) -> list[str]:
-    """Let a switch that stands alone mean True."""
+    """Insert True after switches without a value."""
     found: list[str] = []
     for arg, after in pairwise([*args, "--"]):
         found.append(arg)
@@ -123,7 +128,7 @@ def _with_values(args: Sequence[str], switches: Collection[str]) -> list[str]:
 
 
 def _reflow(cls: type) -> None:
-    """Give tyro each field's docstring as one paragraph; it would keep our line breaks."""
+    """Pass each field's docstring to tyro as one paragraph, as tyro would keep the line breaks."""
     texts = {
         p.arg_name: p.description or ""
         for parent in reversed(cls.__mro__)
@@ -139,8 +144,8 @@ def _reflow(cls: type) -> None:
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:
-    """Readers of values that never fail: what cannot be read becomes `Unparsed`, so that the
-    configuration reports it together with everything else that is wrong.
+    """Create parsers of values that never fail: an invalid value becomes `Unparsed`, so that the
+    configuration reports it together with all other problems.
     """
     registry = tyro.constructors.ConstructorRegistry()
 
@@ -184,7 +189,7 @@ def _read_many(hint: Any, texts: list[str]) -> object:
 
 
 def _read(hint: Any, text: str) -> object:
-    """The value that a text stands for, or `Unparsed`."""
+    """Parse a text as a value of a type; return `Unparsed` if it is invalid."""
     candidates: list[object] = [text]
     if text == "None":
         candidates.insert(0, None)

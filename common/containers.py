@@ -1,4 +1,4 @@
-"""Programs in containers of this machine's engine: Docker, Podman or Buildah."""
+"""Run programs in containers with this machine's engine: Docker, Podman or Buildah."""
 
 import os
 import shutil
@@ -12,12 +12,12 @@ from typing import ClassVar, Final
 from common.errors import UserError
 
 MODEST: Final = Path(__file__).with_name("containers.conf")
-"""Settings for Podman on machines that may not raise limits."""
+"""Podman configuration for machines where resource limits cannot be raised."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder or file of this machine, seen inside."""
+    """A folder or file of the host that is mounted in a container."""
 
     source: Path
     target: str
@@ -26,55 +26,55 @@ class Mount:
 
 @dataclass(frozen=True)
 class Container:
-    """A program in an image."""
+    """A program to run in an image."""
 
     image: str
     program: Sequence[str]
     name: str
-    """Of the container: no two have the same at a time."""
+    """Unique name of the container."""
     mounts: Sequence[Mount] = ()
     variables: Sequence[str] = ()
-    """Names alone: the values come from the environment of whoever starts it, so that no command
-    line shows them."""
+    """Names of environment variables. Their values come from the environment of the calling
+    process, so that no command line shows them."""
     folder: str = "/"
-    """Where the program starts."""
+    """Working directory of the program."""
     host_network: bool = False
-    """Whether it has this machine's network and host name, or ones of its own."""
+    """Whether the container shares the host's network and host name."""
     shared_memory: str = "1g"
     user: str | None = None
-    """Numbers of user and group, such as 1000:1000; none for the image's own."""
+    """User and group ids, such as 1000:1000; None is the image's user."""
 
 
 class ContainerEngine(ABC):
-    """What this project needs of a program that runs containers."""
+    """Interface to a program that runs containers."""
 
     program: ClassVar[str]
 
     @abstractmethod
     def run_command(self, container: Container) -> list[str]:
-        """The command that runs a program, and removes the container when it has ended."""
+        """Return the command that runs a program and removes the container when it ends."""
 
     @abstractmethod
     def remove_container(self, name: str) -> None:
-        """Kill and remove a container, if it is there."""
+        """Kill and remove a container, if it exists."""
 
     def has(self, image: str) -> bool:
-        """Whether an image is here."""
+        """Whether an image exists on this machine."""
         return self.output("inspect", "--type=image", image) is not None
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the engine's program to its end, whatever its status."""
+        """Run a command of the engine, whatever its exit status."""
         command = [self.program, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def output(self, *arguments: str) -> str | None:
-        """What the engine's program writes, or None if it fails."""
+        """Return the output of a command of the engine, or None if it fails."""
         done = self.run(*arguments)
         return done.stdout if done.returncode == 0 else None
 
 
 class Docker(ContainerEngine):
-    """Docker, with a daemon that answers."""
+    """Docker with a running daemon."""
 
     program = "docker"
 
@@ -99,11 +99,15 @@ class Podman(ContainerEngine):
         return [*self._prefix, self.program, *_run_arguments(container)]
 
     def remove_container(self, name: str) -> None:
-        # Without the time it asks first, and waits for ten seconds.
+        # Without --time=0, Podman sends SIGTERM first and waits for ten seconds.
         self.run("rm", "--force", "--time=0", "--volumes", name)
 
     def _working_prefix(self, image: str) -> list[str]:
-        """What has to stand before the command on this machine."""
+        """Return the prefix with which `podman run` works on this machine.
+
+        Raises:
+            UserError: It works neither with Podman's own configuration nor with `containers.conf`.
+        """
         given = "CONTAINERS_CONF" in os.environ
         prefixes: list[list[str]] = [[]]
         if not given:
@@ -116,18 +120,18 @@ class Podman(ContainerEngine):
                 return prefix
             said = done.stderr.strip()
         raise UserError(
-            f"podman cannot run {image} on this machine: {said}\nSettings that let it go into a"
-            " containers.conf, which CONTAINERS_CONF names"
+            f"podman cannot run {image} on this machine: {said}\nput settings with which it can"
+            " into a containers.conf, and set CONTAINERS_CONF to its path"
         )
 
 
 class Buildah(ContainerEngine):
-    """Buildah, which runs a program in the files of an image, without further walls."""
+    """Buildah, which runs a program in the file system of an image with chroot isolation only."""
 
     program = "buildah"
 
     def run_command(self, container: Container) -> list[str]:
-        # Its own name would not resolve, and Gloo ends with a segmentation fault then.
+        # The container's own host name does not resolve, which makes Gloo crash.
         host = ["--network=host"] if container.host_network else ["--hostname=localhost"]
         run = [self.program, "run", "--isolation=chroot", *host, f"--workingdir={container.folder}"]
         run += [f"--volume={_mount(mount)}" for mount in container.mounts]
@@ -145,28 +149,28 @@ class Buildah(ContainerEngine):
 
 
 def find_engine() -> ContainerEngine:
-    """The first of Docker, Podman and Buildah that this machine has.
+    """Find the first of Docker, Podman and Buildah on this machine.
 
     Raises:
-        UserError: there is none, or only Docker's client without a daemon.
+        UserError: There is none, or only Docker's client without a daemon.
     """
     notes = []
     if shutil.which(Docker.program):
-        # The client asks for ever where the daemon's socket is there and nobody answers.
+        # The client blocks forever if the daemon's socket exists and the daemon does not respond.
         asked = ["timeout", "20", Docker.program, "version", "--format={{.Server.Version}}"]
         if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
             return Docker()
-        notes.append("docker is installed, but no engine answers it")
+        notes.append("docker is installed, but its daemon does not respond")
     if shutil.which(Podman.program):
         return Podman()
     notes.append("podman is not installed")
     if shutil.which(Buildah.program) and os.geteuid() == 0:
         return Buildah()
     there = shutil.which(Buildah.program) is not None
-    notes.append("buildah serves root alone here" if there else "buildah is not installed")
+    notes.append("buildah requires root here" if there else "buildah is not installed")
     raise UserError(
-        f"nothing here can build or run images: {'; '.join(notes)}. Start Docker's engine, or"
-        " install Podman (on Debian and Ubuntu: sudo apt-get install podman)"
+        f"no container engine found: {'; '.join(notes)}. Start Docker's daemon, or install Podman"
+        " (on Debian and Ubuntu: sudo apt-get install podman)"
     )
 
 

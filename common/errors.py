@@ -1,13 +1,13 @@
-"""Errors that a person can act on: command lines print them without a traceback."""
+"""Errors that a user can act on: command lines print them without a traceback."""
 
 from collections.abc import Sequence
 
 INTERRUPTED = 130
-"""Exit status of a command that Ctrl-C has ended: 128 + SIGINT, as shells have it."""
+"""Exit status of a command that was ended by Ctrl-C: 128 + SIGINT, as shells report it."""
 
 
 class UserError(Exception):
-    """Something that a user can correct; the message names the thing, what is wrong and what to
+    """An error that a user can correct; its message names the thing, what is wrong and what to
     do.
     """
 
@@ -16,15 +16,15 @@ class UserError(Exception):
 
 
 class ProblemsError(UserError):
-    """Several things that a user can correct. Lists all of them, not only the first.
+    """Several problems that a user can correct; the message lists all of them.
 
     Args:
-        problems: one sentence each.
+        problems: The problems, one sentence each.
     """
 
     exit_code = 2
     subject = "configuration"
-    """What the problems are in."""
+    """What has the problems, for the first line of the message."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -34,4 +34,4 @@ class ProblemsError(UserError):
 
 
 class ConfigError(ProblemsError):
-    """A configuration, or a command line, that cannot be run."""
+    """A configuration or a command line is invalid."""

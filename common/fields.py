@@ -1,11 +1,11 @@
-"""Typed, bounded fields of frozen dataclasses: one set of rules for every way a value comes in.
+"""Typed, bounded fields of frozen dataclasses: the same rules for every source of a value.
 
 A configuration is a tree of frozen dataclasses. Its leaves are `int`, `float`, `bool`, `str`, a
 `Literal`, a `Mapping[str, T]`, a tuple, or one of these with `None`. `Annotated` adds `Bounds` to a
 number and a `Pattern` to a text, also to the items of a tuple. Standard library only.
 
-`read` builds a tree from nested plain data, such as JSON or YAML, and finds everything that is
-wrong with it. `problems` checks a tree that exists, such as one built from a command line.
+`read` builds a tree from nested plain data, such as JSON or YAML, and collects all problems in it.
+`problems` checks an existing tree, such as one built from a command line.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """The numbers that a field takes; `at_least` and `at_most` are inclusive."""
+    """The range of a number; `at_least` and `at_most` are inclusive."""
 
     at_least: float | None = None
     at_most: float | None = None
@@ -43,7 +43,7 @@ class Bounds:
         )
 
     def problem(self, value: float) -> str | None:
-        """What is wrong with a number, or None."""
+        """Return what is wrong with a number, or None."""
         return None if self.allow(value) else f"must be {self}"
 
     def __str__(self) -> str:
@@ -62,33 +62,33 @@ class Bounds:
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:
-    """The texts that a field takes: a regular expression for the whole text, and it in words."""
+    """The form of a text: a regular expression for the whole text, and a description of it."""
 
     pattern: str
     wants: str
 
     def problem(self, value: str) -> str | None:
-        """What is wrong with a text, or None."""
+        """Return what is wrong with a text, or None."""
         return None if re.fullmatch(self.pattern, value) else f"must be {self.wants}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Formerly:
-    """A name that a field had before: whoever still gives it is told the field's name of today."""
+    """The former name of a field: a user who still uses it is told the current name."""
 
     name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Unparsed:
-    """Text from the command line that does not read as the type of its field."""
+    """Text from the command line that cannot be parsed as the type of its field."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """One field that holds a value, addressed from the root of the configuration."""
+    """A field that holds a value instead of a group, with its path in the configuration."""
 
     key: str
     """Dotted path, such as `model.image_size`."""
@@ -96,32 +96,32 @@ class Leaf:
     """The annotation without `Annotated`."""
     bounds: Bounds | None
     former_key: str | None = None
-    """What `key` was before, if the field has another name today."""
+    """Former dotted path, if the field was renamed."""
 
     @property
     def flag(self) -> str:
-        """The option of the command line, such as `--model.image-size`."""
+        """Option on the command line, such as `--model.image-size`."""
         return _flag(self.key)
 
     @property
     def former_flag(self) -> str | None:
-        """The option that it was before."""
+        """Former option on the command line, or None."""
         return None if self.former_key is None else _flag(self.former_key)
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading(Generic[T]):
-    """What was read, and what was wrong with it."""
+    """Result of `read`: the value, and all problems."""
 
     value: T
-    """Built from all that could be read. Where a field was wrong it holds its default, or an empty
-    value of its type, so that other fields can still be checked."""
+    """Instance built from the valid fields. An invalid field has its default, or an empty value of
+    its type, so that other fields can still be checked."""
     problems: tuple[str, ...]
     unsound: frozenset[str]
-    """Dotted keys whose value in `value` is not what was given."""
+    """Dotted keys of the fields that were invalid."""
 
     def is_sound(self, key: str) -> bool:
-        """Whether neither this key, nor a group around it, nor a key inside it was wrong."""
+        """Whether this key, all groups around it and all keys inside it were valid."""
         return not any(
             bad == key or bad.startswith(key + ".") or key.startswith(bad + ".")
             for bad in self.unsound
@@ -129,7 +129,7 @@ class Reading(Generic[T]):
 
 
 def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
-    """Every leaf below a dataclass, in the order of declaration."""
+    """Iterate over all leaves of a dataclass, in the order of declaration."""
     for field, hint in _hints(cls):
         key = prefix + field.name
         if dataclasses.is_dataclass(hint):
@@ -141,14 +141,14 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
 
 
 def get(instance: object, key: str) -> Any:
-    """The value at a dotted key."""
+    """Return the value at a dotted key."""
     for part in key.split("."):
         instance = getattr(instance, part)
     return instance
 
 
 def to_flags(instance: object, base: object) -> list[str]:
-    """The options, with their values, that make an instance from another one of its class."""
+    """Return the options, with their values, in which an instance differs from another one."""
     words = []
     for leaf in leaves(type(instance)):
         value = get(instance, leaf.key)
@@ -158,7 +158,7 @@ def to_flags(instance: object, base: object) -> list[str]:
 
 
 def describe(hint: Any) -> str:
-    """What a field takes, in words."""
+    """Describe the values of a type in words."""
     forms = [rule.wants for rule in _rules(hint) if isinstance(rule, Pattern)]
     bare = _bare(hint)
     items = get_args(bare)
@@ -180,7 +180,7 @@ def describe(hint: Any) -> str:
 
 
 def accepts(hint: Any, value: object) -> bool:
-    """Whether a value has the type of a field; an `int` is also a `float`, a `bool` is no `int`."""
+    """Whether a value has a type; an `int` is also a `float`, but a `bool` is not an `int`."""
     bare = _bare(hint)
     origin = get_origin(bare)
     if origin is Literal:
@@ -191,7 +191,7 @@ def accepts(hint: Any, value: object) -> bool:
         return isinstance(value, tuple) and all(accepts(get_args(bare)[0], v) for v in value)
     if bare in {int, float}:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        # Neither infinity nor NaN is within the limit.
+        # Excludes infinity and NaN.
         return (
             number
             and abs(typing.cast("float", value)) <= sys.float_info.max
@@ -201,7 +201,7 @@ def accepts(hint: Any, value: object) -> bool:
 
 
 def problems(instance: object) -> list[str]:
-    """Every leaf with a wrong type or out of its bounds, each with its option and what it takes."""
+    """Return the problems of all leaves: a wrong type, or a number out of bounds."""
     found = []
     for leaf in leaves(type(instance)):
         value = get(instance, leaf.key)
@@ -221,17 +221,17 @@ def problems(instance: object) -> list[str]:
 def unknown_key(
     key: str, known: list[str], former: Mapping[str, str], *, list_known: bool = False
 ) -> str:
-    """The problem of a key that does not exist, with the one that was probably meant.
+    """Return the problem of an unknown key, with the key that was probably meant.
 
     Args:
-        key: as it was given.
-        known: those that exist.
-        former: those that exist by what they were called before.
-        list_known: whether to list them where none is close.
+        key: Unknown key.
+        known: Existing keys.
+        former: Existing keys by their former names.
+        list_known: Whether to list the existing keys if none is similar.
     """
     if key in former:
         return f"{key}: is now called {former[key]}"
-    # What stands before the last dot makes any two keys of a group look alike.
+    # Compare only the last part: a common prefix makes all keys of a group look similar.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
     close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
     problem = f"{key}: there is no such key"
@@ -241,7 +241,7 @@ def unknown_key(
 
 
 def to_dict(instance: object) -> dict[str, Any]:
-    """Nested plain data of a dataclass, as `read` takes it and JSON can hold it."""
+    """Convert a dataclass to nested plain data for `read` or JSON."""
     return {
         field.name: _plain(getattr(instance, field.name))
         for field in dataclasses.fields(instance)  # type: ignore[arg-type]
@@ -249,10 +249,10 @@ def to_dict(instance: object) -> dict[str, Any]:
 
 
 def read(cls: type[T], data: Mapping[str, object]) -> Reading[T]:
-    """Read a dataclass from nested plain data; keys that are missing take their defaults.
+    """Read a dataclass from nested plain data; missing keys get their defaults.
 
-    Bad data raise nothing: every unknown key, missing key, wrong type and value outside its bounds
-    or pattern is in the `problems` of what it returns.
+    Invalid data raises no exception: every unknown or missing key, wrong type and value outside its
+    bounds or pattern is listed in the result's `problems`.
     """
     reader = _Reader()
     value = reader.group(cls, data, "")
@@ -260,16 +260,16 @@ def read(cls: type[T], data: Mapping[str, object]) -> Reading[T]:
 
 
 def from_dict(cls: type[T], data: Mapping[str, object]) -> T:
-    """Read a dataclass that must be sound, which may check itself as it is built.
+    """Read a dataclass from nested plain data that must be valid.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: The data is invalid, or the dataclass raised this; lists all problems.
     """
     reader = _Reader()
     try:
         value = reader.group(cls, data, "")
     except ConfigError as error:
-        # A default in place of a bad value may contradict the others.
+        # A default in place of an invalid value may contradict other values.
         raise ConfigError(reader.problems or error.problems) from None
     if reader.problems:
         raise ConfigError(reader.problems)
@@ -277,8 +277,8 @@ def from_dict(cls: type[T], data: Mapping[str, object]) -> T:
 
 
 def with_current_keys(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested plain data that an earlier version wrote, with former keys replaced by those that
-    their fields have now: for files, which nobody can be asked to change.
+    """Replace former keys by current ones in nested plain data: for files of earlier versions,
+    which users need not edit.
     """
     current = dict(data)
     for field, hint in _hints(cls):
@@ -353,7 +353,7 @@ class _Reader:
 
     def _leaf(self, bare: Any, rules: tuple[Any, ...], value: object, key: str) -> object:
         if bare is int and isinstance(value, float) and value.is_integer():
-            # Pulumi hands whole numbers on as 4.0.
+            # Pulumi passes whole numbers as 4.0.
             value = int(value)
         if dataclasses.is_dataclass(bare) or _is_mapping(bare) or get_origin(bare) is tuple:
             self.problems.append(f"{key}: {value!r:.60} is not {describe(bare)}")
@@ -381,7 +381,7 @@ def _hints(cls: type) -> list[tuple["dataclasses.Field[Any]", Any]]:
 
 
 def _default(field: "dataclasses.Field[Any]", base: object = None) -> object:
-    """What a missing key takes: that of the group's own default, if it has one."""
+    """Return the value of a missing key, from the group's default if it has one."""
     if dataclasses.is_dataclass(base):
         return getattr(base, field.name)
     if field.default_factory is not dataclasses.MISSING:

@@ -1,21 +1,20 @@
-"""Files that are complete or absent, whatever ends the process that writes them."""
+"""Write files atomically: complete or absent, even if the process is killed."""
 
 import os
 from pathlib import Path
 
 
 def write_atomically(path: Path, text: str, *, errors: str = "strict", sync: bool = False) -> None:
-    """Write a text file in one step: readers see the old content or all of the new.
+    """Write a text file atomically: readers see either the old or the complete new content.
 
     Args:
-        path: the file; its folder is made if it is not there.
-        text: the content, written as UTF-8.
-        errors: what to do about characters that UTF-8 does not have, as in `str.encode`.
-        sync: whether to wait until the content is on the disk, so that it also survives a loss of
-            power.
+        path: Path of the file; its folder is created if it is missing.
+        text: Content, written as UTF-8.
+        errors: How to handle characters that UTF-8 cannot encode, as in `str.encode`.
+        sync: Whether to wait until the content is on disk, so that it also survives a power loss.
 
     Raises:
-        OSError: the file cannot be written; what was there before stays.
+        OSError: The file cannot be written; its previous content stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{os.getpid()}.partial")

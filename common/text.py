@@ -1,10 +1,10 @@
-"""Numbers in words: durations, sizes and counts, the same everywhere a person reads them."""
+"""Format durations, sizes, counts and lists, the same in all messages and pages."""
 
 from collections.abc import Sequence
 
 
 def duration(seconds: float) -> str:
-    """A time span in the units that fit: 4.2 s, 3 min 20 s, 2 h 5 min."""
+    """Format a duration in suitable units: 4.2 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 99.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -15,7 +15,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in a decimal unit that fits, to three digits: 512 B, 1.44 MB, 205 MB."""
+    """Format bytes in a suitable decimal unit with three digits: 512 B, 1.44 MB, 205 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 999.5:
             return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
@@ -24,12 +24,12 @@ def size(count: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """A number of things: 1 rank, 2 ranks."""
+    """Format a number with a noun: 1 rank, 2 ranks."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def listing(lines: Sequence[str], limit: int = 20) -> str:
-    """Problems as a list, one a line, of which a person reads at most `limit`."""
+    """Format lines as a list of at most `limit` items, and the number of the others."""
     shown = [f"  - {line}" for line in lines[:limit]]
     if len(lines) > limit:
         shown.append(f"  ... and {len(lines) - limit:,} more")

@@ -1,4 +1,4 @@
-"""Waiting for a condition instead of for a fixed time."""
+"""Wait for a condition instead of a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from collections.abc import Callable
 def wait_until(
     condition: Callable[[], object], timeout_seconds: float, poll_seconds: float = 0.05
 ) -> bool:
-    """Check a condition until it holds or the time is over.
+    """Check a condition repeatedly until it holds or a timeout has passed.
 
     Args:
-        condition: checked at least once; an exception that it raises is not caught.
-        timeout_seconds: longest time to wait.
-        poll_seconds: time between two checks.
+        condition: Condition, checked at least once; its exceptions are not caught.
+        timeout_seconds: Longest time to wait.
+        poll_seconds: Time between two checks.
 
     Returns:
-        Whether the condition came to hold.
+        Whether the condition held before the timeout.
     """
     deadline = time.monotonic() + timeout_seconds
     while not condition():

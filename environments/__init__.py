@@ -1,1 +1,1 @@
-"""The images that jobs run in, and what builds them here as Azure Machine Learning does there."""
+"""The images that jobs run in, and their local builds, as Azure Machine Learning builds them."""

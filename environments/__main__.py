@@ -1,4 +1,4 @@
-"""`python -m environments`: make images on this machine, and look at them."""
+"""`python -m environments`: build images on this machine."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from environments.stand_in import cuda_compiler
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status."""
+    """Run a command and return its exit status."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -23,30 +23,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m environments", description="The images that jobs run in."
+        prog="python -m environments", description="Build the images that jobs run in."
     )
     commands = parser.add_subparsers(required=True)
-    built = commands.add_parser("build", help="make an image")
+    built = commands.add_parser("build", help="build an image")
     built.set_defaults(run=_build)
     built.add_argument("image", choices=["cpu", "gpu"])
-    built.add_argument("--base", help="image to begin with; the Dockerfile's own if not given")
+    built.add_argument("--base", help="base image (default: that of the Dockerfile)")
     built.add_argument(
         "--argument",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         type=_pair,
-        help="of the build, such as PIP_INDEX_URL=...; may be given several times",
+        help="build argument, such as PIP_INDEX_URL=...; may be given several times",
     )
     built.add_argument(
         "--stand-in",
         action="store_true",
-        help="compile for GPUs with CUDA of Debian's, where NVIDIA's image cannot be pulled",
+        help="compile for GPUs with Debian's CUDA, if NVIDIA's image cannot be pulled",
     )
-    built.add_argument("--fresh", action="store_true", help="take no step from earlier builds")
-    named = commands.add_parser("builder", help="print what would make images here")
+    built.add_argument("--fresh", action="store_true", help="do not use cached steps")
+    named = commands.add_parser("builder", help="print the container engine that builds images")
     named.set_defaults(run=_builder)
-    removed = commands.add_parser("remove", help="remove the images that were made here")
+    removed = commands.add_parser("remove", help="remove the images that were built here")
     removed.set_defaults(run=_remove)
     return parser
 

@@ -1,7 +1,8 @@
-"""Looks up what is locked among known vulnerabilities, and holds it against what was judged.
+"""Check the lock files for known vulnerabilities that have not been reviewed.
 
-pip-audit asks OSV (https://osv.dev) about every package of every lock; it needs the internet. What
-has been judged is in known-vulnerabilities.toml, with a reason and a date to look again.
+pip-audit looks up every package of every lock file in OSV (https://osv.dev), which requires
+internet access. Reviewed vulnerabilities are in known-vulnerabilities.toml, each with a reason and
+a date of the next review.
 """
 
 import argparse
@@ -26,20 +27,20 @@ _MINUTES: Final = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """A known vulnerability of a version that is locked."""
+    """A known vulnerability of a locked version."""
 
     package: str
     version: str
     ids: tuple[str, ...]
-    """Of several databases, all for the same."""
+    """Identifiers of the vulnerability in several databases."""
 
     fixed: tuple[str, ...]
-    """Versions that mend it."""
+    """Versions that fix it."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Why a finding may stay, and until when."""
+    """A reviewed vulnerability: why it is accepted, and until when."""
 
     package: str
     id: str
@@ -48,23 +49,23 @@ class Judgement:
 
 
 def judgements(path: Path) -> list[Judgement]:
-    """Read those that are committed.
+    """Read the reviewed vulnerabilities.
 
     Raises:
-        UserError: an entry lacks something or has more than it may.
+        UserError: An entry has missing or unknown keys.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))["judged"]
         return [Judgement(**entry) for entry in entries]
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: {error}; an entry is package, id, reason, until") from error
+        raise UserError(f"{path}: {error}; an entry has package, id, reason, until") from error
 
 
 def findings(report: Mapping[str, Any]) -> list[Finding]:
-    """What pip-audit's JSON tells.
+    """Parse the JSON output of pip-audit.
 
     Raises:
-        UserError: it did not look a package up.
+        UserError: pip-audit has skipped a package.
     """
     vulnerabilities = []
     for package in report["dependencies"]:
@@ -85,45 +86,46 @@ def findings(report: Mapping[str, Any]) -> list[Finding]:
 def problems(
     locks_by_finding: Mapping[Finding, Iterable[str]], accepted: Sequence[Judgement], today: date
 ) -> list[str]:
-    """What somebody has to look at: a sentence each.
+    """Return what must be reviewed, one sentence each.
 
     Args:
-        locks_by_finding: the findings, with the names of the locks.
-        accepted: what may stay.
-        today: a judgement is good up to its date.
+        locks_by_finding: Findings with the names of their lock files.
+        accepted: Reviewed vulnerabilities.
+        today: Current date; a review is valid up to its date.
     """
     sentences, applied = [], set()
     for finding, locks in locks_by_finding.items():
         matching = [j for j in accepted if j.package == finding.package and j.id in finding.ids]
         applied |= set(matching)
         if not matching:
-            mended = f"mended in {', '.join(finding.fixed)}" if finding.fixed else "mended nowhere"
+            fix = f"fixed in {', '.join(finding.fixed)}" if finding.fixed else "not fixed yet"
             sentences.append(
-                f"{finding.package} {finding.version} has {' = '.join(finding.ids)}, {mended}; "
+                f"{finding.package} {finding.version} has {' = '.join(finding.ids)}, {fix}; "
                 f"it is in {', '.join(sorted(locks))}"
             )
     for judgement in accepted:
         if judgement not in applied:
             sentences.append(
-                f"{judgement.package} {judgement.id} was judged, but is found no more; "
-                "delete the entry"
+                f"{judgement.package} {judgement.id} was reviewed, but is no longer found; "
+                "delete its entry"
             )
         elif judgement.until < today:
             sentences.append(
-                f"{judgement.package} {judgement.id} was judged until {judgement.until}; look again"
+                f"{judgement.package} {judgement.id}: its review expired on {judgement.until};"
+                " review it again"
             )
     return sentences
 
 
 def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
-    """Ask about all packages of a lock.
+    """Look up all packages of a lock file.
 
     Args:
-        lock: with hashes.
-        service: options that tell pip-audit whom to ask.
+        lock: Lock file with hashes.
+        service: Options of pip-audit that select the vulnerability service.
 
     Raises:
-        UserError: the service does not answer, or the lock cannot be read.
+        UserError: The service does not respond, or the lock file cannot be read.
     """
     command = [sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip"]
     command += ["--progress-spinner", "off", "--format", "json", "--requirement", str(lock)]
@@ -133,23 +135,23 @@ def scanned(lock: Path, service: Sequence[str]) -> list[Finding]:
             capture_output=True, text=True, check=False, timeout=60 * _MINUTES,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise UserError(f"{lock.name}: no answer within {_MINUTES} minutes") from error
+        raise UserError(f"{lock.name}: pip-audit timed out after {_MINUTES} minutes") from error
     try:
         return findings(json.loads(completed.stdout))
     except json.JSONDecodeError as error:
-        # Its exit status is 1 for findings as for failures.
-        last_words = completed.stderr.strip().splitlines() or ["it said nothing"]
+        # pip-audit's exit status is 1 both for findings and for failures.
+        last_words = completed.stderr.strip().splitlines() or ["no output"]
         raise UserError(
-            f"{lock.name}: pip-audit gave no answer; OSV must be in reach (--osv-url names another "
-            f"address of it). Its last words: {last_words[-1]}"
+            f"{lock.name}: pip-audit failed; check that OSV can be reached, or pass another URL of"
+            f" it as --osv-url. Last line of its output: {last_words[-1]}"
         ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what must be looked at; the exit status is 1 if there is any, 2 without an answer."""
+    """Print what must be reviewed; return 1 if there is anything, 2 if a lookup failed."""
     parser = argparse.ArgumentParser(prog="python -m environments.audit", description=__doc__)
     parser.add_argument(
-        "--osv-url", help="of a service that answers as https://api.osv.dev/v1/query"
+        "--osv-url", help="URL of another OSV service (default: https://api.osv.dev/v1/query)"
     )
     options = parser.parse_args(arguments)
     service = ["--vulnerability-service", "osv"]
@@ -172,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {problem}", file=sys.stderr)
     print(
         f"{len(locks)} locks, {len(locks_by_finding)} known vulnerabilities, "
-        f"{len(open_problems)} to look at"
+        f"{len(open_problems)} to review"
     )
     return 1 if open_problems else 0
 

@@ -1,4 +1,4 @@
-"""The image that all begins with: pulled from its registry, or made from Debian's packages."""
+"""The base image: pulled from its registry, or built from Debian's packages."""
 
 import re
 import shutil
@@ -18,30 +18,33 @@ _DOCKERFILE: Final = 'FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n'
 
 
 def declared(dockerfile: str) -> str:
-    """The base that a Dockerfile begins with if it is told no other.
+    """Return the default base image of a Dockerfile.
 
     Raises:
-        UserError: it has no such argument.
+        UserError: The Dockerfile has no argument BASE_IMAGE.
     """
     line = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE)
     if line is None:
-        raise UserError("the Dockerfile has no line ARG BASE_IMAGE=...")
+        raise UserError("Dockerfile: the line ARG BASE_IMAGE=... is missing; add it")
     return line[1]
 
 
 def ensure(
     builder: Builder, base_image: str, tell: Callable[[str], None], *, fresh: bool = False
 ) -> str:
-    """The name of a base that is here: the image itself, or one made on this machine.
+    """Provide a base image: pull it, or build one on this machine.
 
     Args:
-        builder: what makes images.
-        base_image: name of the image in its registry.
-        tell: shows a person what goes on.
-        fresh: whether the newest is wanted, whatever is here.
+        builder: Builds images.
+        base_image: Name of the image in its registry.
+        tell: Prints progress.
+        fresh: Whether to get the newest image even if there is one on this machine.
+
+    Returns:
+        Name of the image on this machine.
 
     Raises:
-        UserError: the registry cannot be reached, and no base can be made here either.
+        UserError: The image cannot be pulled, and no base can be built either.
     """
     if not fresh:
         for name in (base_image, LOCAL):
@@ -51,36 +54,36 @@ def ensure(
     problem = builder.pull(base_image)
     if problem is None:
         return base_image
-    tell(f"it cannot be pulled ({problem}), so a base is made from Debian's packages")
+    tell(f"cannot pull it ({problem}); building a base image from Debian's packages")
     make(builder, base_image)
     return LOCAL
 
 
 def make(builder: Builder, base_image: str) -> None:
-    """Make the smallest Debian that has authorities to trust, about 180 MB.
+    """Build a minimal Debian image with CA certificates, about 180 MB.
 
     Args:
-        builder: what makes images.
-        base_image: what it is made in place of, for errors.
+        builder: Builds images.
+        base_image: Name of the image that it replaces, for errors.
 
     Raises:
         UserError: mmdebstrap is not installed, or fails.
     """
     if shutil.which("mmdebstrap") is None:
         raise UserError(
-            f"{base_image} cannot be pulled, and mmdebstrap, which could make a base in its"
-            " place, is not installed: sudo apt-get install mmdebstrap, or name a base that can be"
-            " had with BASE=IMAGE"
+            f"{base_image} cannot be pulled, and mmdebstrap, which could build a replacement, is"
+            " not installed; run sudo apt-get install mmdebstrap, or pass an available image as"
+            " BASE=IMAGE"
         )
     with tempfile.TemporaryDirectory() as folder:
-        # It copies this machine's name and its servers of names, which are none of the image's.
+        # mmdebstrap copies this machine's host name and DNS servers, which must not be in an image.
         hook = '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"'
         command = ["mmdebstrap", "--variant=minbase", "--include=ca-certificates", hook, RELEASE]
         bootstrap = subprocess.run(
             [*command, f"{folder}/root.tar"], capture_output=True, text=True, check=False
         )
         if bootstrap.returncode:
-            raise UserError(f"mmdebstrap could not make a base:\n{_end(bootstrap.stderr)}")
+            raise UserError(f"mmdebstrap could not build a base image:\n{_end(bootstrap.stderr)}")
         (Path(folder) / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
         build = subprocess.run(
             builder.build_command(Recipe(Path(folder)), LOCAL),
@@ -89,7 +92,9 @@ def make(builder: Builder, base_image: str) -> None:
             check=False,
         )
         if build.returncode:
-            raise UserError(f"{builder.program} could not make a base:\n{_end(build.stderr)}")
+            raise UserError(
+                f"{builder.program} could not build a base image:\n{_end(build.stderr)}"
+            )
 
 
 def _end(text: str) -> str:

@@ -1,4 +1,4 @@
-"""An image, made from exactly what Azure Machine Learning would get."""
+"""Build an image from exactly the files that Azure Machine Learning would get."""
 
 import json
 import subprocess
@@ -18,74 +18,74 @@ from jobs.spec.build_context import Image, build_context
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000, "gpu": 5_800_000_000}
-"""Bytes that an image may have: each node pulls it before it works, and is paid for meanwhile."""
+"""Maximum bytes of an image: each node pulls it before it starts, and costs money meanwhile."""
 
 SBOM: Final = ROOT / ".tools" / "sbom" / "bin" / "python"
-"""With what reads an image; `make images` installs it."""
+"""Python with the packages that read an image; `make images` installs it."""
 
 _PROGRESS_SECONDS: Final = 30.0
 _SHOWN_LINES: Final = 25
-"""Lines of a build that has failed."""
+"""Number of last lines to show of a failed build."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to build."""
+    """An image to build."""
 
     image: Image
     base: str | None = None
-    """Image to begin with; none for the Dockerfile's own, or what can be had in its place."""
+    """Base image; None is that of the Dockerfile, or a replacement if it cannot be pulled."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """More of the build's, such as PIP_INDEX_URL."""
+    """Additional build arguments, such as PIP_INDEX_URL."""
     fresh: bool = False
-    """Whether every step is run, whatever is there of earlier builds."""
+    """Whether to run every step instead of using cached ones."""
     tag: str = "latest"
     folder: Path = ROOT / "build" / "images"
-    """For what is written beside the image."""
+    """Folder for the files that are written along with images."""
 
     @property
     def name(self) -> str:
-        """Of the image."""
+        """Name of the image."""
         return f"localhost/trainer-{self.image}:{self.tag}"
 
     @property
     def beside(self) -> Path:
-        """Folder of this image."""
+        """Folder for the files of this image."""
         return self.folder / (self.image if self.tag == "latest" else f"{self.image}-{self.tag}")
 
 
 @dataclass(frozen=True)
 class Built:
-    """An image that is there."""
+    """An image that was built."""
 
     name: str
     version: str
-    """Of the environment that Azure Machine Learning would build from the same."""
+    """Version of the environment that Azure Machine Learning would build from the same files."""
     base: str
     arguments: Sequence[str]
-    """Names of the build's others; what they are set to may be for no one's eyes."""
+    """Names of the additional build arguments; their values may be secret."""
     builder: str
     bytes: int
-    """Of its layers, not compressed."""
+    """Uncompressed size of its layers."""
     steps: int
     cached_steps: int
-    """Taken from an earlier build."""
+    """Number of steps that were cached."""
     seconds: float
     cold_seconds: float | None
-    """Of the newest build that took no step from an earlier one, if that is known."""
+    """Duration of the newest build without cached steps, or None if unknown."""
 
 
 def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
-    """Build an image; beside it go the build's log, `build.json` with what it cost, and the bill of
-    materials with its licences.
+    """Build an image; also write the build's log, `build.json` with its size and duration, and the
+    bill of materials with its licences.
 
     Args:
-        builder: what makes images.
-        order: what to build.
-        tell: shows a person what goes on.
+        builder: Builds images.
+        order: Image to build.
+        tell: Prints progress.
 
     Raises:
-        UserError: it cannot be built, or is larger than it may be.
+        UserError: The build failed, or the image is too large.
     """
     try:
         context = build_context(ROOT, order.image)
@@ -104,7 +104,7 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
         recipe = Recipe(context_folder, arguments, fresh=order.fresh, id_file=id_file)
         seconds, steps, cached = _follow(builder, recipe, order, tell)
         if not id_file.exists():
-            raise UserError(f"{order.name}: the build was interrupted; give the command again")
+            raise UserError(f"{order.name}: the build was interrupted; run the command again")
         identifier = id_file.read_text(encoding="utf-8").strip()
     built = Built(
         name=order.name,
@@ -124,12 +124,13 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
     of_limit = f" of at most {limit / 1e9:.2f}" if limit else ""
     tell(
         f"{order.name}: {built.bytes / 1e9:.2f} GB{of_limit}, in {seconds:.1f} s;"
-        f" {cached} of {steps} steps were there already"
+        f" {cached} of {steps} steps were cached"
     )
     if limit and built.bytes > limit:
         raise UserError(
-            f"{order.name} has {built.bytes / 1e9:.2f} GB, more than its {limit / 1e9:.2f}: find"
-            " what came in with `du` in it, or raise BUDGET in environments/build.py with a reason"
+            f"{order.name}: has {built.bytes / 1e9:.2f} GB, more than its limit of"
+            f" {limit / 1e9:.2f} GB; find what was added by running `du` in it, or raise BUDGET in"
+            " environments/build.py with a reason"
         )
     described = order.beside / "described"
     known = described.read_text(encoding="utf-8") if described.exists() else ""
@@ -139,11 +140,11 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
 
 
 def _describe(builder: Builder, order: Order, tell: Callable[[str], None]) -> bool:
-    """Write what is inside, and under which licences; whether there is what it takes."""
+    """Write the bill of materials; return whether its tools are installed."""
     if not SBOM.exists():
-        tell("no bill of materials is written: `make .tools/sbom/.ready` installs what it needs")
+        tell("no bill of materials: its tools are missing; run `make .tools/sbom/.ready`")
         return False
-    tell("reading what is inside")
+    tell("writing the bill of materials")
     with builder.root(order.name) as root:
         command = [
             str(SBOM),
@@ -171,7 +172,7 @@ def _describe(builder: Builder, order: Order, tell: Callable[[str], None]) -> bo
 def _follow(
     builder: Builder, recipe: Recipe, order: Order, tell: Callable[[str], None]
 ) -> tuple[float, int, int]:
-    """Build, showing each step as it begins; seconds, steps, and those that were there."""
+    """Build and print each step; return the seconds, the steps, and the cached steps."""
     started, shown, steps, cached = time.monotonic(), time.monotonic(), 0, 0
     log = order.beside / "build.log"
     command = builder.build_command(recipe, order.name)
@@ -188,7 +189,7 @@ def _follow(
             cached += builder.cached.match(line) is not None
             step = builder.step.match(line)
             if step:
-                # What a stage begins with is looked up, and nothing that is done.
+                # FROM only names the base of a stage; it is not counted as a step.
                 steps += "FROM " not in step[1]
                 tell(f"{now - started:5.0f} s  {step[1].split('&&')[0].strip()[:100]}")
             elif now - shown > _PROGRESS_SECONDS and line.strip():
@@ -200,19 +201,19 @@ def _follow(
         lines = log.read_text(encoding="utf-8").splitlines()[-_SHOWN_LINES:]
         end = "\n".join(f"  {line}" for line in lines)
         raise UserError(
-            f"{order.name}: the build ended with status {process.returncode}; all it said is in"
-            f" {log}, its end:\n{end}"
+            f"{order.name}: the build failed with exit status {process.returncode}; its full output"
+            f" is in {log}, the last lines are:\n{end}"
         )
     return time.monotonic() - started, steps, cached
 
 
 def record(order: Order) -> Path:
-    """The file that says what an image has cost."""
+    """Return the path of the file with the size and build time of an image."""
     return order.beside / "build.json"
 
 
 def _cold_seconds(order: Order, version: str) -> float | None:
-    """Of the newest build of this version whose every step was run."""
+    """Read the duration of the newest build of this version without cached steps, or None."""
     try:
         earlier = json.loads(record(order).read_text(encoding="utf-8"))
     except (OSError, ValueError):

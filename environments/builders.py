@@ -1,4 +1,4 @@
-"""What makes images with this machine's container engine, and opens them."""
+"""Build images with this machine's container engine, and read their files."""
 
 import os
 import re
@@ -16,54 +16,55 @@ from common.containers import Buildah, ContainerEngine, Docker, Podman, find_eng
 from common.errors import UserError
 
 TRUSTED: Final = "/etc/ssl/certs/ca-certificates.crt"
-"""Where Debian keeps the authorities that its programs trust."""
+"""Path of Debian's CA certificates."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image is built from."""
+    """Inputs and options of a build."""
 
     context: Path
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """Of the build (ARG)."""
+    """Build arguments (ARG)."""
     target: str | None = None
-    """The stage to end with; none for the last."""
+    """Stage to build; None is the last."""
     fresh: bool = False
-    """Whether every step is run, also where the one of an earlier build could be taken."""
+    """Whether to run every step instead of using cached ones."""
     id_file: Path | None = None
-    """Gets the image's identifier once it is made: Podman's status says nothing of a SIGTERM."""
+    """File that receives the image's id once it is built, as Podman's exit status does not reveal a
+    SIGTERM."""
 
 
 class Builder(ABC):
-    """Images of one container engine."""
+    """Builds and reads images with one container engine."""
 
     cached: ClassVar[re.Pattern[str]]
-    """Matches a line of a build that says that a step was taken from an earlier one."""
+    """Matches the output line of a cached step."""
     step: ClassVar[re.Pattern[str]]
-    """Matches the line that begins a step; its group is the step."""
+    """Matches the first output line of a step; its group is the step."""
 
     def __init__(self, engine: ContainerEngine) -> None:
         self.engine = engine
 
     @abstractmethod
     def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        """The command that makes an image."""
+        """Return the command that builds an image."""
 
     @abstractmethod
     @contextmanager
     def root(self, image: str) -> Iterator[Path]:
-        """An image's files, not to be changed."""
+        """Provide a folder with an image's files, which must not be changed."""
 
     @property
     def program(self) -> str:
-        """Name of the engine's program."""
+        """Name of the engine's command."""
         return self.engine.program
 
     def size(self, image: str) -> int:
-        """Bytes of an image's layers, not compressed.
+        """Return the uncompressed bytes of an image's layers.
 
         Raises:
-            UserError: there is no such image.
+            UserError: There is no such image.
         """
         text = self.engine.output("image", "inspect", "--format={{.Size}}", image)
         if text is None:
@@ -71,7 +72,7 @@ class Builder(ABC):
         return int(text)
 
     def pull(self, image: str) -> str | None:
-        """Bring an image from its registry; what went wrong, if something did."""
+        """Pull an image from its registry; return what went wrong, or None."""
         completed = self.engine.run("pull", image)
         return (
             None
@@ -80,15 +81,15 @@ class Builder(ABC):
         )
 
     def remove(self, image: str) -> None:
-        """Remove an image, if it is here."""
+        """Remove an image, if it exists on this machine."""
         self.engine.run("rmi", "--force", image)
 
     def _missing(self, image: str) -> UserError:
-        return UserError(f"{image}: is no image of {self.program} here")
+        return UserError(f"{image}: {self.program} has no such image on this machine; build it")
 
     @contextmanager
     def _exported(self, image: str) -> Iterator[Path]:
-        """An image's files, in a folder of whoever asks."""
+        """Export an image's files to a temporary folder."""
         created = self.engine.output("create", image, "true")
         if created is None:
             raise self._missing(image)
@@ -98,7 +99,7 @@ class Builder(ABC):
                 with subprocess.Popen(
                     [self.program, "export", name], stdout=subprocess.PIPE
                 ) as tar:
-                    # Devices cannot be made without being root, and are not needed.
+                    # Creating devices requires root, and they are not needed.
                     unpack = ["tar", "-x", "--exclude=dev/*", "-C", folder]
                     unpacked = subprocess.run(unpack, stdin=tar.stdout, check=False).returncode
                 if tar.returncode or unpacked:
@@ -109,13 +110,13 @@ class Builder(ABC):
 
 
 class DockerBuilder(Builder):
-    """Docker, with BuildKit or without."""
+    """Docker, with or without BuildKit."""
 
     cached = re.compile(r"^#\d+ CACHED| ---> Using cache")
     step = re.compile(r"^(?:#\d+ \[(?!internal|auth)|Step )(\d+/\d+ : .*|[^\]]+\] .*)")
 
     def build_command(self, recipe: Recipe, image: str) -> list[str]:
-        # By a variable, as a client without BuildKit does not know the option.
+        # A variable, as a client without BuildKit does not know the option.
         return [
             *("env", "BUILDKIT_PROGRESS=plain", self.program, "build"),
             *_recipe_arguments(recipe),
@@ -141,7 +142,7 @@ class PodmanBuilder(Builder):
     @contextmanager
     def root(self, image: str) -> Iterator[Path]:
         if os.geteuid() != 0:
-            # It would have to be entered as if by root, and that for all that is done there.
+            # Mounting would require `podman unshare` around everything that reads the files.
             with self._exported(image) as exported:
                 yield exported
             return
@@ -190,17 +191,17 @@ BUILDERS: Final[Mapping[type[ContainerEngine], type[Builder]]] = {
 
 
 def find_builder() -> Builder:
-    """What makes images with the first engine that this machine has.
+    """Create a builder with the first container engine on this machine.
 
     Raises:
-        UserError: there is none, or only Docker's client without a daemon.
+        UserError: There is none, or only Docker's client without a daemon.
     """
     engine = find_engine()
     return BUILDERS[type(engine)](engine)
 
 
 def _file_sizes(folder: Path) -> Iterator[int]:
-    """Of each file below a folder, one that has several names once."""
+    """Iterate over the sizes of all files in a folder, counting hard links once."""
     seen = set()
     for path in folder.rglob("*"):
         status = path.lstat()
@@ -217,11 +218,11 @@ def _recipe_arguments(recipe: Recipe) -> list[str]:
 
 def _buildah_arguments(recipe: Recipe, image: str) -> list[str]:
     arguments = _recipe_arguments(recipe)
-    # With walls of its own a build needs rights that some machines do not give.
+    # Stronger isolation requires privileges that some machines do not grant.
     arguments += ["--isolation=chroot", "--layers=true", f"--tag={image}"]
     arguments += ["--no-cache"] if recipe.fresh else []
     authorities = os.environ.get("SSL_CERT_FILE")
     if authorities:
-        # Of the build alone, as a proxy that opens what is encrypted is none of the image's.
+        # For the build only: the CA of a TLS-inspecting proxy must not be in the image.
         arguments.append(f"--volume={Path(authorities).resolve()}:{TRUSTED}:ro")
     return [*arguments, str(recipe.context)]

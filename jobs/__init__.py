@@ -1,1 +1,1 @@
-"""From a stack's outputs to a job of Azure Machine Learning that runs the trainer."""
+"""Build, submit and follow Azure Machine Learning jobs that run the trainer on a deployed stack."""

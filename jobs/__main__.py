@@ -4,7 +4,7 @@ import sys
 
 if __name__ == "__main__":
     try:
-        # Imported here, as Ctrl-C may come while it is.
+        # Imported here so that Ctrl-C during the import is handled, too.
         from jobs.cli import main
 
         status = main()

@@ -1,6 +1,7 @@
 """The command line: `python -m jobs COMMAND`.
 
-A command's module is imported when it is asked for: some of them need libraries that take seconds.
+A command's module is imported only when the command runs: some need libraries that take seconds to
+import.
 """
 
 import difflib
@@ -24,61 +25,60 @@ from jobs.spec.from_options import REPOSITORY
 USAGE = """\
 usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
 
-  preview      what deploying the platform would change
-  up           deploy the platform, or what has changed of it
-  preflight    whether a run could start: sign-in, network, cluster, quota, image, data
+  preview      show what deploying the platform would change
+  up           deploy the platform, or the changes to it
+  preflight    check whether a run could start: sign-in, network, cluster, quota, image, data
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
                submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:VERSION -- --epochs 90
-  prepare      raw images into shards, as a job:
+  prepare      convert raw images into shards, as a job:
                prepare imagenet --raw ilsvrc2012 --prepared imagenet -- --train FILE ...
-  spec         print the job as YAML for `az ml job create`, and submit nothing
-  follow       show what a run says until it has ended; --supervise submits it again when its nodes
-               were pre-empted
-  status       what costs money now, and the runs with their attempts
-  list         the jobs of the workspace
-  logs         what the processes of a job wrote: logs NAME --rank all
-  cancel       end a run
-  tensorboard  curves of a run, live from blob storage
-  upload       a folder into a container, registered as a data set:
+  spec         print the job as YAML for `az ml job create`, without submitting it
+  follow       show the output of a run until it ends; --supervise submits the run again if its
+               nodes are pre-empted
+  status       show what costs money now, and the runs with their attempts
+  list         list the jobs of the workspace
+  logs         print the logs of a job's processes: logs NAME --rank all
+  cancel       cancel a run
+  tensorboard  show the training curves of a run, live from blob storage
+  upload       upload a folder to a container and register it as a data set:
                upload DIR --to prepared/imagenet
-  download     what a run leaves: model, report, curves, logs
-  register     the model of a run as a versioned model
-  teardown     delete the platform of a stack; --cluster NAME: only one cluster
+  download     download the results of a run: model, report, curves, logs
+  register     register the model of a run as a versioned model
+  teardown     delete the platform of a stack; --cluster NAME deletes only one cluster
 
 NAME is the key of a run, which stands for its newest job, or the name of a job.
 
-for every command:
-  --stack NAME     whose platform; its outputs are read by pulumi (default: dev)
-  --outputs FILE   a file of these outputs instead (`pulumi stack output platform --json`); the
-                   variable JOBS_OUTPUTS names one as well
-  --json           one JSON document on stdout (of logs: one a line); progress and notes go to
-                   stderr
+options of every command:
+  --stack NAME     stack of the platform; Pulumi reads its outputs (default: dev)
+  --outputs FILE   file to read the outputs from instead (`pulumi stack output platform --json`);
+                   the environment variable JOBS_OUTPUTS can also name it
+  --json           print one JSON document on stdout (logs: one per line); progress and notes go
+                   to stderr
 
 python -m jobs COMMAND --help lists the options of a command.
 
-exit status: 0 done, and what was followed has trained to its end; 1 failed, or there is no such
-run; 2 a job that could not run as asked; 3 files missing; 4 outputs of the stack not readable;
-20 cancelled; 21 interrupted and not submitted again; 22 Azure could not be asked, or refused, or a
-result could not be looked at; 23 a check found something poor; 130 interrupted here (what Azure
-runs goes on); 141 nobody reads what is printed. A job that has failed gives its program's own
-status.
+exit status: 0 success (a run that was followed has completed); 1 failure, or no such run; 2 invalid
+options or job; 3 missing files; 4 stack outputs could not be read; 20 cancelled; 21 interrupted and
+not submitted again; 22 Azure did not respond or refused the request, or a result could not be
+checked; 23 the cluster check found a problem; 130 interrupted with Ctrl-C (jobs keep running in
+Azure); 141 stdout was closed. A failed job returns the exit status of its program.
 """
 
 
 @dataclass(frozen=True)
 class Command:
-    """Where a command is, and what it is given."""
+    """Where a command is implemented, and which arguments it takes."""
 
     module: str
     options: str
-    """Name of its dataclass of options."""
+    """Name of the dataclass of the command's options."""
     positional: str | None = None
-    """The option that its first argument gives."""
+    """Option that is set by the first positional argument."""
     program: bool = False
     """Whether options of the trainer may follow after `--`."""
     outputs: Literal["required", "optional", "made"] = "required"
-    """Whether it needs what a stack exports; optional: it also deals with a stack that exports
-    nothing any more; made: it deploys the stack."""
+    """Whether the command needs the outputs of a stack. optional: it also works on a stack that no
+    longer has outputs; made: it deploys the stack."""
 
 
 COMMANDS: Final = {
@@ -103,24 +103,25 @@ COMMANDS: Final = {
 
 @dataclass(frozen=True)
 class CommonOptions:
-    """What every command can be told."""
+    """Options that every command accepts."""
 
     stack: str | None
     outputs: str | None
     as_json: bool
     given: tuple[str, ...] = ()
-    """What names the platform, as it was given."""
+    """Arguments that select the platform (--stack, --outputs), as given."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status; errors of the user's come without a traceback."""
+    """Run a command and return its exit status. User errors are printed without a traceback."""
     args = list(sys.argv[1:] if argv is None else argv)
-    # Azure's libraries warn of what our errors say better, and of their own experimental classes.
+    # Azure's libraries log warnings that our own errors express better, and warn about their
+    # experimental classes.
     logging.getLogger("azure").setLevel(logging.ERROR)
     try:
         return _flushed(_run(args))
     except BrokenPipeError:
-        # What is still to be written goes nowhere, so that the interpreter's end is quiet as well.
+        # Discard what is still buffered, so that the interpreter also exits without an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except UserError as error:
@@ -135,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _flushed(status: int) -> int:
-    """Write now and not at the interpreter's end, where a closed pipe cannot be dealt with."""
+    """Flush stdout now: a closed pipe cannot be handled while the interpreter exits."""
     sys.stdout.flush()
     return status
 
@@ -156,7 +157,7 @@ def _run(args: list[str]) -> int:
     name, command = args[0], COMMANDS[args[0]]
     own, program = _split_program(args[1:])
     if program and not command.program:
-        raise UserError(f"{name}: takes no options of the trainer after '--'")
+        raise UserError(f"{name}: this command accepts no trainer options after '--'")
     rest, common = common_options(own)
     PLATFORM.set(common.given)
     module = importlib.import_module(command.module)
@@ -176,10 +177,10 @@ def _run(args: list[str]) -> int:
 
 
 def read_options(name: str, command: Command, options: type, args: Sequence[str]) -> Any:
-    """The options of a command, its first argument among them.
+    """Read the options of a command, including its positional argument.
 
     Raises:
-        ConfigError: with every unknown option and unreadable value.
+        ConfigError: An option is unknown or a value is invalid; lists all of them.
     """
     first, others = _first(options, args) if command.positional else (None, list(args))
     if first is not None:
@@ -188,24 +189,24 @@ def read_options(name: str, command: Command, options: type, args: Sequence[str]
 
 
 def _first(options: type, args: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The argument that stands for itself, and the others."""
+    """Split off the positional argument."""
     if args and not args[0].startswith("-"):
         return args[0], list(args[1:])
     leaves = list(fields.leaves(options))
     if any(get_origin(leaf.type) is tuple for leaf in leaves):
-        # It cannot be told from one more value of an option that takes several.
+        # It cannot be distinguished from another value of an option that takes several.
         return None, list(args)
     positional, others = split_positional(args, [leaf.flag for leaf in leaves if leaf.type is bool])
     if len(positional) > 1:
-        raise ConfigError([f"{positional[1]}: there is no place for this argument"])
+        raise ConfigError([f"{positional[1]}: unexpected argument"])
     return (positional[0] if positional else None), others
 
 
 def common_options(args: Sequence[str]) -> tuple[list[str], CommonOptions]:
-    """What every command can be told, apart from its own options.
+    """Split the options that every command accepts from the command's own.
 
     Raises:
-        ConfigError: an option without its value.
+        ConfigError: An option has no value.
     """
     values: dict[str, str | None] = {"--stack": None, "--outputs": None}
     rest, as_json = [], False
@@ -231,7 +232,7 @@ def common_options(args: Sequence[str]) -> tuple[list[str], CommonOptions]:
 
 
 def _split_program(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Own options, and those after `--`."""
+    """Split the command's options from the trainer's, which follow `--`."""
     if "--" not in args:
         return list(args), ()
     index = list(args).index("--")

@@ -1,6 +1,4 @@
-"""Where a command's words go: what it was asked for to stdout, the rest to stderr when stdout is
-for a program; and what a person is asked.
-"""
+"""Output of a command (answers to stdout, notes to stderr) and confirmation prompts."""
 
 import json
 import shlex
@@ -13,7 +11,7 @@ from typing import Final
 from common.errors import UserError
 
 PLATFORM: Final[ContextVar[tuple[str, ...]]] = ContextVar("PLATFORM", default=())
-"""The options by which this command was told its platform, such as --stack prod."""
+"""Arguments that select the platform of this command, such as --stack prod."""
 
 
 @dataclass(frozen=True)
@@ -21,33 +19,33 @@ class Console:
     """Output of one command."""
 
     as_json: bool = False
-    """One JSON document on stdout, and nothing else there."""
+    """Whether stdout carries one JSON document and nothing else."""
 
     def say(self, text: str) -> None:
-        """Tell a person."""
+        """Print progress: to stdout, or to stderr if stdout carries JSON."""
         print(text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
 
     def note(self, text: str) -> None:
-        """Tell a person what is no part of an answer."""
+        """Print a note to stderr."""
         print(text, file=sys.stderr, flush=True)
 
     def answer(self, document: object, text: str) -> None:
-        """Give what the command was asked for: to a program, or in words."""
+        """Print the result of the command to stdout: the document as JSON, or the text."""
         print(json.dumps(document, indent=1) if self.as_json else text, flush=True)
 
 
 def next_command(command: str, *arguments: str) -> str:
-    """What a person types next about the same platform.
+    """Return the command line of another command for the same platform.
 
     Args:
-        command: such as follow.
-        arguments: of the command, such as the name of a run.
+        command: Name of the command, such as follow.
+        arguments: Arguments of the command, such as the name of a run.
     """
     return shlex.join(["python", "-m", "jobs", command, *arguments, *PLATFORM.get()])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell."""
+    """Format rows as a table whose columns are as wide as their widest cell."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -57,19 +55,22 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def confirm(name: str, warning: str, console: Console) -> None:
-    """Go on only if a person types a name.
+    """Ask the user to confirm a deletion by typing a name.
 
     Args:
-        name: of what is to be deleted.
-        warning: what goes with it.
-        console: tells the warning.
+        name: Name of what is to be deleted.
+        warning: What is deleted with it.
+        console: Prints the warning.
 
     Raises:
-        UserError: nobody is there, or something else was typed.
+        UserError: stdin is not a terminal, or something else was typed.
     """
     console.note(warning)
     if not sys.stdin.isatty():
-        raise UserError(f"teardown of {name}: nobody is here to be asked; give --yes True")
+        raise UserError(
+            f"teardown of {name}: cannot ask for confirmation, as stdin is not a terminal; pass"
+            " --yes True"
+        )
     print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != name:
-        raise UserError(f"teardown of {name}: not confirmed, so nothing was deleted")
+        raise UserError(f"teardown of {name}: not confirmed; nothing was deleted")

@@ -1,44 +1,44 @@
-"""What can go wrong between a person and a platform."""
+"""Errors of `python -m jobs`, each with its exit status."""
 
 from common.errors import ProblemsError, UserError
 
 
 class SpecError(ProblemsError):
-    """A job that could not run as asked."""
+    """A job cannot run with the requested options."""
 
     subject = "job"
 
 
 class SnapshotError(UserError):
-    """Files that a code snapshot or an image is made of, and that are missing or not files."""
+    """A file that a code snapshot or an image is built from is missing, or not a regular file."""
 
     exit_code = 3
 
 
 class PlatformReadError(UserError):
-    """Outputs of a stack that could not be read: no Pulumi, no login, no such stack, no file."""
+    """The outputs of a stack could not be read: no Pulumi, no login, no such stack or no file."""
 
     exit_code = 4
 
 
 class PulumiMissingError(PlatformReadError):
-    """The command line of Pulumi is not on the path."""
+    """The Pulumi CLI is not on the PATH."""
 
 
 class NotDeployedError(PlatformReadError):
-    """A stack that exports nothing: it was never deployed to its end, or was taken down."""
+    """A stack has no outputs: its deployment never completed, or it was torn down."""
 
 
 class LockedError(UserError):
-    """A stack that somebody changes now, or whose change was killed."""
+    """A stack is locked by another update, or by one that was killed."""
 
 
 class PendingOperationsError(LockedError):
-    """A stack with pending operations: Pulumi cannot know whether Azure has ended them."""
+    """A stack has pending operations: Pulumi cannot know whether Azure has completed them."""
 
 
 class RequestError(UserError):
-    """Azure could not be asked, or said no. A job that runs is not touched by it."""
+    """A request to Azure failed or was refused. Running jobs are not affected."""
 
     exit_code = 22
 
@@ -49,22 +49,22 @@ class RequestError(UserError):
 
 
 class SignInError(RequestError):
-    """Nobody is signed in, or the sign-in has expired."""
+    """The user is not signed in, or the sign-in has expired."""
 
 
 class AccessError(RequestError):
-    """Signed in, but without the role, or from a network that is not let in."""
+    """The user is signed in, but lacks a role, or connects from a network without access."""
 
 
 class MissingError(RequestError):
-    """What was asked for is not there, most often as its name is mistyped."""
+    """The requested resource does not exist; often its name is mistyped."""
 
     exit_code = 1
 
 
 class ConflictError(RequestError):
-    """What was asked for contradicts what is there."""
+    """The request conflicts with a resource that exists."""
 
 
 class UnreachableError(RequestError):
-    """No answer, or none but that the service is busy; asking later may help."""
+    """Azure did not respond, or reported that it is busy; a later retry may succeed."""

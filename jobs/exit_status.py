@@ -1,4 +1,4 @@
-"""Exit statuses of `python -m jobs` that are neither 0, nor an error's, nor Ctrl-C's."""
+"""Exit statuses of `python -m jobs` beside 0, those of errors, and that of Ctrl-C."""
 
 from typing import Final
 
@@ -7,6 +7,6 @@ CANCELED: Final = 20
 NOT_RESUBMITTED: Final = 21
 """The run was interrupted, and not submitted again."""
 POOR_CLUSTER: Final = 23
-"""A check of the cluster found something poor."""
+"""The cluster check found a problem."""
 BROKEN_PIPE: Final = 141
-"""Nobody reads what is printed; as a shell tells of a program that a closed pipe has ended."""
+"""stdout was closed: 128 + SIGPIPE, as shells report it."""

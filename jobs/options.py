@@ -1,7 +1,7 @@
 """JobOptions: how a configuration is run on the platform, as plain data.
 
-Typed and bounded by the rules of `common.fields`, so that a command line and a file are read the
-same way for both. What decides the training itself, such as `--profile-steps`, is TrainConfig's.
+The fields follow the rules of `common.fields`, so a command line and a file are read in the same
+way. Options of the training itself, such as `--profile-steps`, belong to TrainConfig.
 """
 
 import re
@@ -13,14 +13,15 @@ from common.errors import ConfigError
 from common.fields import Bounds, Formerly
 
 Role = Literal["gpu", "gpu_dedicated", "preparation"]
-"""Clusters that jobs are sent to; the build cluster is the workspace's own."""
+"""Clusters that jobs can be submitted to; the build cluster is used by the workspace only."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
-"""Of what is below a workspace, jobs for one (Azure's REST definitions of machine learning)."""
+"""Pattern of the names of jobs and other resources in a workspace, from the REST definitions of
+Azure Machine Learning."""
 
 ASSET = rf"{NAME}:[A-Za-z0-9][A-Za-z0-9._-]*"
 FOLDER = r"(?!\.{1,2}(/|$))[\w.=+@-]+(/(?!\.{1,2}(/|$))[\w.=+@-]+)*"
-"""Below a container: names with a slash between them, none of them '.' or '..'."""
+"""Pattern of a folder in a container: names separated by slashes, none of them '.' or '..'."""
 
 _SHM = re.compile(r"[1-9][0-9]*[bkmg]")
 _SSH_KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ [A-Za-z0-9+/]+=*( .*)?")
@@ -28,7 +29,7 @@ _SSH_KEY = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ [A-Za-z0-9+/]+=*( .*)?")
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Where the training data come from, and how they get to a node."""
+    """Where the training data is stored, and how a node reads it."""
 
     asset: str | None = None
     """NAME:VERSION of a registered data set, such as imagenet:3. A version never changes, so a run
@@ -38,21 +39,21 @@ class DataOptions:
     """Folder in the container of prepared data, instead of a registered data set."""
 
     mode: Literal["ro_mount", "download"] = "ro_mount"
-    """ro_mount: read through a mount that keeps what was read on the node's disk; download: copy
-    everything to the node's disk before the program starts, for what fits there."""
+    """ro_mount: read through a mount that caches data on the node's disk; download: copy everything
+    to the node's disk before the program starts, if it fits there."""
 
     cache: Literal["files", "blocks"] = "files"
-    """What a mount keeps: a whole file when it is opened, or the blocks that are read."""
+    """What a mount caches: whole files when they are opened, or only the blocks that are read."""
 
     cache_gb: Annotated[int | None, Bounds(at_least=1)] = None
-    """Maximum of disk that a mount's cache takes on a node, in GB; None is all that is free."""
+    """Maximum size of a mount's cache on a node's disk, in GB; None is all free space."""
 
     read_threads: Annotated[int | None, Bounds(at_least=1)] = None
-    """Threads that a mount reads ahead with, or a download copies with; None is Azure's choice, 4
-    a core for a mount."""
+    """Threads of a mount's read-ahead, or of a download; None is Azure's default, 4 per core for a
+    mount."""
 
     prefetch_blocks: Annotated[int | None, Bounds(at_least=0), Formerly("blocks_ahead")] = None
-    """Blocks of 2 MB that a mount reads ahead; None is Azure's choice, 32."""
+    """Blocks of 2 MB that a mount reads ahead; None is Azure's default, 32."""
 
 
 @dataclass(frozen=True)
@@ -60,58 +61,58 @@ class ResubmitOptions:
     """When a run that was interrupted is submitted again; see `jobs.following.resubmit_policy`."""
 
     attempts: Annotated[int, Bounds(at_least=1, at_most=99)] = 5
-    """Jobs that a run may take, the first one included."""
+    """Maximum number of attempts of a run, including the first."""
 
     backoff_seconds: Annotated[float, Bounds(at_least=0)] = 60.0
-    """Pause before the second attempt; it doubles with each further one."""
+    """Pause before the second attempt, in seconds; it doubles with each further attempt."""
 
     longest_backoff_seconds: Annotated[float, Bounds(at_least=0)] = 1800.0
-    """What the pause grows to at most."""
+    """Maximum pause between attempts, in seconds."""
 
     canceled: bool = False
-    """Submit again what was cancelled without evidence of pre-emption as well. Azure cancels a job
-    when it pre-empts all of its nodes, and then this cannot be told from a person's doing."""
+    """Also submit a run again that was cancelled without evidence of pre-emption. Azure cancels a
+    job when it pre-empts all of its nodes, which cannot be distinguished from a user's cancel."""
 
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """Ways into a running job."""
+    """Interactive access to a running job."""
 
     ssh_public_key: str | None = None
-    """Text of a public key, such as that of id_ed25519.pub, whose owner may log in on every
+    """Text of a public key, such as the content of id_ed25519.pub, whose owner may log in to every
     node."""
 
     vs_code: bool = False
-    """Let VS Code connect to the job; only where the workspace has a public address."""
+    """Let VS Code connect to the job; requires a workspace with a public address."""
 
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How a job is run."""
+    """How a job is run on the platform."""
 
     cluster: Role = "gpu"
-    """gpu: the cluster to train on; gpu_dedicated: the same without pre-emption, if the stack has
-    one; preparation: CPUs."""
+    """gpu: the training cluster; gpu_dedicated: the same without pre-emption, if the stack has
+    one; preparation: the CPU cluster."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
-    """Nodes to train on; each runs one process a GPU."""
+    """Number of nodes; each runs one process per GPU."""
 
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
-    """Processes on a node without GPUs."""
+    """Processes per node without GPUs."""
 
     experiment: str | None = None
-    """What the workspace lists the run under; None is the kind of job."""
+    """Experiment under which the workspace lists the run; None is the kind of job."""
 
     timeout_hours: Annotated[float | None, Bounds(above=0)] = None
-    """When Azure cancels an attempt that is still running; None is as long as it lets a job live (7
-    days on LowPriority nodes, 21 on dedicated ones), and 2 hours for a smoke test or a check."""
+    """Hours after which Azure cancels an attempt that is still running; None is Azure's maximum (7
+    days on LowPriority nodes, 21 on dedicated ones), or 2 hours for a smoke test or a check."""
 
     shm_size: str = "64g"
-    """Shared memory of the container on a GPU node, through which processes of a node and NCCL
-    exchange data: a number and b, k, m or g. Azure's default is 2g."""
+    """Shared memory of the container on a GPU node, through which the processes of a node and NCCL
+    exchange data: a number followed by b, k, m or g. Azure's default is 2g."""
 
     variables: tuple[str, ...] = ()
-    """More environment variables for all processes, each as NAME=VALUE."""
+    """Additional environment variables of all processes, each as NAME=VALUE."""
 
     data: DataOptions = field(default_factory=DataOptions)
     resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
@@ -125,13 +126,13 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class PreparationOptions:
-    """Folders that a preparation reads and writes."""
+    """Folders that a data preparation reads and writes."""
 
     raw: str = ""
-    """Folder in the container of raw data; the options of the preparation name files below it."""
+    """Folder to read in the container of raw data; options of the preparation name files in it."""
 
     prepared: str = ""
-    """Folder in the container of prepared data that is written."""
+    """Folder to write in the container of prepared data."""
 
     def __post_init__(self) -> None:
         problems = fields.problems(self) or [
@@ -153,12 +154,13 @@ def _contradictions(options: JobOptions) -> list[str]:
         )
     if not _SHM.fullmatch(options.shm_size):
         problems.append(
-            f"--shm-size: {options.shm_size!r} must be a whole number and b, k, m or g, such as 64g"
+            f"--shm-size: {options.shm_size!r} must be a whole number followed by b, k, m or g,"
+            " such as 64g"
         )
     if data.asset is not None and data.path is not None:
         problems.append(
-            f"--data.asset and --data.path: {data.asset!r} and {data.path!r} are two places; name"
-            " one"
+            f"--data.asset and --data.path: {data.asset!r} and {data.path!r} exclude each other;"
+            " pass only one"
         )
     if data.asset is not None and not re.fullmatch(ASSET, data.asset):
         problems.append(f"--data.asset: {data.asset!r} must be NAME:VERSION, such as imagenet:3")
@@ -168,7 +170,7 @@ def _contradictions(options: JobOptions) -> list[str]:
         )
     if data.mode == "download":
         problems += [
-            f"--data.{name}: is for a mount; leave it out with --data.mode download"
+            f"--data.{name}: applies only to a mount; omit it with --data.mode download"
             for name, given in (
                 ("cache", data.cache != "files"),
                 ("cache-gb", data.cache_gb is not None),
@@ -182,9 +184,9 @@ def _contradictions(options: JobOptions) -> list[str]:
             f" --resubmit.backoff-seconds {resubmit.backoff_seconds:g}"
         )
     if key is not None and not _SSH_KEY.fullmatch(key):
-        # The text itself stays out of the message: it may be a private key.
+        # The message omits the text: it may be a private key.
         problems.append(
-            "--services.ssh-public-key: is not the one line of a public key, such as the text of"
+            "--services.ssh-public-key: not a public key in one line, such as the content of"
             " ~/.ssh/id_ed25519.pub"
         )
     return problems

@@ -1,7 +1,7 @@
-"""Repeats requests while Azure does not answer, for minutes if need be, until someone stops it.
+"""Retry requests while Azure does not respond: for minutes, until a timeout or until stopped.
 
-azure-core repeats each request for some seconds by itself (`jobs.azure.requests`). This is for a
-network or a service that is away for longer: an upload waits for it, and so does who follows a job.
+azure-core itself retries each request for some seconds (`jobs.azure.requests`). This module covers
+longer outages of the network or a service, during uploads, downloads and while following a job.
 """
 
 import threading
@@ -29,21 +29,21 @@ _BUSY: Final = {408, 429, 500, 502, 503, 504}
 
 
 class StoppedError(Exception):
-    """Somebody else's failure, or a person, ended the work of this thread."""
+    """The work of this thread was stopped by a failure in another thread, or by the user."""
 
 
 class Retry(ABC):
-    """Repeats requests until they are answered, for many threads at once.
+    """Retries requests until they succeed; shared by many threads.
 
     Args:
-        timeout_seconds: longest time that a request may go without an answer.
-        say: prints a line for a person.
-        first_pause: seconds before a request is repeated; the pause doubles each time.
-        longest_pause: seconds that the pause grows to at most.
+        timeout_seconds: Seconds after which a request is no longer retried.
+        say: Prints a progress line.
+        first_pause: Seconds before the first retry; the pause doubles with each further retry.
+        longest_pause: Maximum pause, in seconds.
     """
 
     answered: str
-    """What a person is told when an answer has come again."""
+    """Message for the first response after an outage."""
 
     def __init__(
         self,
@@ -66,22 +66,22 @@ class Retry(ABC):
 
     @abstractmethod
     def explain(self, error: Exception) -> str:
-        """What a person is told once when no answer comes."""
+        """Return the message that is printed once when an outage begins."""
 
     def pause_asked_by(self, error: Exception) -> float:  # noqa: ARG002
-        """Seconds that the service asks to wait."""
+        """Return the seconds that the service asks the client to wait."""
         return 0.0
 
     def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
-        """The answer to a request that can be repeated without harm.
+        """Send an idempotent request, retry it while its errors are transient, return its answer.
 
         Args:
-            request: to send.
-            unless: errors that are raised at once, although they may be transient.
+            request: Sends the request.
+            unless: Errors that are raised at once, even if they are transient.
 
         Raises:
-            StoppedError: the work was stopped meanwhile.
-            Exception: what the request raises and waiting does not help, or none came in time.
+            StoppedError: The work was stopped.
+            Exception: The request's error, if it is not transient or the timeout has passed.
         """
         pause, ends = self._first_pause, None
         while True:
@@ -103,12 +103,12 @@ class Retry(ABC):
                 return answer
 
     def stop(self) -> None:
-        """Let all threads end as soon as they can."""
+        """Make all threads stop as soon as possible."""
         self._stop.set()
 
     def interrupt(self) -> None:
-        """Let all threads end, as a person has said so."""
-        self._say("stopping as soon as the requests that are under way have ended")
+        """Make all threads stop at the user's request."""
+        self._say("stopping as soon as the current requests have completed")
         self.stop()
 
     @property
@@ -116,10 +116,10 @@ class Retry(ABC):
         return self._stop.is_set()
 
     def check(self) -> None:
-        """Raise if the work was stopped.
+        """Check whether the work was stopped.
 
         Raises:
-            StoppedError: it was.
+            StoppedError: The work was stopped.
         """
         if self._stop.is_set():
             raise StoppedError
@@ -135,59 +135,59 @@ class Retry(ABC):
 
 
 class StorageRetry(Retry):
-    """Repeats requests to blob storage, whose errors are azure-core's own."""
+    """Retries requests to blob storage, whose errors are azure-core's."""
 
-    answered = "storage answers again"
+    answered = "storage responds again"
 
     def is_transient(self, error: Exception) -> bool:
-        """Whether the network or the service was away, or the service busy."""
+        """Whether the network or the service was unavailable, or the service was busy."""
         if isinstance(error, HttpResponseError) and error.status_code is not None:
             return error.status_code in _BUSY
-        # A new token may be needed just when the network is away.
+        # A new token may be needed while the network is down.
         cause: BaseException | None = error
         while isinstance(cause, ClientAuthenticationError):
             cause = cause.__cause__
         return isinstance(cause, IncompleteReadError | ServiceRequestError | ServiceResponseError)
 
     def explain(self, error: Exception) -> str:
-        """The cause in a word or two, and for how long requests are repeated."""
+        """Return the cause, and for how long requests are retried."""
         minutes = f"{self.timeout_seconds / 60:g} minutes"
-        return f"storage does not answer ({_cause(error)}); trying again for {minutes}"
+        return f"storage does not respond ({_cause(error)}); retrying for {minutes}"
 
     def pause_asked_by(self, error: Exception) -> float:
-        """Seconds in the header Retry-After."""
+        """Return the seconds in the Retry-After header."""
         response = getattr(error, "response", None)
         text = str(response.headers.get("Retry-After", "")) if response is not None else ""
         return float(text) if text.isdecimal() else 0.0
 
 
 class AzureRetry(Retry):
-    """Repeats questions about a run, whose errors are our own.
+    """Retries requests about a run, whose errors are those of `jobs.errors`.
 
     Args:
-        timeout_seconds: longest continuous outage of Azure to tolerate.
-        say: prints a line for a person.
-        pause: seconds between two questions.
+        timeout_seconds: Longest continuous outage of Azure to tolerate, in seconds.
+        say: Prints a progress line.
+        pause: Seconds between two requests.
     """
 
-    answered = "Azure answers again"
+    answered = "Azure responds again"
 
     def __init__(self, timeout_seconds: float, say: Callable[[str], None], pause: float) -> None:
         super().__init__(timeout_seconds, say, first_pause=pause, longest_pause=pause)
         self._was_answered = False
 
     def is_transient(self, error: Exception) -> bool:
-        """Whether Azure was away, or refuses who was allowed to ask before: that one is on another
-        network now, or has to sign in again.
+        """Whether Azure was unreachable, or refuses a user whom it served before: after a change of
+        network, or an expired sign-in.
         """
         if isinstance(error, AccessError | SignInError):
             return self._was_answered
         return isinstance(error, UnreachableError)
 
     def explain(self, error: Exception) -> str:
-        """The first line of the error."""
+        """Return a message with the first line of the error."""
         text = str(error).splitlines()[0]
-        return f"no answer from Azure; a job that runs goes on, and so does asking ({text})"
+        return f"no response from Azure; retrying, a running job is not affected ({text})"
 
     def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
         """See `Retry.call`."""

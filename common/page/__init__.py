@@ -1,1 +1,1 @@
-"""What all HTML pages have in common: one look, and pieces that cannot be taken for markup."""
+"""Code that all HTML pages share: the style sheet, and functions that escape their text."""

@@ -1,4 +1,4 @@
-"""Pieces of HTML. Texts go through `text`; nothing else may carry what comes from a file."""
+"""Pieces of HTML. Content from files must be escaped with `text`."""
 
 import html
 import re
@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ABSENT = "\N{EN DASH}"
-"""Stands where there is no value."""
+"""Placeholder for a missing value."""
 
 STYLE = Path(__file__).with_name("style.css")
-"""The look that all pages share."""
+"""Style sheet that all pages share."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def text(value: object) -> str:
-    """A value as text that cannot be taken for markup; a terminal's colours are left out."""
+    """Escape a value as HTML text, without terminal escape sequences such as colours."""
     plain = str(value).encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
     plain = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", _ESCAPES.sub("", plain))
     return html.escape(plain, quote=True)
@@ -26,15 +26,15 @@ def text(value: object) -> str:
 def document(
     title: str, body: str, policy: str, styles: Sequence[Path] = (), scripts: str = ""
 ) -> str:
-    """A page that needs nothing else.
+    """Build a self-contained HTML page.
 
     Args:
-        title: plain text.
-        body: HTML.
-        policy: what the browser lets the page do, beyond `default-src 'none'; style-src
-            'unsafe-inline'`; as in Content-Security-Policy.
-        styles: style sheets beside the shared one.
-        scripts: HTML of the scripts.
+        title: Title as plain text.
+        body: Body as HTML.
+        policy: Directives of the Content-Security-Policy in addition to `default-src 'none';
+            style-src 'unsafe-inline'`.
+        styles: Style sheets in addition to the shared one.
+        scripts: Scripts as HTML.
     """
     style = "\n".join(path.read_text(encoding="utf-8") for path in (STYLE, *styles))
     rules = f"default-src 'none'; style-src 'unsafe-inline'; {policy}"
@@ -49,7 +49,7 @@ def document(
 
 
 def section(identity: str, title: str, content: str) -> str:
-    """A part of the page with its heading."""
+    """Build a section of a page with a heading."""
     return (
         f'<section aria-labelledby="{identity}">\n<h2 id="{identity}">{text(title)}</h2>\n'
         f"{content}</section>\n"
@@ -57,9 +57,7 @@ def section(identity: str, title: str, content: str) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """A time since the epoch as a person writes it; empty if there is none, or no calendar has
-    it.
-    """
+    """Format seconds since the epoch as date and time in UTC; empty if None or out of range."""
     try:
         return (
             "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""Refuse an image whose Horovod cannot do what its jobs need; run while the image is built."""
+"""Fail the build of an image whose Horovod lacks what its jobs need."""
 
 import importlib
 import sys
@@ -8,30 +8,31 @@ import horovod
 import tensorflow as tf
 
 WAYS = ("gloo", "mpi", "nccl")
-"""Of exchange, that Horovod may be built with."""
+"""Communication backends that Horovod may be built with."""
 
 
 def main(wanted: Sequence[str]) -> str | None:
-    """What is wrong, if anything is.
+    """Check Horovod, and return an error message or None.
 
     Args:
-        wanted: ways of exchange, of `WAYS`.
+        wanted: Required backends, from `WAYS`.
     """
     print(f"TensorFlow {tf.__version__}, Horovod {horovod.__version__}")
     unknown = [name for name in wanted if name not in WAYS]
     if unknown or not wanted:
-        return f"error: {' '.join(unknown) or 'nothing'}: name some of {', '.join(WAYS)}"
+        problem = f"unknown backend {' '.join(unknown)}" if unknown else "no backend given"
+        return f"error: {problem}; choose from {', '.join(WAYS)}"
     try:
-        # Loads its compiled part, which has TensorFlow's symbols in it.
+        # Loads the compiled library, which is linked against TensorFlow.
         hvd = importlib.import_module("horovod.tensorflow")
     except (ImportError, AttributeError, OSError, tf.errors.OpError) as error:
         return (
-            f"error: Horovod does not load: {error}\nIt runs with the very TensorFlow that it was"
-            " compiled against; see its build's output"
+            f"error: Horovod cannot be imported: {error}\nIt works only with the TensorFlow version"
+            " that it was compiled against; see the output of its build"
         )
     missing = [name for name in wanted if not getattr(hvd, f"{name}_built")()]
     if missing:
-        return f"error: Horovod was built without {', '.join(missing)}; see its build's output"
+        return f"error: Horovod was built without {', '.join(missing)}; see the output of its build"
     print(f"Horovod has {', '.join(wanted)}")
     return None
 

@@ -1,1 +1,1 @@
-"""What is inside an image: its bill of materials, and the licences in it."""
+"""The bill of materials of an image, and its licences."""

@@ -1,8 +1,8 @@
 """Python distributions in the root folder of an image, as components of a bill of materials.
 
-They are read from their metadata; nothing of the image is run. What a wheel brings along hangs
-below it: distributions that it vendors, shared libraries that were copied into it, and whatever its
-own bill of materials (PEP 770) declares.
+They are read from their metadata; no program of the image is run. The components of a distribution
+are what its wheel contains: vendored distributions, copied shared libraries, and what its own bill
+of materials (PEP 770) declares.
 """
 
 import base64
@@ -34,7 +34,7 @@ SPDX: Final = {
     "mit license": "MIT",
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
 }
-"""Of names, lower case, that can mean one licence only. "BSD License" can mean several."""
+"""SPDX identifiers of unambiguous licence names in lower case. "BSD License" is ambiguous."""
 
 _LICENCE_FILE: Final = re.compile(r"(licen[cs]e|copying|notice)", re.IGNORECASE)
 _CODE: Final = {".py", ".pyi", ".pyc"}
@@ -42,13 +42,13 @@ _FACTORY: Final = LicenseFactory()
 
 
 def distributions(root: Path) -> Iterator[Component]:
-    """All that is installed outside of Debian's own folder, which Debian's packages account for.
+    """Iterate over all distributions except those of Debian's packages.
 
     Args:
-        root: of the image.
+        root: Root folder of the image.
 
     Raises:
-        UserError: metadata of a distribution cannot be read.
+        UserError: The metadata of a distribution cannot be read.
     """
     for folder in sorted(root.rglob("*-packages")):
         own = folder.relative_to(root).parts[:3] != ("usr", "lib", "python3")
@@ -58,14 +58,14 @@ def distributions(root: Path) -> Iterator[Component]:
 
 
 def distribution(root: Path, folder: Path) -> Component:
-    """One distribution with what it brings along.
+    """Read a distribution and its components.
 
     Args:
-        root: of the image.
-        folder: the distribution's metadata.
+        root: Root folder of the image.
+        folder: Metadata folder of the distribution.
 
     Raises:
-        UserError: the metadata cannot be read.
+        UserError: The metadata cannot be read.
     """
     installed = PathDistribution(folder)
     name, version = installed.metadata["Name"], installed.metadata["Version"]
@@ -75,14 +75,14 @@ def distribution(root: Path, folder: Path) -> Component:
     location = folder.relative_to(root)
     texts = sorted(
         (folder.parent / file for file in files if _is_licence(file)),
-        # Its own come before those of what it carries.
+        # The distribution's own texts come before those of its components.
         key=lambda path: (not path.is_relative_to(folder), path),
     )
     purl = PackageURL("pypi", None, name, version)
     within: dict[str, Component] = {}
     for file in files:
         for part in _inside(root, folder, file):
-            # Its own bill of materials lists the distribution, too, and the modules in it.
+            # A wheel's bill of materials also lists the distribution itself and its modules.
             if part.purl is None or part.purl[:4] != purl[:4]:
                 within.setdefault(f"{part.name} {part.version}", part)
     for key, part in within.items():
@@ -108,8 +108,8 @@ def distribution(root: Path, folder: Path) -> Component:
 
 
 def licence(metadata: PackageMetadata) -> str | None:
-    """What a distribution's metadata say of its licence: an SPDX expression wherever the words can
-    mean one licence only, else the words.
+    """Read the licence in a distribution's metadata: as an SPDX expression if it is unambiguous,
+    else as it is written.
     """
     if expression := metadata["License-Expression"]:
         return str(expression)
@@ -119,19 +119,19 @@ def licence(metadata: PackageMetadata) -> str | None:
         for kind in metadata.get_all("Classifier") or []
         if kind.startswith("License :: ")
     ]
-    # The field often holds the licence's whole text, or nothing.
+    # The field often contains the licence's whole text, or nothing.
     stated = "" if "\n" in field or field.upper() == "UNKNOWN" else field
     words = ", ".join(kinds)
     for candidate in filter(None, (stated, words)):
         known = SPDX.get(candidate.lower(), candidate)
         if is_supported_id(known) or is_expression(known):
             return known
-    # "Other/Proprietary License" says less than whoever gives it a name.
+    # A name in the field says more than the classifier "Other/Proprietary License".
     return stated if stated and words.startswith("Other/") else words or stated or None
 
 
 def licences(declared: list[str]) -> list[License]:
-    """A licence as bills of materials have it. Of several, all hold."""
+    """Convert declared licences for a bill of materials. If there are several, all apply."""
     text = declared[0] if len(declared) == 1 else " AND ".join(f"({name})" for name in declared)
     return [_FACTORY.make_from_string(text)] if declared else []
 
@@ -141,7 +141,7 @@ def _is_licence(file: PackagePath) -> bool:
 
 
 def _inside(root: Path, folder: Path, file: PackagePath) -> Iterator[Component]:
-    """What one of a distribution's files shows to be inside it."""
+    """Find the components of a distribution that one of its files reveals."""
     path = folder.parent / file
     if file.name == "METADATA" and path.parent != folder and path.is_file():
         yield distribution(root, path.parent)
@@ -156,11 +156,11 @@ def _inside(root: Path, folder: Path, file: PackagePath) -> Iterator[Component]:
 
 
 def _declared(path: Path) -> Iterator[Component]:
-    """Components of a wheel's own bill of materials: name, version, address and licence of each."""
+    """Read the components of a wheel's bill of materials: name, version, package URL, licence."""
     try:
         bill: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if bill.get("bomFormat") != "CycloneDX":
-            raise UserError(f"{path}: is not of CycloneDX, the one format that is read here")
+            raise UserError(f"{path}: is not in CycloneDX format, the only one supported")
         for part in bill.get("components", ()):
             purl = part.get("purl")
             yield Component(

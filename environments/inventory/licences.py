@@ -1,4 +1,4 @@
-"""The licences in a bill of materials, as a page to read."""
+"""Report on the licences in a bill of materials."""
 
 import re
 from collections import Counter
@@ -9,29 +9,29 @@ from typing import Any, Final
 FOLDER: Final = "folder"
 TEXT: Final = "licence-text"
 MENTIONED: Final = "licences-mentioned"
-"""Names of properties in the bill of materials: where a part lies in the image, where the text of
-its licence does, and which of Debian's common licences such a text refers to."""
+"""Names of properties in the bill of materials: path of a part in the image, path of its licence's
+text, and Debian's common licences that the text refers to."""
 
 _JOINED: Final = re.compile(r",?\s+(?:and/or|and|or|AND|OR)\s+|,\s*")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something in the image that somebody has the copyright of."""
+    """A package or component in the image."""
 
     name: str
     version: str
     licence: str | None
-    """As declared; None if no machine can read it."""
+    """Declared licence; None if it is not machine-readable."""
 
     texts: tuple[str, ...]
-    """Where its licence's text is in the image."""
+    """Paths of the licence's text in the image."""
 
     mentioned: tuple[str, ...]
-    """Common licences that the text refers to."""
+    """Debian's common licences that the text refers to."""
 
     origin: str
-    """Debian, PyPI, or the distribution that brought it along."""
+    """Debian, PyPI, or the distribution that contains it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Library:
 
 
 def named_in(component: Mapping[str, Any]) -> list[str]:
-    """The licences that a component declares: identifiers, expressions, or names."""
+    """Return the licences that a component declares: identifiers, expressions, or names."""
     names = []
     for entry in component.get("licenses", ()):
         stated = entry.get("license", {})
@@ -52,10 +52,11 @@ def named_in(component: Mapping[str, Any]) -> list[str]:
 
 
 def parts(bill: Mapping[str, Any]) -> Iterator[Part | Library]:
-    """All that a bill of materials lists, but Debian's sources, which are not in the image.
+    """Iterate over all parts in a bill of materials, except Debian's source packages, which are not
+    in the image.
 
     Args:
-        bill: CycloneDX, as `environments.inventory.sbom` writes it.
+        bill: CycloneDX document from `environments.inventory.sbom`.
     """
     for component in bill["components"]:
         address = component.get("purl", "")
@@ -66,9 +67,9 @@ def parts(bill: Mapping[str, Any]) -> Iterator[Part | Library]:
 
 
 def single(licence: str) -> set[str]:
-    """The licences that an expression or a list names, without what joins them."""
+    """Split an expression or a list into its licences."""
     names = {name.strip() for name in _JOINED.split(licence)}
-    # Brackets group, unless they belong to a name.
+    # Remove brackets that group licences, but keep those in a name.
     return {
         name.strip("()") if name[0] == "(" or name.count("(") != name.count(")") else name
         for name in names - {""}
@@ -76,7 +77,7 @@ def single(licence: str) -> set[str]:
 
 
 def report(bill: Mapping[str, Any]) -> str:
-    """Licences by how many have them, the unknown ones, and a table of all parts."""
+    """Format a report: licences by number of parts, unknown ones, and a table of all parts."""
     listed = list(parts(bill))
     copyrighted = sorted(
         (part for part in listed if isinstance(part, Part)),
@@ -92,17 +93,17 @@ def report(bill: Mapping[str, Any]) -> str:
         part for part in copyrighted if not part.texts and part.origin in {"Debian", "PyPI"}
     ]
     lines = [
-        f"Licences of what is in the image {bill['metadata']['component']['name']}",
+        f"Licences in the image {bill['metadata']['component']['name']}",
         "",
-        f"{origins['Debian']} packages of Debian, {origins['PyPI']} Python distributions, and "
+        f"{origins['Debian']} Debian packages, {origins['PyPI']} Python distributions, and "
         f"{origins['']} parts that these declare to contain.",
-        "Licences are as their makers declare them; nobody has checked that here.",
+        "Licences are as declared by their authors and have not been verified.",
         *_section("Licences by number of parts; a part with several counts for each"),
         *(f"{count:6}  {name}" for name, count in _ordered(named)),
         f"{len(unknown):6}  unknown, see below",
-        *_section(f"Unknown: {len(unknown)} parts declare none that a program can read"),
+        *_section(f"Unknown: {len(unknown)} parts without a machine-readable licence"),
         *_table([(p.name, p.version, p.origin, _where(p)) for p in unknown]),
-        *_section(f"No licence text in the image: {len(textless)} parts"),
+        *_section(f"Without licence text in the image: {len(textless)} parts"),
         *_table([(p.name, p.version, p.origin, p.licence or "unknown") for p in textless]),
         *_section(
             f"Shared libraries in wheels: {len(libraries)} files, without version or licence"
@@ -143,7 +144,7 @@ def _where(part: Part) -> str:
     if not part.texts:
         return "no text either"
     mentioned = f" (refers to {', '.join(part.mentioned)})" if part.mentioned else ""
-    return f"read {part.texts[0]}{mentioned}"
+    return f"see {part.texts[0]}{mentioned}"
 
 
 def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -1,8 +1,7 @@
-"""The bill of materials of a built image: what is inside, from where, under which licence.
+"""Write the bill of materials of an image: its components, their origins and licences.
 
-Debian's packages are read from dpkg's records, Python distributions from their metadata. One file
-of CycloneDX holds both, and a page of licences is made from it. The same image gives the same
-bytes.
+Debian's packages are read from dpkg's database, Python distributions from their metadata. One
+CycloneDX file lists both, and a report on licences is made from it. The output is reproducible.
 """
 
 import argparse
@@ -47,12 +46,12 @@ def write(root: Path, to: Path, name: str) -> None:
     """Write `sbom.json` and `licences.txt`.
 
     Args:
-        root: folder that holds the image's files.
-        to: folder for both, made if it is not there.
-        name: of the image.
+        root: Root folder of the image.
+        to: Folder for both files, created if it is missing.
+        name: Name of the image.
 
     Raises:
-        UserError: the folder is no root of Debian's, or metadata in it cannot be read.
+        UserError: The folder is not the root of a Debian system, or its metadata cannot be read.
     """
     text = serialized(bill(root, name))
     to.mkdir(parents=True, exist_ok=True)
@@ -61,14 +60,14 @@ def write(root: Path, to: Path, name: str) -> None:
 
 
 def bill(root: Path, name: str) -> Bom:
-    """Read what is inside an image.
+    """Read the components of an image.
 
     Args:
-        root: folder that holds the image's files.
-        name: of the image.
+        root: Root folder of the image.
+        name: Name of the image.
 
     Raises:
-        UserError: the folder is no root of Debian's, or metadata in it cannot be read.
+        UserError: The folder is not the root of a Debian system, or its metadata cannot be read.
     """
     bom = debian(root)
     system = bom.metadata.component
@@ -82,19 +81,17 @@ def bill(root: Path, name: str) -> Bom:
 
 
 def debian(root: Path) -> Bom:
-    """Read which of Debian's packages are installed.
+    """Read the installed Debian packages.
 
     Args:
-        root: folder that holds the image's files.
+        root: Root folder of the image.
 
     Raises:
-        UserError: the folder is no root of Debian's.
+        UserError: The folder is not the root of a Debian system.
     """
     for needed in (STATUS, RELEASE):
         if not (root / needed).is_file():
-            raise UserError(
-                f"{root / needed}: is missing, so this is not the root of Debian's files"
-            )
+            raise UserError(f"{root / needed}: is missing; pass the root folder of a Debian system")
     release = _VERSION.search((root / RELEASE).read_text(encoding="utf-8"))
     scanned = Debsbom(
         "debian", root=root, distro_version=release[1] if release else None, with_licenses=True
@@ -102,7 +99,7 @@ def debian(root: Path) -> Bom:
     try:
         scanned.scan()
     except DistroArchUnknownError as error:
-        raise UserError(f"{root / STATUS}: does not tell dpkg's own architecture") from error
+        raise UserError(f"{root / STATUS}: the architecture of dpkg is missing") from error
     bom: Bom = scanned.generate(SBOMType.CycloneDX)
     components = {component.bom_ref.value: component for component in bom.components}
     sources = {package.purl(): package for package in scanned.packages if package.is_source()}
@@ -110,7 +107,7 @@ def debian(root: Path) -> Bom:
         component = components[package.purl().to_string()]
         source = sources[package.source_package().purl()]
         copyright_file = Path("usr/share/doc", package.name, "copyright")
-        # debsbom leaves licences to the sources, while readers look at what is installed.
+        # debsbom lists licences at source packages, while readers look at installed ones.
         component.licenses = components[source.purl().to_string()].licenses or named(source)
         if (root / copyright_file).is_file():
             text = (root / copyright_file).read_text(encoding="utf-8", errors="replace")
@@ -122,8 +119,8 @@ def debian(root: Path) -> Bom:
 
 
 def named(source: SourcePackage) -> list[License]:
-    """Names of licences in a copyright file that a program can read, but whose licences are not all
-    known to SPDX.
+    """Return the licences in a machine-readable copyright file whose names are not all known to
+    SPDX.
     """
     if source.copyright is None:
         return []
@@ -133,11 +130,11 @@ def named(source: SourcePackage) -> list[License]:
 
 
 def serialized(bom: Bom) -> str:
-    """CycloneDX's JSON, whose serial number is a hash of the rest and whose time is that of
+    """Serialize to CycloneDX JSON. The serial number is a hash of the rest, and the time is
     SOURCE_DATE_EPOCH, if it is set.
 
     Raises:
-        UserError: the result does not keep to CycloneDX's schema.
+        UserError: The result violates CycloneDX's schema.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     bom.metadata.timestamp = datetime.fromtimestamp(int(epoch), UTC) if epoch else None
@@ -145,7 +142,7 @@ def serialized(bom: Bom) -> str:
     bom.serial_number = uuid5(NAMESPACE_URL, _json(bom))
     text = _json(bom)
     if error := JsonStrictValidator(SCHEMA).validate_str(text):
-        raise UserError(f"the bill of materials does not keep to CycloneDX: {error}")
+        raise UserError(f"the bill of materials violates CycloneDX's schema: {error}")
     return text
 
 
@@ -154,13 +151,13 @@ def _json(bom: Bom) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the bill of materials of a root folder; the exit status is 1 if that cannot be done."""
+    """Write the bill of materials of a root folder; return 1 if that fails."""
     parser = argparse.ArgumentParser(
         prog="python -m environments.inventory.sbom", description=__doc__
     )
-    parser.add_argument("root", type=Path, help="folder that holds the image's files")
-    parser.add_argument("--to", type=Path, required=True, help=f"for {SBOM} and {LICENCES}")
-    parser.add_argument("--name", help="of the image; by default the name of that folder")
+    parser.add_argument("root", type=Path, help="root folder of the image")
+    parser.add_argument("--to", type=Path, required=True, help=f"folder for {SBOM} and {LICENCES}")
+    parser.add_argument("--name", help="name of the image (default: name of the folder in --to)")
     options = parser.parse_args(arguments)
     try:
         write(options.root, options.to, options.name or options.to.name)

@@ -1,1 +1,1 @@
-"""In place of NVIDIA's image with CUDA's compiler: one of Debian's packages."""
+"""Replacement for NVIDIA's image with the CUDA compiler, built from Debian's packages."""

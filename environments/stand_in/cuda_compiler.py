@@ -1,4 +1,4 @@
-"""CUDA's compiler out of Debian's packages, where NVIDIA's image of it cannot be pulled."""
+"""Build an image with the CUDA compiler from Debian's packages, if NVIDIA's cannot be pulled."""
 
 import subprocess
 import time
@@ -15,25 +15,25 @@ from environments.builders import Builder, Recipe
 FOLDER: Final = Path(__file__).parent
 IMAGE: Final = "localhost/trainer-cuda:stand-in"
 TAG: Final = "stand-in"
-"""Of an image that was compiled with it, and so is none for jobs."""
+"""Tag of images that were compiled with it, which are not for jobs."""
 
 _SHOWN_LINES: Final = 15
-"""Lines of a build that has failed."""
+"""Number of last lines to show of a failed build."""
 
 
 def stand_in_order(builder: Builder, order: Order, tell: Callable[[str], None]) -> Order:
-    """Make the stand-in; the order that builds with it, under a tag that says so.
+    """Build the replacement, and return the order that builds with it, under a tag of its own.
 
     Args:
-        builder: what makes images.
-        order: the order without it.
-        tell: shows a person what goes on.
+        builder: Builds images.
+        order: Order without the replacement.
+        tell: Prints progress.
 
     Raises:
-        UserError: the image has no part of CUDA's, or the stand-in cannot be made.
+        UserError: The image does not use CUDA, or the replacement cannot be built.
     """
     if order.image != "gpu":
-        raise UserError(f"trainer-{order.image}: has nothing of CUDA that could be stood in for")
+        raise UserError(f"trainer-{order.image}: does not use CUDA; omit --stand-in")
     declared = base.declared((FOLDER / "Dockerfile").read_text(encoding="utf-8"))
     base_image = order.base or base.ensure(builder, declared, tell, fresh=order.fresh)
     _make(builder, base_image, tell, fresh=order.fresh)
@@ -42,7 +42,7 @@ def stand_in_order(builder: Builder, order: Order, tell: Callable[[str], None]) 
 
 
 def _make(builder: Builder, base_image: str, tell: Callable[[str], None], *, fresh: bool) -> None:
-    tell(f"making {IMAGE} out of Debian's packages, 1 GB to download unless it is here")
+    tell(f"building {IMAGE} from Debian's packages (downloads 1 GB unless it is cached)")
     started = time.monotonic()
     recipe = Recipe(FOLDER, {"BASE_IMAGE": base_image}, fresh=fresh)
     completed = subprocess.run(
@@ -55,6 +55,6 @@ def _make(builder: Builder, base_image: str, tell: Callable[[str], None], *, fre
     )
     if completed.returncode:
         end = "\n".join(f"  {line}" for line in completed.stdout.splitlines()[-_SHOWN_LINES:])
-        raise UserError(f"{IMAGE}: cannot be made; the end of what was said:\n{end}")
+        raise UserError(f"{IMAGE}: the build failed; the last lines of its output:\n{end}")
     size = builder.size(IMAGE) / 1e9
     tell(f"{IMAGE}: {size:.2f} GB, in {time.monotonic() - started:.1f} s")

@@ -1,4 +1,4 @@
-# Where nvcc finds the rest of the toolkit, as in NVIDIA's own layout: Debian spreads it over /usr.
+# Where nvcc finds the rest of the toolkit: in NVIDIA's layout, which Debian spreads over /usr.
 TOP = $(_HERE_)/..
 NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
 PATH += $(TOP)/nvvm/bin:$(_HERE_):

@@ -1,1 +1,1 @@
-"""What a workspace registers: data sets, images, code and models, each as name and version."""
+"""Assets that a workspace registers by name and version: data sets, images, code and models."""

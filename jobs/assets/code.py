@@ -1,7 +1,7 @@
-"""The code of jobs, uploaded once for each content and registered under its digest.
+"""Upload the code of jobs, once per content, and register it under its digest.
 
-It is sent to the address that the workspace gives for it, as Azure's SDK does. A registered version
-is complete: it is registered after its last file has arrived.
+The code is uploaded to a URL that the workspace provides, as Azure's SDK does. A registered version
+is complete: it is registered after its last file was uploaded.
 """
 
 from typing import Any, Final
@@ -13,19 +13,19 @@ from jobs.errors import ConflictError, MissingError
 from jobs.spec.code_snapshot import CodeSnapshot
 
 FOLDER: Final = "code"
-"""Of the files, in the container that the workspace gives."""
+"""Folder of the code in the container that the workspace provides."""
 VERSION: Final = "1"
 
 
 def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
-    """Make sure that the workspace has the code, and return its resource id.
+    """Upload and register the code unless it is registered, and return its resource id.
 
     Args:
-        manager: of the workspace.
-        code: as it was read.
+        manager: Resource Manager of the workspace.
+        code: Code to upload.
 
     Raises:
-        RequestError: the workspace or its storage refuses.
+        RequestError: The workspace or its storage refused a request.
     """
     path = f"codes/{segment(f'trainer-{code.digest}')}/versions/{VERSION}"
     registered = _id(manager, path)
@@ -41,7 +41,7 @@ def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
     try:
         return str(manager.put(path, {"properties": properties})["id"])
     except ConflictError:
-        # Another who submits the same code was faster.
+        # Someone else registered the same code in the meantime.
         registered = _id(manager, path)
         if registered is None:
             raise

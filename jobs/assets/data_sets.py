@@ -1,4 +1,4 @@
-"""Registered data sets: a name and a version for a folder of a datastore, which runs refer to."""
+"""Registered data sets: a name and version of a folder in a datastore, which runs refer to."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from trainer.data.manifest import Manifest
 
 @dataclass(frozen=True)
 class DataSet:
-    """A folder to register."""
+    """A data set to register."""
 
     name: str
     version: str
@@ -23,7 +23,7 @@ class DataSet:
 
     @property
     def reference(self) -> str:
-        """NAME:VERSION, as `--data.asset` takes it."""
+        """NAME:VERSION, as in `--data.asset`."""
         return f"{self.name}:{self.version}"
 
     @property
@@ -34,13 +34,13 @@ class DataSet:
 def describe(
     files: int, size: int, manifest: Manifest | None = None, content: bytes | None = None
 ) -> dict[str, str]:
-    """Tags of a registered data set.
+    """Return the tags of a data set to register.
 
     Args:
-        files: in all.
-        size: bytes in all.
-        manifest: if it has one.
-        content: of the manifest's file.
+        files: Number of files.
+        size: Bytes of all files.
+        manifest: Manifest of the data set, or None.
+        content: Content of the manifest file, or None.
     """
     tags = {"files": str(files), "bytes": str(size)}
     if manifest is not None and content is not None:
@@ -51,35 +51,36 @@ def describe(
 
 
 def versions(manager: ResourceManager, name: str) -> dict[str, str]:
-    """Folders of all registered versions of a data set, as `datastore_path` writes them.
+    """Return the folders of all registered versions of a data set, as from `datastore_path`.
 
     Raises:
-        RequestError: the workspace could not be asked.
+        RequestError: The request to the workspace failed.
     """
     try:
         items = list(manager.items(f"data/{segment(name)}/versions"))
     except MissingError:
-        # Of a workspace that is not there the caller has heard before.
+        # The caller has already checked that the workspace exists.
         return {}
     return {str(item["name"]): datastore_path(str(item["properties"]["dataUri"])) for item in items}
 
 
 def is_registered(data_set: DataSet, registered: Mapping[str, str]) -> bool:
-    """Whether a data set is registered already, just like this. Pure.
+    """Whether a data set is already registered with the same version and folder. Pure.
 
     Args:
-        data_set: to register.
-        registered: as `versions` gives them.
+        data_set: Data set to register.
+        registered: Registered versions, from `versions`.
 
     Raises:
-        ConflictError: the version is another folder's, or the folder another version's.
+        ConflictError: The version is registered for another folder, or the folder for another
+            version.
     """
     folder = datastore_path(data_set.uri)
     other_folder = registered.get(data_set.version)
     if other_folder is not None and other_folder != folder:
         raise ConflictError(
-            f"data set {data_set.reference}: is registered already, at {other_folder}; a version"
-            " stays where it is, so upload to that folder, or give another --name"
+            f"data set {data_set.reference}: is already registered at {other_folder}, which cannot"
+            " change; upload to that folder, or pass another --name"
         )
     other_version = version_in(data_set.uri, registered)
     if other_version not in (None, data_set.version):
@@ -88,24 +89,24 @@ def is_registered(data_set: DataSet, registered: Mapping[str, str]) -> bool:
 
 
 def version_in(uri: str, registered: Mapping[str, str]) -> str | None:
-    """The version that a folder is registered as; None if it is not."""
+    """Return the version that a folder is registered as, or None."""
     folder = datastore_path(uri)
     return next((version for version, path in registered.items() if path == folder), None)
 
 
 def folder_taken(name: str, version: str, folder: str) -> ConflictError:
-    """The error for a folder that belongs to another version."""
+    """Return the error for a folder that is registered as another version."""
     return ConflictError(
-        f"{folder}: is data set {name}:{version}, and runs rely on its content; upload this one to"
-        " another folder"
+        f"{folder}: is registered as data set {name}:{version}, whose content must not change;"
+        " upload to another folder"
     )
 
 
 def register(manager: ResourceManager, data_set: DataSet) -> None:
-    """Register a data set; the same again changes nothing.
+    """Register a data set; registering the same one again changes nothing.
 
     Raises:
-        RequestError: Azure refused it.
+        RequestError: Azure refused the request.
     """
     properties = {
         "dataType": "uri_folder",

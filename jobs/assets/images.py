@@ -1,10 +1,9 @@
-"""Images registered as environments of the workspace, whose own cluster builds them at first use.
+"""Register images as environments of the workspace, whose build cluster builds them at first use.
 
-The build context is uploaded by us and registered by its address: the SDK does not touch a context
-whose path is one, while it would upload a local one to an address of its own, by a key. That Azure
-takes an address of a blob container is what its API definitions say ("Supports blob URIs on
-environment creation"). Not tried: that the build cluster, whose identity may read the container of
-results, reads the context from there by that identity.
+This module uploads the build context to the container of results and registers its URL: the SDK
+would upload a local context to a location of its own with an account key. Azure's API definitions
+allow the URL of a blob container ("Supports blob URIs on environment creation"). Not tested: that
+the build cluster reads the context with its identity, which has access to that container.
 """
 
 from typing import Final
@@ -19,24 +18,24 @@ from jobs.spec.build_context import BuildContext
 
 DOCKERFILE: Final = "Dockerfile"
 FOLDER: Final = "environments"
-"""Of build contexts, in the container of results."""
+"""Folder of build contexts in the container of results."""
 CONTENT: Final = "content"
-"""Tag of a registered environment: what its version is a hash of."""
+"""Tag of a registered environment with the hash of its build context, which is its version."""
 
 
 def ensure(manager: ResourceManager, storage: Storage, context: BuildContext) -> str:
-    """Make sure that an image is registered as it is described here.
+    """Register an image unless this version of it is registered.
 
     Args:
-        manager: of the workspace that it is registered in.
-        storage: that its build context is uploaded to.
-        context: what it is built from.
+        manager: Resource Manager of the workspace.
+        storage: Storage that the build context is uploaded to.
+        context: Build context of the image.
 
     Returns:
         NAME:VERSION of the environment.
 
     Raises:
-        RequestError: the workspace or its storage refuses.
+        RequestError: The workspace or its storage refused a request.
     """
     path = f"environments/{segment(context.name)}/versions/{segment(context.version)}"
     if not _is_registered(manager, path):
@@ -45,13 +44,13 @@ def ensure(manager: ResourceManager, storage: Storage, context: BuildContext) ->
 
 
 def upload(storage: Storage, context: BuildContext) -> str:
-    """Put a build context into the container of results; what is there is not sent again.
+    """Upload a build context to the container of results, except for files that exist there.
 
     Returns:
-        Its address, with a slash at its end as Azure wants it.
+        URL of the build context, with a trailing slash as Azure requires.
 
     Raises:
-        RequestError: storage refuses it.
+        RequestError: Storage refused a request.
     """
     store = storage.datastores.results
     folder = f"{FOLDER}/{context.name}/{context.version}"
@@ -68,16 +67,16 @@ def upload(storage: Storage, context: BuildContext) -> str:
 
 
 def context_address(store: Datastore, folder: str) -> str:
-    """Of a folder in a container."""
+    """Return the URL of a folder in a container, with a trailing slash."""
     return f"{store.blob_endpoint.rstrip('/')}/{store.container}/{quote(folder)}/"
 
 
 def body(context: BuildContext, address: str) -> dict[str, object]:
-    """What registers an environment.
+    """Build the request body that registers an environment.
 
     Args:
-        context: what it is built from.
-        address: where that is.
+        context: Build context of the image.
+        address: URL of the build context.
     """
     return {
         "properties": {

@@ -1,4 +1,4 @@
-"""Registered models: each version is a copy of an export, as the run itself may export again."""
+"""Registered models: each version is a copy of an export, as the run may export again."""
 
 import time
 from collections.abc import Mapping
@@ -18,27 +18,27 @@ from jobs.errors import ConflictError, MissingError
 from jobs.spec.job_spec import datastore_path
 
 MODELS: Final = "models"
-"""Folder of the container of results: a folder each model, with one each version."""
+"""Folder in the container of results, with a folder per model and version."""
 EXPORT: Final = "export"
-"""Property of a registered model: hash of the facts of the export that it is."""
+"""Property of a registered model with the hash of its export's facts file."""
 COPY_SECONDS: Final = 600.0
-"""For one file; within one account it is most often done at once."""
+"""Timeout in seconds for copying a file; a copy within one account usually completes at once."""
 _POLL_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True)
 class Model:
-    """A version to register."""
+    """A model version to register."""
 
     name: str
     version: str
     uri: str
-    """Of its folder."""
+    """URI of the version's folder."""
     description: str
     tags: Mapping[str, str]
-    """To be found by."""
+    """Tags to search by."""
     properties: Mapping[str, str]
-    """Never changed again."""
+    """Properties, which cannot change after the registration."""
 
     @property
     def reference(self) -> str:
@@ -47,12 +47,12 @@ class Model:
 
     @property
     def folder(self) -> str:
-        """In the container of results."""
+        """Folder of the version in the container of results."""
         return folder_of(self.name, self.version)
 
 
 def folder_of(name: str, version: str) -> str:
-    """Where a version's files are, in the container of results."""
+    """Return the folder of a version in the container of results."""
     return f"{MODELS}/{name}/{version}"
 
 
@@ -60,7 +60,7 @@ def is_registered(manager: ResourceManager, model: Model) -> bool:
     """Whether the version is registered.
 
     Raises:
-        ConflictError: it is of another model, or of an older export of the run.
+        ConflictError: The version is registered for another folder, or an older export of the run.
     """
     try:
         registered = manager.get(_path(model))["properties"]
@@ -71,17 +71,17 @@ def is_registered(manager: ResourceManager, model: Model) -> bool:
     same_folder = datastore_path(str(registered["modelUri"])) == datastore_path(model.uri)
     if not same_folder or export != model.properties[EXPORT]:
         raise ConflictError(
-            f"model {model.reference}: is registered, but the run has been exported again since"
-            " and a version stays what it is; register it by another --model"
+            f"model {model.reference}: is already registered from an earlier export of the run, and"
+            " a version cannot change; register it under another --model"
         )
     return True
 
 
 def register(manager: ResourceManager, model: Model) -> None:
-    """Register a version whose files are in its folder.
+    """Register a version whose files have been copied to its folder.
 
     Raises:
-        RequestError: Azure refused it.
+        RequestError: Azure refused the request.
     """
     properties = {
         "modelType": "custom_model",
@@ -95,24 +95,24 @@ def register(manager: ResourceManager, model: Model) -> None:
 
 
 def copy(client: ContainerClient, source: str, target: str) -> int:
-    """Make a folder of a container like another one, within storage.
+    """Copy a folder of a container within storage.
 
     Args:
-        client: of the container.
-        source: folder to copy.
-        target: folder that is like it then; other files in it are deleted.
+        client: Client of the container.
+        source: Folder to copy.
+        target: Folder to copy to; other files in it are deleted.
 
     Returns:
-        Files in it.
+        Number of files.
 
     Raises:
-        UserError: the source changed meanwhile, or the copy is not like it.
-        AzureError: the container refuses.
+        UserError: The source changed during the copy, or the copy differs from it.
+        AzureError: The container refused a request.
     """
     blobs = listed(client, source)
     copies = listed(client, target)
     for name in copies.keys() - blobs.keys():
-        # Of a registration that was cut off before the export was another one.
+        # Left by an interrupted registration of an earlier export.
         client.delete_blob(f"{target}/{name}")
     try:
         for name, blob in blobs.items():
@@ -129,12 +129,12 @@ def copy(client: ContainerClient, source: str, target: str) -> int:
 
 
 def check_copy(target: str, blobs: Mapping[str, Blob], copies: Mapping[str, Blob]) -> None:
-    """Compare a copy with what was copied. Pure.
+    """Compare a copy with its source. Pure.
 
     Raises:
-        UserError: names, sizes or hashes differ.
+        UserError: Names, sizes or hashes differ.
     """
-    problems = [f"{name}: is not to be there" for name in sorted(copies.keys() - blobs.keys())]
+    problems = [f"{name}: unexpected file" for name in sorted(copies.keys() - blobs.keys())]
     for name, blob in sorted(blobs.items()):
         why = difference(blob, copies.get(name))
         if why:
@@ -144,13 +144,13 @@ def check_copy(target: str, blobs: Mapping[str, Blob], copies: Mapping[str, Blob
 
 
 def difference(blob: Blob, copied: Blob | None) -> str | None:
-    """How a copy differs from its blob; None if it does not. Pure."""
+    """Return how a copy differs from its blob, or None if it does not. Pure."""
     if copied is None:
         return "missing"
     if copied.size != blob.size:
-        return f"{copied.size} bytes, not {blob.size}"
+        return f"{copied.size} bytes instead of {blob.size}"
     if copied.md5 != blob.md5:
-        return "has another MD5"
+        return "its MD5 differs"
     return None
 
 
@@ -172,8 +172,8 @@ def _copy_one(client: ContainerClient, source: str, blob: Blob, target: str) -> 
 
 def _changing(source: str) -> UserError:
     return UserError(
-        f"{source}: changed while it was copied, so nothing was registered; wait until the run's"
-        " job has ended and give the same command again"
+        f"{source}: changed during the copy, so nothing was registered; wait until the run's job"
+        " has ended, and run the same command again"
     )
 
 

@@ -1,4 +1,4 @@
-"""Prepared data in storage: registered by their manifest, and what a training makes of them."""
+"""Prepared data sets in storage: register and find them, read their manifests, plan a training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,18 +31,22 @@ class DatastoreFolder:
 def register_prepared(
     manager: ResourceManager, storage: Storage, folder: str, name: str | None = None
 ) -> DataSet:
-    """Register a data set that is in storage already, by its manifest; the same again is fine.
+    """Register a data set in storage by its manifest, unless it is registered.
 
     Args:
-        manager: of the workspace that knows it then.
-        storage: holds it.
-        folder: in the container of prepared data.
-        name: what it is called; None is the last part of the folder.
+        manager: Resource Manager of the workspace.
+        storage: Storage that contains the data set.
+        folder: Folder in the container of prepared data.
+        name: Name to register it under; None is the last part of the folder.
+
+    Returns:
+        The registered data set.
 
     Raises:
-        UserError: there is no manifest, or shards that it names are not there or of another size.
-        ConflictError: the version is another folder's, or the folder another version's.
-        RequestError: the workspace or its storage refuses.
+        UserError: The manifest or a shard is missing, or the size of a shard is wrong.
+        ConflictError: The version is registered for another folder, or the folder for another
+            version.
+        RequestError: The workspace or its storage refused a request.
     """
     store = storage.datastores.prepared
     blobs, content = _read_folder(storage, store, folder)
@@ -62,11 +66,11 @@ def register_prepared(
 
 
 def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> DatastoreFolder:
-    """The folder of the data set that a run is to read.
+    """Find the folder of a run's data set.
 
     Raises:
-        RequestError: it is not registered.
-        UserError: it is in a datastore that the stack does not export.
+        RequestError: The data set is not registered.
+        UserError: It is in a datastore that is not among the stack's outputs.
     """
     stores = storage.datastores
     if data.asset is None:
@@ -78,40 +82,41 @@ def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> Dat
     known = {store.name: store for store in (stores.raw, stores.prepared, stores.results)}
     if datastore not in known:
         raise UserError(
-            f"--data.asset: {data.asset} is in the datastore {datastore or 'of another kind'},"
-            " which the stack does not export"
+            f"--data.asset: the datastore of {data.asset} ({datastore or 'unknown'}) is not among"
+            " the stack's outputs; choose a data set in raw, prepared or results"
         )
     return DatastoreFolder(known[datastore], folder)
 
 
 def read_manifest(manager: ResourceManager, storage: Storage, data: DataOptions) -> Manifest:
-    """The manifest of the data set that a run is to read.
+    """Read the manifest of a run's data set.
 
     Raises:
-        UserError: there is none, it is none, or it cannot be read from here.
+        UserError: The manifest is missing, invalid, or cannot be read from here.
     """
     where = locate(manager, storage, data)
     name = f"{where.folder}/{FILE_NAME}"
     content = storage.read(where.datastore, name)
     if content is None:
         raise UserError(
-            f"{data.asset or data.path}: there is no {FILE_NAME} in {where.folder} of the datastore"
-            f" {where.datastore.name}, so no complete data set; prepare or upload it"
+            f"{data.asset or data.path}: {FILE_NAME} is missing in folder {where.folder} of"
+            f" datastore {where.datastore.name}, so the data set is incomplete; prepare or upload"
+            " it"
         )
     return _parse(content, f"{where.datastore.name}/{name}")
 
 
 def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
-    """The numbers of a run. Pure.
+    """Plan the sizes of a training: batches, steps and epochs. Pure.
 
     Args:
-        config: what to train.
-        ranks: processes of the job.
-        manifest: of its data set; None if it makes its own data.
+        config: Configuration of the training.
+        ranks: World size of the job.
+        manifest: Manifest of its data set; None for built-in or synthetic data.
 
     Raises:
-        ConfigError: the data set is smaller than a step.
-        UserError: it does not fit the configuration.
+        ConfigError: The data set is smaller than a global batch.
+        UserError: The data set does not fit the configuration.
     """
     if manifest is None:
         own = DIGITS_EXAMPLES if config.data.source == "digits" else config.data.synthetic_examples
@@ -130,8 +135,8 @@ def _read_folder(storage: Storage, store: Datastore, folder: str) -> tuple[dict[
         content = read_small(client, f"{folder}/{FILE_NAME}")
     if content is None:
         raise MissingError(
-            f"{store.container}/{folder}: has no {FILE_NAME}, so no preparation has written it to"
-            " its end"
+            f"{store.container}/{folder}: {FILE_NAME} is missing, so its preparation has not"
+            " completed; run it again"
         )
     return blobs, content
 
@@ -151,8 +156,8 @@ def _compare(store: Datastore, folder: str, manifest: Manifest, blobs: Mapping[s
             if blob is None:
                 problems.append(f"{shard.file}: missing")
             elif blob.size != shard.bytes:
-                problems.append(f"{shard.file}: {blob.size} bytes, not {shard.bytes}")
+                problems.append(f"{shard.file}: {blob.size} bytes instead of {shard.bytes}")
     if problems:
         raise UserError(
-            f"{store.container}/{folder}: does not fit its manifest:\n{listing(problems)}"
+            f"{store.container}/{folder}: does not match its manifest:\n{listing(problems)}"
         )

@@ -1,1 +1,1 @@
-"""What Azure is asked: the workspace, its jobs, its assets and its containers."""
+"""Requests to Azure: the workspace, its jobs, its assets and its containers."""

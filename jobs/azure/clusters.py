@@ -1,7 +1,7 @@
-"""Compute clusters of a workspace: their nodes, and the cores that a subscription may still use.
+"""Compute clusters of a workspace: their nodes, and the cores that a subscription has left.
 
-Azure ML counts cores on its own: all low-priority cores of a region in one pool, dedicated ones by
-family of sizes (Azure Machine Learning, "Manage and increase quotas").
+Azure ML has quotas of its own: one for all low-priority cores of a region, and one per VM family
+for dedicated cores (Azure Machine Learning, "Manage and increase quotas").
 """
 
 import re
@@ -22,14 +22,14 @@ _POOL: Final = "totallowpriority"
 
 @dataclass(frozen=True)
 class ClusterNodes:
-    """Nodes of a cluster now. All that are allocated cost money, idle ones as well."""
+    """Current nodes of a cluster. All allocated nodes cost money, including idle ones."""
 
     cluster: str
     size: str
     priority: str
     allocated: int
     target: int
-    """That Azure is about to have."""
+    """Number of nodes that Azure is scaling to."""
     max_nodes: int
     running: int = 0
     idle: int = 0
@@ -39,44 +39,44 @@ class ClusterNodes:
     preempted: int = 0
     """Pre-empted nodes cost nothing."""
     steady: bool = True
-    """Whether Azure is neither adding nor removing any."""
+    """Whether Azure is neither adding nor removing nodes."""
     since: datetime | None = None
-    """When they became as many, if they stay so."""
+    """Time of the last change of the number of nodes, if known."""
     errors: tuple[str, ...] = field(default=())
-    """Why Azure could not add some."""
+    """Why Azure could not add nodes."""
 
     @property
     def busy(self) -> int:
-        """Nodes that no other job can have now."""
+        """Number of nodes that no other job can use now."""
         return self.running + self.leaving
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size of virtual machines."""
+    """A VM size."""
 
     name: str
     family: str
-    """Such as standardNDSv2Family."""
+    """VM family, such as standardNDSv2Family."""
     cores: int
 
 
 @dataclass(frozen=True)
 class Quota:
-    """One limit of cores."""
+    """A quota of cores."""
 
     name: str
     used: int
     limit: int
-    """-1 if there is none."""
+    """Maximum number of cores; -1 is unlimited."""
 
     def left(self, own: int) -> int | None:
-        """Cores for a cluster that already uses `own` of them; None for any number."""
+        """Return the cores for a cluster that already uses `own` of them; None is unlimited."""
         return None if self.limit < 0 else max(self.limit - self.used, 0) + own
 
 
 def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
-    """The nodes in Resource Manager's answer for a cluster."""
+    """Parse Resource Manager's response for a cluster."""
     own = data["properties"].get("properties") or {}
     counts = own.get("nodeStateCounts") or {}
     scale = own.get("scaleSettings") or {}
@@ -105,10 +105,10 @@ def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
 
 
 def problems(cluster: Cluster, nodes: int, data: Mapping[str, Any]) -> list[str]:
-    """What a cluster, as Resource Manager describes it, differs in from what a job counts on."""
+    """Return why a cluster, as Resource Manager describes it, does not fit a job."""
     there = read_nodes(data)
     state = data["properties"].get("provisioningState")
-    again = "deploy the stack again, or read its outputs again if it was deployed"
+    again = "deploy the stack again, or read its outputs again if it was deployed since"
     differences = []
     if there.size.lower() != cluster.size.lower():
         differences.append(f"cluster {cluster.name}: has {there.size}, not {cluster.size}; {again}")
@@ -118,8 +118,8 @@ def problems(cluster: Cluster, nodes: int, data: Mapping[str, Any]) -> list[str]
         )
     if there.max_nodes < nodes:
         differences.append(
-            f"--nodes: {nodes}, but the cluster {cluster.name} has {there.max_nodes} at most; ask"
-            " for fewer, or raise its maximum in the stack"
+            f"--nodes: {nodes}, but cluster {cluster.name} has at most {there.max_nodes}; request"
+            " fewer, or raise its maximum in the stack"
         )
     if state not in (None, "Succeeded"):
         differences.append(
@@ -130,42 +130,42 @@ def problems(cluster: Cluster, nodes: int, data: Mapping[str, Any]) -> list[str]
 
 
 def queue_reasons(manager: ResourceManager, job: Job) -> list[str]:
-    """Why a job may still be queued, by what Azure tells of its cluster and of cores.
+    """Look up why a job may still be queued: the state of its cluster, and quotas.
 
     Raises:
-        RequestError: the cluster cannot be looked at.
+        RequestError: The request for the cluster failed.
     """
     nodes = read_nodes(manager.get(f"computes/{segment(job.cluster)}"))
     return explain_queue(job.nodes, nodes, missing_cores(manager, nodes, job.nodes) or [])
 
 
 def explain_queue(needed: int, nodes: ClusterNodes, quota: Sequence[str]) -> list[str]:
-    """Why a job may still be queued. Pure.
+    """Return why a job may still be queued. Pure.
 
     Args:
-        needed: nodes that the job asks for.
-        nodes: of its cluster.
-        quota: what `cores_problems` says; empty if enough cores are left.
+        needed: Number of nodes that the job requests.
+        nodes: Nodes of its cluster.
+        quota: Result of `cores_problems`; empty if enough cores are left.
     """
     state = (
         f"{nodes.cluster} has {nodes.allocated} of {plural(nodes.max_nodes, 'node')}, {nodes.busy}"
         " of them busy"
     )
-    reasons = [state + ("" if nodes.steady else f"; Azure is changing that to {nodes.target}")]
+    reasons = [state + ("" if nodes.steady else f"; Azure is scaling to {nodes.target}")]
     reasons += [f"the cluster could not grow: {error}" for error in nodes.errors]
     reasons += [f"quota: {problem}" for problem in quota]
     left = nodes.max_nodes - nodes.busy
     if left < needed:
         reasons.append(
-            f"{left} of {needed} nodes are left beside other jobs; it starts when they end"
+            f"other jobs leave {left} of the {needed} nodes needed; it starts when they end"
             " (`python -m jobs status`)"
         )
     elif nodes.allocated - nodes.busy < needed and not quota and not nodes.errors:
         reasons.append(
-            f"{nodes.size} nodes of {nodes.priority} are not there yet; a region may have none"
-            " left for hours"
+            f"{nodes.priority} nodes of size {nodes.size} are not available yet; a region may have"
+            " none for hours"
             + (
-                ", of low priority before all: a dedicated cluster has its own"
+                ", especially of low priority: a dedicated cluster has its own capacity"
                 if nodes.priority == "LowPriority"
                 else ""
             )
@@ -174,16 +174,16 @@ def explain_queue(needed: int, nodes: ClusterNodes, quota: Sequence[str]) -> lis
 
 
 def missing_cores(manager: ResourceManager, nodes: ClusterNodes, needed: int) -> list[str] | None:
-    """Why the subscription's cores do not suffice for so many nodes of a cluster; empty if they do.
+    """Check whether the subscription's cores suffice for a number of nodes of a cluster.
 
     Returns:
-        None if Azure does not tell.
+        Why they do not suffice; empty if they do, None if Azure does not report them.
     """
     try:
         sizes = read_sizes(manager.get(f"{manager.location_id}/vmSizes"))
         usages = list(manager.items(f"{manager.location_id}/usages"))
     except RequestError:
-        # A region whose list cannot be read is no reason why a job waits.
+        # Missing data about a region does not explain why a job waits.
         return None
     size = sizes.get(nodes.size.lower())
     if size is None or not size.cores:
@@ -193,7 +193,7 @@ def missing_cores(manager: ResourceManager, nodes: ClusterNodes, needed: int) ->
 
 
 def read_sizes(data: Any) -> dict[str, Size]:
-    """Sizes by name in lower case, of Azure's list of them for a region."""
+    """Parse Azure's list of VM sizes of a region; the keys are names in lower case."""
     if isinstance(data, Mapping):
         data = data.get("value") or data.get("amlCompute") or []
     return {
@@ -205,12 +205,12 @@ def read_sizes(data: Any) -> dict[str, Size]:
 
 
 def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) -> Quota | None:
-    """The limit that nodes of a size count against; None if Azure lists none.
+    """Find the quota that nodes of a size count against; None if Azure lists none.
 
     Args:
-        usages: Azure's list for the region.
-        priority: of the nodes.
-        family: of their size.
+        usages: Azure's list of usages for the region.
+        priority: Priority of the nodes.
+        family: VM family of their size.
     """
     searched = _POOL if priority == "LowPriority" else _plain(family)
     for usage in usages:
@@ -224,34 +224,34 @@ def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) 
 def cores_problems(
     quota: Quota | None, size: Size, nodes: int, allocated: int, priority: str
 ) -> list[str]:
-    """What keeps so many nodes from being allocated; empty if nothing does that Azure tells.
+    """Return why the quota does not allow a number of nodes; empty if it does.
 
     Args:
-        quota: what they count against.
-        size: of a node.
-        nodes: that are needed.
-        allocated: that the cluster has already.
-        priority: of the nodes.
+        quota: Quota that the nodes count against.
+        size: VM size of a node.
+        nodes: Number of nodes needed.
+        allocated: Number of nodes that the cluster already has.
+        priority: Priority of the nodes.
     """
     needed = nodes * size.cores
     pool = "low-priority" if priority == "LowPriority" else size.family
     if quota is None:
         return [
-            f"the region has no {pool} cores for this subscription, {needed} are needed; ask"
-            " for them in the portal under Quotas, Machine Learning"
+            f"this subscription has no {pool} cores in the region, {needed} are needed; request"
+            " them in the portal under Quotas, Machine Learning"
         ]
     left = quota.left(allocated * size.cores)
     if left is None or left >= needed:
         return []
     return [
-        f"{nodes} x {size.name} need {needed} {pool} cores, {left} of {quota.limit} are left;"
-        f" at most {left // size.cores} nodes fit, more need a request in the portal under Quotas,"
-        " Machine Learning"
+        f"{nodes} x {size.name} need {needed} {pool} cores, but {left} of {quota.limit} are left,"
+        f" enough for {plural(left // size.cores, 'node')}; request more in the portal under"
+        " Quotas, Machine Learning"
     ]
 
 
 def _plain(text: str) -> str:
-    """A name of a family without what its two spellings differ in."""
+    """Normalize the name of a VM family, whose spelling differs between Azure's lists."""
     words = re.sub(r"cluster|dedicated|vcpus|regional|[^a-z0-9]", "", text.lower())
     return words.removesuffix("cores")
 

@@ -1,5 +1,5 @@
-"""What an error of Azure's means to a person, and what to do about it. Pure, but for asking who is
-signed in.
+"""Explain Azure's errors, and what to do about them. Pure, except for looking up the signed-in
+user.
 """
 
 import re
@@ -30,8 +30,8 @@ _NETWORK: Final = re.compile(
     r"|AuthorizationFailure|not allowed (?:to access|from)|ip address|forbidden by its firewall",
     re.IGNORECASE,
 )
-"""Words of services that refuse a network and not a person. Storage says AuthorizationFailure for
-the first and AuthorizationPermissionMismatch for the second."""
+"""Messages of services that refuse a network rather than a user. Storage uses AuthorizationFailure
+for the former and AuthorizationPermissionMismatch for the latter."""
 
 _WAY: Final = re.compile(r"^\s+\w+Credential: (.+)$", re.MULTILINE)
 _NOT_TRIED: Final = re.compile(
@@ -52,30 +52,30 @@ _BUSY: Final = {408, 429, 500, 502, 503, 504}
 def explained(
     error: AzureError, what: str, outputs: PlatformOutputs, who: Callable[[], str | None]
 ) -> RequestError:
-    """The error to raise in place of one of Azure's.
+    """Return the error to raise in place of one of Azure's.
 
     Args:
-        error: what the SDK, azure-core or azure-identity raised.
-        what: was asked for, by its name.
-        outputs: of the stack, for what it says of networks.
-        who: tells who is signed in, if anyone is.
+        error: Error from the SDK, azure-core or azure-identity.
+        what: Name of what was requested.
+        outputs: Outputs of the stack, for its network settings.
+        who: Returns the signed-in user, or None.
     """
     away = _network_away(error)
     if away is not None:
         host = _host(away)
         return UnreachableError(
-            f"{what}: no answer from {host or 'Azure'} ({_first_line(away)})\n"
+            f"{what}: no response from {host or 'Azure'} ({_first_line(away)})\n"
             + _network(outputs, host)
         )
     tried = _ways_tried(error)
     if _NO_ANSWER.search(tried):
         return UnreachableError(
-            f"{what}: no answer from the sign-in service ({tried})\n{_network(outputs, '')}"
+            f"{what}: no response from the sign-in service ({tried})\n{_network(outputs, '')}"
         )
     if isinstance(error, ClientAuthenticationError) and _of_identity(error):
         return SignInError(
             f"not signed in to Azure: {tried or _first_line(error)}\nrun `az login --tenant"
-            f" {outputs.tenant_id}`, or give AZURE_TENANT_ID, AZURE_CLIENT_ID and its secret or"
+            f" {outputs.tenant_id}`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and its secret or"
             " certificate in the environment"
         )
     if isinstance(error, HttpResponseError) and error.status_code is not None:
@@ -93,30 +93,30 @@ def _of_status(
     said = _said(error)
     if status == 401:
         return SignInError(
-            f"{what}: Azure does not take this sign-in ({said})\nsign in to the tenant of the"
-            f" stack: az login --tenant {outputs.tenant_id}",
+            f"{what}: Azure rejects this sign-in ({said})\nsign in to the tenant of the stack: az"
+            f" login --tenant {outputs.tenant_id}",
             status,
         )
     if status == 403:
         return AccessError(
-            f"{what}: refused ({said})\n" + _access(error, said, outputs, who), status
+            f"{what}: access denied ({said})\n" + _access(error, said, outputs, who), status
         )
     if status == 404:
         return MissingError(
-            f"{what}: is not there ({said})\nlooked in workspace {outputs.workspace}, resource"
-            f" group {outputs.resource_group}, subscription {outputs.subscription_id}; if the stack"
-            f" {outputs.stack} was deployed anew or taken down, read its outputs again",
+            f"{what}: not found ({said})\nlooked in workspace {outputs.workspace}, resource group"
+            f" {outputs.resource_group}, subscription {outputs.subscription_id}; if the stack"
+            f" {outputs.stack} was redeployed or torn down, read its outputs again",
             status,
         )
     if status in (409, 412):
-        return ConflictError(f"{what}: contradicts what is there ({said})", status)
+        return ConflictError(f"{what}: conflicts with what exists ({said})", status)
     if status in _BUSY:
         return UnreachableError(
-            f"{what}: Azure is busy, and still is after several tries (status {status}: {said});"
-            " try again in some minutes",
+            f"{what}: Azure is still busy after several retries (status {status}: {said}); try"
+            " again in some minutes",
             status,
         )
-    return RequestError(f"{what}: Azure refuses it (status {status}: {said})", status)
+    return RequestError(f"{what}: Azure refused the request (status {status}: {said})", status)
 
 
 def _access(
@@ -126,38 +126,39 @@ def _access(
     if _NETWORK.search(said):
         return _network(outputs, host)
     name = who()
-    person = f"signed in as {name}, who" if name else "whoever is signed in"
+    person = f"the signed-in user {name}" if name else "the signed-in user"
     if _BLOB_HOST in host or _BLOB_ROLE in f"{said} {error}":
         return (
             f"{person} needs the role Storage Blob Data Reader (to read) or Storage Blob Data"
-            f" Contributor (to write) on the container in {host}; the stack {outputs.stack} gives"
-            " the group people.scientists what reads all and writes results, and the group"
-            " people.publishers what writes training data"
+            f" Contributor (to write) on the container in {host}; the stack {outputs.stack} lets"
+            " the group people.scientists read everything and write results, and the group"
+            " people.publishers write training data"
         )
     return (
         f"{person} needs the role AzureML Data Scientist on workspace {outputs.workspace}; the"
-        " stack gives it to the group people.scientists, and a new member may have to sign in again"
+        " stack assigns it to the group people.scientists; new members may have to sign in again"
     )
 
 
 def _network(outputs: PlatformOutputs, host: str) -> str:
     access = outputs.access
     if host.startswith("management.") or not host:
-        return "look at the network of this machine, its proxy and its name resolution"
+        return "check this machine's network, proxy and name resolution"
     if access.profile == "private":
         return (
-            f"the stack {outputs.stack} is private: its services answer from inside its network"
-            " only, so connect by its VPN or peering, or work on a jump host (az network bastion)"
+            f"the stack {outputs.stack} is private: its services can be reached only from inside"
+            " its network; connect through its VPN or peering, or use a jump host (az network"
+            " bastion)"
         )
-    ranges = ", ".join(access.allowed_addresses) or "nothing"
+    ranges = ", ".join(access.allowed_addresses) or "no addresses"
     return (
-        f"the stack {outputs.stack} lets in {ranges}; if this machine's public address is another,"
-        " add it to allowed_addresses and deploy the stack again"
+        f"the stack {outputs.stack} allows access from {ranges}; if this machine has another public"
+        " address, add it to allowed_addresses and deploy the stack again"
     )
 
 
 def _network_away(error: AzureError) -> AzureError | None:
-    """The error of a network that is away, also if it was away while a token was asked for."""
+    """Return the underlying error of an unreachable network, also during a token request."""
     cause: BaseException | None = error
     while isinstance(cause, ClientAuthenticationError):
         cause = cause.__cause__
@@ -165,14 +166,14 @@ def _network_away(error: AzureError) -> AzureError | None:
 
 
 def _ways_tried(error: AzureError) -> str:
-    """Why the ways to sign in have failed that could be tried at all; empty if none could."""
+    """Return the errors of the credentials that were available; empty if none was."""
     if not isinstance(error, ClientAuthenticationError):
         return ""
     return "; ".join(text for text in _WAY.findall(str(error)) if not _NOT_TRIED.search(text))
 
 
 def _of_identity(error: ClientAuthenticationError) -> bool:
-    """Whether no token was given, in contrast to a service that refuses the token."""
+    """Whether the token request failed, rather than a service that rejected the token."""
     path = urlsplit(_url(error)).path
     return not path or "/oauth2/" in path
 
@@ -181,7 +182,7 @@ def _host(error: AzureError) -> str:
     url = _url(error)
     if url:
         return urlsplit(url).netloc
-    # What could not be connected to has no answer, but its text names the host.
+    # A failed connection has no response, but its message names the host.
     match = re.search(r"host='([^']+)'|to '?([\w.-]+\.[a-z]+)'?", str(error))
     return (match[1] or match[2]) if match else ""
 
@@ -193,7 +194,7 @@ def _url(error: AzureError) -> str:
 
 
 def _said(error: HttpResponseError) -> str:
-    """Azure's own words: the innermost code and message."""
+    """Return the innermost code and message of Azure's error."""
     inner: Any = error.error
     code, message = getattr(inner, "code", None), getattr(inner, "message", None)
     text = f"{code}: {message}" if code and message else str(message or error.message or error)
@@ -202,6 +203,6 @@ def _said(error: HttpResponseError) -> str:
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # The SDK's own checks mark what is wrong, between advice for any case.
+    # The SDK's checks mark the problems with (x), among general advice.
     wrong = [line.removeprefix("(x)").strip() for line in lines if line.startswith("(x)")]
     return "; ".join(wrong) or (lines[0] if lines else type(error).__name__)

@@ -1,7 +1,7 @@
-"""The body by which a job is handed to Azure, the same for every attempt of a run. Pure.
+"""The request body that submits a job, the same for every attempt of a run. Pure.
 
-That of a first attempt is made from its `JobSpec`, that of a further one from what Azure keeps of
-the one before, so that any machine can submit it.
+The body of a first attempt is built from its `JobSpec`; that of a further attempt from what Azure
+stores of the previous one, so that any machine can submit it.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ _KEPT: Final = (
     "identity",
     "queueSettings",
 )
-"""Of a job's properties, what says how to run it."""
+"""Properties of a job that say how to run it."""
 
 _OF_AZURE: Final = ("Studio", "Tracking")
-"""Services that Azure adds to each job by itself."""
+"""Services that Azure adds to each job."""
 
 _SERVICE: Final = ("jobServiceType", "nodes", "port", "properties")
-"""Of a service, what says how to run it."""
+"""Properties of a service that say how to run it."""
 
 _DEFAULT_OUTPUT: Final = "default"
 """The output that Azure adds to each job: its artifacts."""
@@ -49,13 +49,13 @@ _ALL_NODES: Final = {"nodesValueType": "All"}
 def first_body(
     spec: JobSpec, workspace_id: str, code_id: str, properties: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Properties of a job whose code was uploaded.
+    """Build the properties of a first attempt, whose code was uploaded.
 
     Args:
-        spec: what to run.
-        workspace_id: resource id of the workspace.
-        code_id: resource id of the code.
-        properties: more of them that say where the code comes from, such as its commit.
+        spec: Job to run.
+        workspace_id: Resource id of the workspace.
+        code_id: Resource id of the code.
+        properties: Additional properties that tell the origin of the code, such as its commit.
     """
     environment, _, version = spec.environment.partition(":")
     resources = {
@@ -96,11 +96,11 @@ def first_body(
 
 
 def next_body(job: Job, attempt: RunAttempt) -> dict[str, Any]:
-    """Properties of a further attempt: the same for everyone who makes it.
+    """Build the properties of a further attempt, the same for everyone who submits it.
 
     Args:
-        job: an earlier attempt.
-        attempt: the one to make.
+        job: An earlier attempt.
+        attempt: The attempt to submit.
     """
     tags = {key: value for key, value in job.tags.items() if key != CANCELED_BY}
     return {
@@ -111,12 +111,12 @@ def next_body(job: Job, attempt: RunAttempt) -> dict[str, Any]:
 
 
 def tagged_body(job: Job, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Properties of a job that is there, with more tags: a PUT changes these and no more."""
+    """Build the properties of an existing job with more tags: a PUT changes only the tags."""
     return {**writable(job), "tags": {**job.tags, **tags}}
 
 
 def writable(job: Job) -> dict[str, Any]:
-    """What a job was submitted with, without what Azure added."""
+    """Return the properties that a job was submitted with, without those that Azure added."""
     body = job.body
     services = {
         name: {key: service[key] for key in _SERVICE if service.get(key) is not None}
@@ -138,7 +138,7 @@ def writable(job: Job) -> dict[str, Any]:
 
 
 def iso_duration(seconds: int) -> str:
-    """Seconds as Azure writes them, such as P7D or PT6H30M."""
+    """Format seconds as an ISO 8601 duration, such as P7D or PT6H30M."""
     rest, text = seconds % 86_400, f"P{seconds // 86_400}D" if seconds >= 86_400 else "P"
     parts = (("H", rest // 3600), ("M", rest % 3600 // 60), ("S", rest % 60))
     time = "".join(f"{count}{unit}" for unit, count in parts if count)
@@ -158,7 +158,7 @@ def _distribution(processes: int | None) -> dict[str, Any] | None:
 def _folder(folder: Folder, workspace_id: str) -> dict[str, str]:
     uri = folder.uri
     if not uri.startswith("azureml://"):
-        # A registered data set is named by its resource id.
+        # Azure refers to a registered data set by its resource id.
         name, _, version = uri.removeprefix("azureml:").partition(":")
         uri = f"{workspace_id}/data/{name}/versions/{version}"
     return {"uri": uri, "mode": _MODES[folder.mode]}

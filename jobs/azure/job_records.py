@@ -1,4 +1,4 @@
-"""Jobs of a workspace: what Azure tells of them, as plain data, and how it is asked."""
+"""Jobs of a workspace as plain data, and the requests that read and change them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,19 +13,20 @@ from jobs.errors import MissingError
 from jobs.spec.run_key import MAX_ATTEMPTS, RunAttempt, attempt_of, key_problems
 
 ENDED: Final = ("Completed", "Failed", "Canceled")
-"""NotResponding is none of them: a job without heartbeat may still train."""
+"""Final states of a job. NotResponding is not one: a job without heartbeat may still train."""
 
 CANCELED_BY: Final = "canceled_by"
-"""Tag of a job that a person has cancelled by this project: those who supervise it stop."""
+"""Tag of a job that a user has cancelled with this project; its supervisors stop."""
 
 RESUBMITTED: Final = "resubmitted"
-"""Tag of an attempt that who supervises has submitted, and not a person."""
+"""Tag of an attempt that a supervisor, not a user, has submitted."""
 
 _DURATION: Final = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
 _STATUS: Final = re.compile(r"exit(?:ed with)?(?: status)? code:?\s*(-?\d+)", re.IGNORECASE)
-"""`Execution failed. User process 'python' exited with status code 4.` is how users quote it."""
+"""Exit status in Azure's messages. Users quote them as `Execution failed. User process 'python'
+exited with status code 4.`"""
 
 
 @dataclass(frozen=True)
@@ -35,22 +36,22 @@ class Job:
     name: str
     status: str
     cluster: str
-    """Name of its compute; empty if it has none."""
+    """Name of the job's cluster; empty if it has none."""
     nodes: int
     created: datetime | None
     timeout_seconds: float | None
     tags: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
-    """Its `properties`, as Azure answers."""
+    """The job's `properties` in Azure's response."""
 
     @property
     def attempt(self) -> RunAttempt | None:
-        """Which attempt of a run it is; None for a job that another program submitted."""
+        """Attempt of a run that this job is; None for a job that another program submitted."""
         return attempt_of(self.name) if "run" in self.tags else None
 
     @property
     def run(self) -> str:
-        """Key of its run; its own name if it belongs to none."""
+        """Key of the job's run; the job's own name if it belongs to no run."""
         attempt = self.attempt
         return attempt.run if attempt else self.name
 
@@ -68,7 +69,7 @@ class Job:
 
     @property
     def page(self) -> str | None:
-        """Address of its page in the studio."""
+        """URL of the job's page in Azure ML studio, or None."""
         studio = (self.body.get("services") or {}).get("Studio") or {}
         address = studio.get("endpoint")
         return str(address) if address else None
@@ -76,33 +77,33 @@ class Job:
 
 @dataclass(frozen=True)
 class Details:
-    """What the run history knows of a job."""
+    """A job as the run history describes it."""
 
     status: str
     started: datetime | None = None
     ended: datetime | None = None
     messages: tuple[str, ...] = ()
-    """Of its error, innermost last, and its warnings."""
+    """Messages of the job's error, innermost last, and of its warnings."""
     logs: Mapping[str, str] = field(default_factory=dict)
-    """Addresses of its log files by name; each holds a signature that grants reading."""
+    """URLs of the job's log files by name; each contains a signature that grants reading."""
 
 
 class Jobs:
     """The jobs of one workspace.
 
     Args:
-        manager: is asked for what was submitted.
-        history: is asked for what became of it.
+        manager: Resource Manager, for the jobs as they were submitted.
+        history: Run history, for their states, errors and logs.
     """
 
     def __init__(self, manager: ResourceManager, history: RunHistory) -> None:
         self._manager, self._history = manager, history
 
     def find(self, name: str) -> Job:
-        """A job by its name, or the newest attempt of a run by its key.
+        """Find a job by its name, or the newest attempt of a run by its key.
 
         Raises:
-            MissingError: there is neither.
+            MissingError: There is neither.
         """
         if attempt_of(name) is None:
             attempts = self.attempts(name)
@@ -111,16 +112,16 @@ class Jobs:
         job = self.get(name)
         if job is None:
             raise MissingError(
-                f"{name}: workspace {self._manager.workspace} has no job and no run of this name;"
-                " `python -m jobs list` shows those that it has"
+                f"{name}: there is no job or run of this name in workspace"
+                f" {self._manager.workspace}; `python -m jobs list` lists the jobs"
             )
         return job
 
     def get(self, name: str) -> Job | None:
-        """A job by its name; None if there is none.
+        """Look up a job by its name; None if there is none.
 
         Raises:
-            MissingError: it is the workspace that is not there.
+            MissingError: The workspace does not exist.
         """
         job = self._get(name)
         if job is None:
@@ -128,7 +129,7 @@ class Jobs:
         return job
 
     def attempts(self, run: str) -> tuple[Job, ...]:
-        """All attempts of a run, the first one first; they are numbered without a gap."""
+        """Return all attempts of a run, oldest first; they are numbered without gaps."""
         if key_problems(run):
             return ()
         attempt = RunAttempt(run)
@@ -143,19 +144,19 @@ class Jobs:
         return tuple(jobs)
 
     def newest_first(self, *, archived: bool = False) -> Iterator[Job]:
-        """All jobs in Azure's order: the newest first, as far as is known.
+        """Iterate over all jobs in Azure's order: newest first, though Azure does not document it.
 
         Args:
-            archived: whether archived ones are among them.
+            archived: Whether to include archived jobs.
         """
         view = "All" if archived else "ActiveOnly"
         return map(read_job, self._manager.items(f"jobs?listViewType={view}"))
 
     def running(self, cluster: str | None = None) -> list[str]:
-        """Names of the jobs that have not ended.
+        """Return the names of the jobs that have not ended.
 
         Args:
-            cluster: that they are on, or wait for; any if None.
+            cluster: Cluster that the jobs run on or wait for; None is any.
         """
         try:
             return [
@@ -167,32 +168,32 @@ class Jobs:
             return []
 
     def details(self, name: str) -> Details:
-        """What the run history knows of a job."""
+        """Read a job's details from the run history."""
         return read_details(self._history.details(name))
 
     def read_log(self, address: str, offset: int) -> bytes | None:
-        """A part of a log file, as `RunHistory.read_log` gives it."""
+        """Read a part of a log file; see `RunHistory.read_log`."""
         return self._history.read_log(address, offset)
 
     def put(self, name: str, properties: Mapping[str, Any]) -> Job:
-        """Submit a job, or change the tags of one that is there.
+        """Submit a job, or change the tags of an existing one.
 
         Args:
-            name: of the job.
-            properties: as `jobs.azure.job_body` makes them.
+            name: Name of the job.
+            properties: Properties from `jobs.azure.job_body`.
         """
         return read_job(self._manager.put(f"jobs/{segment(name)}", {"properties": properties}))
 
     def tag(self, job: Job, tags: dict[str, str]) -> None:
-        """Add tags by the run history; see `RunHistory.tag`."""
+        """Add tags through the run history; see `RunHistory.tag`."""
         self._history.tag(str(job.body.get("experimentName") or "Default"), job.name, tags)
 
     def cancel(self, name: str) -> None:
-        """Ask for the end of a job."""
+        """Request the cancellation of a job."""
         self._manager.post(f"jobs/{segment(name)}/cancel")
 
     def user(self) -> str | None:
-        """Who is signed in, by a name that a person knows; None if nobody is."""
+        """Return the name of the signed-in user, or None."""
         return self._manager.user()
 
     def _get(self, name: str) -> Job | None:
@@ -203,7 +204,7 @@ class Jobs:
 
 
 def read_job(data: Mapping[str, Any]) -> Job:
-    """A job of Resource Manager's answer."""
+    """Parse Resource Manager's response for a job."""
     body = data["properties"]
     limits, resources = body.get("limits") or {}, body.get("resources") or {}
     timeout = limits.get("timeout")
@@ -220,7 +221,7 @@ def read_job(data: Mapping[str, Any]) -> Job:
 
 
 def read_details(data: Mapping[str, Any]) -> Details:
-    """The run history's answer for a job."""
+    """Parse the run history's response for a job."""
     texts = dict.fromkeys(_texts(data.get("error")))
     for warning in data.get("warnings") or []:
         texts |= dict.fromkeys(_texts(warning))
@@ -234,13 +235,15 @@ def read_details(data: Mapping[str, Any]) -> Details:
 
 
 def exit_code(messages: tuple[str, ...]) -> int | None:
-    """Status of the program that Azure's messages tell; None if they tell none."""
+    """Find the program's exit status in Azure's messages; None if they have none."""
     matches = (_STATUS.search(text) for text in messages)
     return next((int(match[1]) for match in matches if match), None)
 
 
 def duration_seconds(text: str) -> float | None:
-    """An ISO 8601 duration of days and less, such as P7D or PT6H30M; None for another text."""
+    """Parse an ISO 8601 duration of days and smaller units, such as P7D or PT6H30M; None for any
+    other text.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
@@ -264,7 +267,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def _texts(node: Any) -> Iterator[str]:
-    """Codes and messages anywhere inside an error, the outermost first."""
+    """Find the codes and messages anywhere in an error, outermost first."""
     if isinstance(node, Mapping):
         code, message = node.get("code"), node.get("message")
         if message:

@@ -1,7 +1,7 @@
-"""Requests to Azure's REST interfaces: signed, repeated while Azure is busy, errors in words.
+"""Requests to Azure's REST APIs: authenticated, retried while Azure is busy, errors explained.
 
-Requests go through azure-core's pipeline, which repeats what was refused for a moment (429 and 5xx,
-after what Retry-After says). With ARM_CLOUD_METADATA_URL and AZURE_AUTHORITY_HOST all of them go to
+Requests go through azure-core's pipeline, which retries transient errors (429 and 5xx, after the
+pause in Retry-After). With ARM_CLOUD_METADATA_URL and AZURE_AUTHORITY_HOST all requests go to
 another cloud.
 """
 
@@ -29,46 +29,46 @@ from jobs.errors import RequestError
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
 RETRIES = 6
-"""Of what is refused for a moment."""
+"""Maximum retries of a request after transient errors."""
 BACKOFF_SECONDS = 0.5
-"""The first pause; the further ones double: half a minute in all, unless Azure asks for others by
-Retry-After.
+"""First pause in seconds; each further pause doubles, half a minute in all, unless Azure requests
+others by Retry-After.
 """
 LONGEST_PAUSE: Final = 60.0
-"""Seconds, whatever Azure asks for."""
+"""Maximum pause in seconds, whatever Azure requests."""
 REPORTED_PAUSE: Final = 5.0
-"""Seconds of a pause from which on a person is told why nothing happens."""
+"""Pause in seconds above which the reason for waiting is printed."""
 
 _PUBLIC: Final = "https://management.azure.com"
 _ACTIONS: Final = ("details", "cancel", "listNodes", "startPendingUpload")
-"""Last parts of addresses that are no name."""
+"""Last path segments of URLs that are actions, not names."""
 
 
 class Requests:
-    """Sends requests as whoever is signed in, and explains what goes wrong.
+    """Sends requests as the signed-in user, and explains errors.
 
     Args:
-        outputs: of the stack, for what its network and roles mean to an error.
-        credential: who asks.
+        outputs: Outputs of the stack, whose network and roles explain errors.
+        credential: Credential of the user.
     """
 
     def __init__(self, outputs: PlatformOutputs, credential: TokenCredential) -> None:
         self._outputs, self._credential = outputs, credential
 
     def send(self, method: str, url: str, body: object = None, *, signed: bool = True) -> Any:
-        """Send a request to a service that answers in JSON.
+        """Send a request to a service that responds with JSON.
 
         Args:
-            method: of HTTP.
-            url: the whole address.
-            body: what JSON can hold.
-            signed: whether the request bears a token.
+            method: HTTP method.
+            url: Full URL.
+            body: Body of the request, serialized as JSON.
+            signed: Whether the request carries a token.
 
         Returns:
-            The JSON of the answer; None if it is empty.
+            The parsed JSON of the response; None if it is empty.
 
         Raises:
-            RequestError: one of its kinds by what went wrong.
+            RequestError: The request failed; the subclass tells why.
         """
         request = HttpRequest(method, url, json=body)
         with self.errors(name_of(url)):
@@ -78,36 +78,36 @@ class Requests:
             return read_json(response.content, url)
 
     def get_anonymously(self, url: str, headers: Mapping[str, str]) -> HttpResponse:
-        """The answer of an address that needs no token, or holds a signature of its own."""
+        """Get a URL that needs no token, or contains a signature."""
         request = HttpRequest("GET", url, headers=dict(headers))
         response: HttpResponse = self._anonymous.send_request(request)
         return response
 
     def user(self) -> str | None:
-        """Who is signed in, by a name that a person knows; None if nobody is."""
+        """Return the name of the signed-in user, or None."""
         try:
             return name_in_token(self._credential.get_token(self._scope).token)
         except AzureError:
             return None
 
     def authenticate(self) -> None:
-        """Get a token for Resource Manager, which tells whether somebody is signed in.
+        """Get a token for Resource Manager, to check the sign-in.
 
         Raises:
-            SignInError: nobody is.
+            SignInError: Nobody is signed in.
         """
         with self.errors("sign-in"):
             self._credential.get_token(self._scope)
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Turn Azure's errors inside of it into ours.
+        """Convert Azure's errors in this context to those of `jobs.errors`.
 
         Args:
-            what: was asked for, by its name, such as "job NAME".
+            what: Name of what is requested, such as "job NAME".
 
         Raises:
-            RequestError: one of its kinds by what went wrong.
+            RequestError: A request failed; the subclass tells why.
         """
         try:
             yield
@@ -118,13 +118,13 @@ class Requests:
 
     @cached_property
     def manager_url(self) -> str:
-        """Address of Resource Manager, without a slash at its end."""
+        """URL of Resource Manager, without a trailing slash."""
         metadata = os.environ.get("ARM_CLOUD_METADATA_URL")
         if metadata is None:
             return _PUBLIC
         clouds = self.send("GET", metadata, signed=False)
         urls = [str(cloud["resourceManager"]).rstrip("/") for cloud in clouds]
-        # As the SDK does it, so that both speak to the same cloud.
+        # Chosen as in the SDK, so that both use the same cloud.
         return next((url for url in urls if metadata.startswith(url)), _PUBLIC)
 
     @property
@@ -141,10 +141,10 @@ class Requests:
 
 
 class ReportedRetryPolicy(policies.RetryPolicy[Any, Any]):
-    """Repeats requests, without a pause that is silent and long."""
+    """Retries requests, and prints the reason for long pauses."""
 
     def get_retry_after(self, response: Any) -> float | None:
-        """Seconds that an answer asks to wait, within reason."""
+        """Return the seconds in Retry-After, at most `LONGEST_PAUSE`."""
         asked = super().get_retry_after(response)
         if not asked:
             return asked
@@ -153,21 +153,21 @@ class ReportedRetryPolicy(policies.RetryPolicy[Any, Any]):
         return pause
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
-        """Seconds to wait where nothing was asked for."""
+        """Return the seconds to wait without a Retry-After header."""
         pause = super().get_backoff_time(settings)
-        _report("not answering as it should", pause)
+        _report("not responding properly", pause)
         return pause
 
 
 def pipeline(
     *auth: policies.SansIOHTTPPolicy[Any, Any] | policies.HTTPPolicy[Any, Any],
 ) -> PipelineClient[Any, Any]:
-    """Sends requests, and repeats what may succeed in a moment.
+    """Create a client that retries transient errors.
 
     Args:
-        auth: what signs each request, if anything does.
+        auth: Policies that authenticate each request, if any.
     """
-    # A host that does not answer is given up soon; one that says it is busy is waited for.
+    # An unresponsive host is given up soon; a busy one gets more retries.
     retry = ReportedRetryPolicy(
         retry_total=RETRIES,
         retry_connect=2,
@@ -190,12 +190,12 @@ def pipeline(
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a path."""
+    """Quote a name as one segment of a URL path."""
     return quote(name, safe="")
 
 
 def name_of(url: str) -> str:
-    """What a person calls the thing at an address: the kind and name at its end."""
+    """Return a readable name for a URL: the kind and name at its end."""
     parts = [part for part in urlsplit(url).path.split("/") if part]
     if len(parts) > 1 and parts[-1] in _ACTIONS:
         parts.pop()
@@ -206,24 +206,24 @@ def name_of(url: str) -> str:
 
 
 def read_json(content: bytes, url: str) -> Any:
-    """What an answer holds; None if it is empty.
+    """Parse the content of a response as JSON; None if it is empty.
 
     Args:
-        content: of the answer.
-        url: that was asked.
+        content: Content of the response.
+        url: URL of the request.
 
     Raises:
-        RequestError: it is not Azure that answers.
+        RequestError: The content is not JSON, so the response is not from Azure.
     """
     try:
         return json.loads(content) if content else None
     except ValueError as error:
         raise RequestError(
-            f"{name_of(url)}: {urlsplit(url).netloc} answers, but not as Azure does (no JSON); is"
-            " a proxy or a sign-in page of the network between?"
+            f"{name_of(url)}: the response from {urlsplit(url).netloc} is not JSON; check for a"
+            " proxy or a network sign-in page in between"
         ) from error
 
 
 def _report(state: str, pause: float) -> None:
     if pause > REPORTED_PAUSE:
-        print(f"Azure is {state}; asking again in {pause:.0f} s", file=sys.stderr, flush=True)
+        print(f"Azure is {state}; retrying in {pause:.0f} s", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Resource Manager: the resources of a stack, and what is below its workspace."""
+"""Requests to Resource Manager: resources of a stack, and those in its workspace."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -10,21 +10,20 @@ from jobs.azure.requests import Requests
 from jobs.errors import RequestError
 
 API_VERSION: Final = "2024-10-01"
-"""Of Microsoft.MachineLearningServices."""
+"""API version of Microsoft.MachineLearningServices."""
 
 _PROVIDER: Final = "providers/Microsoft.MachineLearningServices"
 
 
 class ResourceManager:
-    """Asks Resource Manager about one stack.
+    """Resource Manager for one stack.
 
-    A path is a resource id that begins with /, or what is below the workspace, such as
-    `computes/NAME`; it may have a query. Each method raises one of the kinds of `RequestError` by
-    what went wrong.
+    A path is a resource id that begins with /, or a path in the workspace, such as `computes/NAME`;
+    it may have a query. Each method raises a subclass of `RequestError` if its request fails.
 
     Args:
-        requests: sends what is asked.
-        outputs: of the stack, which name its resources.
+        requests: Sends the requests.
+        outputs: Outputs of the stack, with the names of its resources.
     """
 
     def __init__(self, requests: Requests, outputs: PlatformOutputs) -> None:
@@ -38,20 +37,20 @@ class ResourceManager:
         self.workspace_id = f"{self.group_id}/{_PROVIDER}/workspaces/{outputs.workspace}"
         """Resource id of the workspace."""
         self.location_id = f"{self.subscription_id}/{_PROVIDER}/locations/{outputs.region}"
-        """Path of what Azure Machine Learning offers in the stack's region."""
+        """Path of the VM sizes and quotas of Azure Machine Learning in the stack's region."""
         self.workspace = outputs.workspace
         """Name of the workspace."""
 
     def get(self, path: str, api_version: str = API_VERSION) -> Any:
-        """What is at a path."""
+        """Get the resource at a path."""
         return self._send("GET", path, api_version)
 
     def put(self, path: str, body: object, api_version: str = API_VERSION) -> Any:
-        """Make or change a resource, and return what became of it."""
+        """Create or update a resource, and return it."""
         return self._send("PUT", path, api_version, body)
 
     def post(self, path: str, body: object = None, api_version: str = API_VERSION) -> Any:
-        """Ask for an action."""
+        """Request an action."""
         return self._send("POST", path, api_version, body)
 
     def delete(self, path: str, api_version: str = API_VERSION) -> None:
@@ -59,29 +58,29 @@ class ResourceManager:
         self._send("DELETE", path, api_version)
 
     def items(self, path: str, api_version: str = API_VERSION) -> Iterator[Any]:
-        """All items of a list, page by page."""
+        """Iterate over all items of a list, across its pages."""
         page = self.get(path, api_version)
         while page is not None:
             yield from page.get("value", [])
             following = page.get("nextLink")
             if following and urlsplit(following).netloc != urlsplit(self._url).netloc:
-                raise RequestError(f"{path}: its next page is on another host, which is refused")
+                raise RequestError(f"{path}: refused to follow its next page to another host")
             page = self._requests.send("GET", following) if following else None
 
     def check_workspace(self) -> None:
-        """Ask for the workspace itself, to tell whether it is missing or only a part of it.
+        """Check that the workspace exists, to tell a missing workspace from a missing part of it.
 
         Raises:
-            MissingError: there is no such workspace.
+            MissingError: There is no such workspace.
         """
         self.get(self.workspace_id)
 
     def user(self) -> str | None:
-        """Who is signed in, by a name that a person knows; None if nobody is."""
+        """Return the name of the signed-in user, or None."""
         return self._requests.user()
 
     def errors(self, what: str) -> AbstractContextManager[None]:
-        """Turns Azure's errors inside of it into ours; see `Requests.errors`."""
+        """Convert Azure's errors to those of `jobs.errors`; see `Requests.errors`."""
         return self._requests.errors(what)
 
     @property

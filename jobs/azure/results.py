@@ -1,4 +1,4 @@
-"""What jobs leave in blob storage: the results of runs, and the files that Azure uploads."""
+"""Results of jobs in blob storage: the folders of runs, and the files that Azure uploads."""
 
 import json
 from datetime import datetime
@@ -14,24 +14,24 @@ from jobs.errors import MissingError, RequestError
 from jobs.spec.run_key import RunAttempt
 
 RESULT: Final = "result.json"
-"""The trainer writes it when a run has trained to its end, and not before."""
+"""File that the trainer writes once a run has completed."""
 
 TRAINING: Final = ("train", "smoke", "benchmark")
-"""Kinds of job that leave a run with a result."""
+"""Kinds of job whose run has a result."""
 ARTIFACTS: Final = "workspaceartifactstore"
-"""Datastore of every workspace: what jobs write below outputs/ and logs/, and their logs."""
+"""Datastore of every workspace with the jobs' logs and what they write to outputs/ and logs/."""
 
 
 def run_folder(run: str) -> str:
-    """The trainer's folder of a run, below the container of results."""
+    """Return the folder of a run in the container of results."""
     return f"{RunAttempt(run).folder}/{run}"
 
 
 def is_trained(storage: Storage, job: Job, details: Details) -> bool:
-    """Whether the run of a training that has ended has trained to its end.
+    """Whether the run of a training job that has ended has completed.
 
     Raises:
-        RequestError: storage cannot be looked at from here.
+        RequestError: Storage cannot be read from here.
     """
     store = storage.datastores.results
     with storage.errors(store):
@@ -40,27 +40,27 @@ def is_trained(storage: Storage, job: Job, details: Details) -> bool:
             written = blob.get_blob_properties().last_modified
         except ResourceNotFoundError:
             return False
-    # One that was there before is that of a shorter run under the same key, unless the attempt says
-    # itself that nothing was left to train.
+    # An older result belongs to a shorter run under the same key, unless the attempt itself
+    # completed because nothing was left to train.
     return details.status == "Completed" or _is_since(written, details.started or job.created)
 
 
 def read_artifact(manager: ResourceManager, storage: Storage, job: str, name: str) -> Any:
-    """A JSON file that a job wrote below outputs/.
+    """Read a JSON file that a job wrote to outputs/.
 
     Args:
-        manager: of the job's workspace.
-        storage: of the workspace.
-        job: its name.
-        name: of the file, from outputs/ on.
+        manager: Resource Manager of the job's workspace.
+        storage: Storage of the stack.
+        job: Name of the job.
+        name: Path of the file, beginning with outputs/.
 
     Raises:
-        RequestError: it is not there, or storage cannot be looked at from here.
+        RequestError: The file does not exist, or storage cannot be read from here.
     """
     store = artifact_store(manager, storage)
     content = storage.read(store, f"{artifact_folder(job)}/{name}")
     if content is None:
-        raise MissingError(f"file {name} of job {job}: is not there; look at its log")
+        raise MissingError(f"file {name} of job {job}: does not exist; check the job's log")
     try:
         return json.loads(content)
     except ValueError as error:
@@ -68,12 +68,12 @@ def read_artifact(manager: ResourceManager, storage: Storage, job: str, name: st
 
 
 def artifact_folder(job: str) -> str:
-    """Where Azure uploads what a job writes, below the container of artifacts."""
+    """Return the folder in the container of artifacts that Azure uploads a job's files to."""
     return f"ExperimentRun/dcid.{job}"
 
 
 def artifact_store(manager: ResourceManager, storage: Storage) -> Datastore:
-    """The workspace's own datastore, which the stack does not export as it is no place for data."""
+    """Look up the workspace's artifact datastore, which is not among the stack's outputs."""
     properties = manager.get(f"datastores/{ARTIFACTS}")["properties"]
     account = properties["accountName"]
     known = storage.datastores
@@ -90,5 +90,5 @@ def artifact_store(manager: ResourceManager, storage: Storage) -> Datastore:
 
 
 def _is_since(written: datetime, start: datetime | None) -> bool:
-    # Storage tells whole seconds.
+    # Storage reports whole seconds.
     return start is None or written >= start.replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""The run history of a workspace: what it knows of each job beyond Resource Manager, and logs."""
+"""Requests to the run history: details of jobs that Resource Manager does not have, and logs."""
 
 from functools import cached_property
 from typing import Any, Final
@@ -9,43 +9,43 @@ from jobs.azure.requests import Requests, segment
 from jobs.azure.resource_manager import ResourceManager
 
 CHUNK: Final = 4 << 20
-"""Bytes of a log that are asked for at once."""
+"""Bytes of a log to read per request."""
 
 
 class RunHistory:
-    """Asks the run history. Each method raises one of the kinds of `RequestError`.
+    """Run history of a workspace. Each method raises a subclass of `RequestError` if it fails.
 
     Args:
-        requests: sends what is asked.
-        manager: tells where the run history of the workspace is.
+        requests: Sends the requests.
+        manager: Resource Manager, to look up the run history's URL.
     """
 
     def __init__(self, requests: Requests, manager: ResourceManager) -> None:
         self._requests, self._manager = requests, manager
 
     def details(self, job: str) -> dict[str, Any]:
-        """State, times, errors and log files of a job, by its name."""
+        """Get the state, times, errors and log files of a job by its name."""
         details: dict[str, Any] = self._send("GET", f"runs/{segment(job)}/details")
         return details
 
     def tag(self, experiment: str, job: str, tags: dict[str, str]) -> None:
         """Add tags to a job.
 
-        A guess, by what the studio and MLflow ask of the run history: no document of Azure's names
-        it, and it may change nothing that Resource Manager tells. So it is to be read back.
+        This request is not documented; it is inferred from those of Azure ML studio and MLflow. It
+        may not change the tags that Resource Manager returns, so callers must read them back.
         """
         path = f"experiments/{segment(experiment)}/runs/{segment(job)}"
         self._send("PATCH", path, {"tags": tags})
 
     def read_log(self, address: str, offset: int) -> bytes | None:
-        """At most `CHUNK` bytes of a log file.
+        """Read at most `CHUNK` bytes of a log file.
 
         Args:
-            address: as `details` gives it; it holds its own signature.
-            offset: byte to begin at.
+            address: URL from `details`, which contains a signature.
+            offset: First byte to read.
 
         Returns:
-            None if the file is shorter than the offset, so has been begun anew.
+            Content, or None if the file is shorter than the offset, so was restarted.
         """
         headers = {"Range": f"bytes={offset}-{offset + CHUNK - 1}"}
         with self._requests.errors("log file"):
@@ -55,7 +55,7 @@ class RunHistory:
             if response.status_code >= 400:
                 raise HttpResponseError(response=response)
             content: bytes = response.content
-            # A server may ignore the range, and send the file from its start.
+            # A server may ignore the range and send the file from its start.
             return content if response.status_code == 206 else content[offset : offset + CHUNK]
 
     def _send(self, method: str, path: str, body: object = None) -> Any:

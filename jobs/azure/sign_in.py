@@ -1,4 +1,4 @@
-"""Who asks Azure: a service principal or managed identity of the environment, else `az login`."""
+"""Sign-in to Azure: by the environment's service principal or managed identity, or `az login`."""
 
 import base64
 import json
@@ -21,19 +21,19 @@ _MICROSOFT: Final = (
 
 
 def credential() -> TokenCredential:
-    """The credential of whoever asks; nothing is asked before a token is needed."""
+    """Create the user's credential; it sends no request until a token is needed."""
     return DefaultAzureCredential(**_options())
 
 
 def async_credential() -> "AsyncTokenCredential":
-    """The same for libraries that use asyncio."""
+    """Create the same credential for libraries that use asyncio."""
     from azure.identity.aio import DefaultAzureCredential as Asynchronous  # noqa: PLC0415
 
     return Asynchronous(**_options())
 
 
 def name_in_token(token: str) -> str | None:
-    """The name in a token: a person's, or the id of a service principal; None if there is none."""
+    """Return the user name, or id of a service principal, in a token; None if it has neither."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -46,14 +46,14 @@ def name_in_token(token: str) -> str | None:
 
 
 def _options() -> dict[str, Any]:
-    """Arguments of a credential: which ways to authenticate are tried."""
+    """Return the arguments that select how a credential signs in."""
     return {
         "exclude_interactive_browser_credential": True,
         "exclude_shared_token_cache_credential": True,
         "exclude_visual_studio_code_credential": True,
         "exclude_powershell_credential": True,
         "exclude_broker_credential": True,
-        # Another authority is not in Microsoft's list of them, which would be asked first.
+        # Discovery would ask Microsoft's service, which does not know any other authority.
         "disable_instance_discovery": _authority() not in _MICROSOFT,
     }
 

@@ -1,4 +1,4 @@
-"""Blob storage of the platform: its containers, by identity only, and what is in them."""
+"""Blob storage of the platform: clients of its containers (Entra ID only), and their blobs."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -22,16 +22,16 @@ from jobs.errors import AccessError
 CONNECT_SECONDS: Final = 20
 READ_SECONDS: Final = 60
 BACKOFF: Mapping[str, Any] = {"initial_backoff": 1, "increment_base": 2}
-"""Seconds of the first pause before a request is repeated, and the base by which further ones grow;
-see `azure.storage.blob.ExponentialRetry`."""
+"""First pause before a retry in seconds, and the base by which further pauses grow; see
+`azure.storage.blob.ExponentialRetry`."""
 MIB: Final = 1 << 20
 CHECKED_CHUNK: Final = 4 * MIB
-"""Largest part of a blob that the service gives a checksum of while it is read."""
+"""Largest range of a blob in bytes for which the service returns a checksum."""
 XXH128: Final = "xxh128"
-"""Metadata of a blob: the manifest's checksum of a shard."""
+"""Metadata key of a blob with the checksum of a shard in the manifest."""
 
 _NETWORK: Final = "AuthorizationFailure"
-"""Storage's code for a network that is not let in; a missing role has another."""
+"""Storage's error code for a network without access; a missing role has another code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Blob:
     """A blob as its container lists it."""
 
     name: str
-    """Below the folder that was listed."""
+    """Name relative to the listed folder."""
     size: int
     md5: bytes | None
-    """Of the whole content, where its writer said so."""
+    """MD5 of the whole content, or None if its writer did not set it."""
     xxh128: str | None
     etag: str
     modified: float
@@ -50,12 +50,12 @@ class Blob:
 
 
 class Storage:
-    """Containers of one stack, at the addresses that it exported.
+    """Containers of one stack, at the URLs in its outputs.
 
     Args:
-        outputs: of the stack.
-        credential: who asks.
-        requests: tells who is signed in, for errors.
+        outputs: Outputs of the stack.
+        credential: Credential of the user.
+        requests: Explains errors.
     """
 
     def __init__(
@@ -65,41 +65,41 @@ class Storage:
 
     @property
     def datastores(self) -> Datastores:
-        """Datastores of the stack, by what they hold."""
+        """Datastores of the stack by purpose."""
         return self._outputs.datastores
 
     def container(
         self, datastore: Datastore, *, connections: int = 10, retries: int = 4
     ) -> ContainerClient:
-        """A client of a container.
+        """Create a client of a container.
 
         Args:
-            datastore: which one.
-            connections: that are kept open; as many as there are threads which use the client.
-            retries: of what fails for a moment; 0 where the caller repeats by itself.
+            datastore: Datastore of the container.
+            connections: Connections to keep open; the number of threads that use the client.
+            retries: Maximum retries after transient errors; 0 if the caller retries.
         """
         url = f"{datastore.blob_endpoint.rstrip('/')}/{datastore.container}"
         return client(url, self._credential, connections=connections, retries=retries)
 
     def read(self, datastore: Datastore, name: str) -> bytes | None:
-        """A small blob of a datastore; None if it is not there.
+        """Read a small blob of a datastore; None if it does not exist.
 
         Raises:
-            RequestError: storage cannot be looked at from here.
+            RequestError: Storage cannot be read from here.
         """
         with self.errors(datastore):
             return read_small(self.container(datastore), name)
 
     @contextmanager
     def errors(self, datastore: Datastore, *, writing: bool = False) -> Iterator[None]:
-        """Turn Azure's errors inside of it into ours.
+        """Convert Azure's errors in this context to those of `jobs.errors`.
 
         Args:
-            datastore: that is asked.
-            writing: whether it is to be written.
+            datastore: Datastore that is accessed.
+            writing: Whether it is written.
 
         Raises:
-            RequestError: one of its kinds by what went wrong.
+            RequestError: A request failed; the subclass tells why.
         """
         with self._requests.errors(_name(datastore)):
             try:
@@ -118,10 +118,10 @@ class Storage:
         if writing and datastore != self.datastores.results:
             group = "people.publishers"
         return AccessError(
-            f"{_name(datastore)}: refused ({getattr(error, 'error_code', None) or 403})\n"
-            f"{f'signed in as {user}, who' if user else 'whoever is signed in'} needs the role"
-            f" {role} on it; the stack {stack} gives it to the group {group}, and a new role may"
-            " take some minutes to be known",
+            f"{_name(datastore)}: access denied ({getattr(error, 'error_code', None) or 403})\n"
+            f"the signed-in user{f' {user}' if user else ''} needs the role {role} on it; the stack"
+            f" {stack} assigns it to the group {group}; a new role may take some minutes to take"
+            " effect",
             403,
         )
 
@@ -133,16 +133,16 @@ def client(
     connections: int = 10,
     retries: int = 4,
 ) -> ContainerClient:
-    """A client of a container by its address.
+    """Create a client of a container by its URL.
 
     Args:
-        url: of the container; it may hold a signature.
-        credential: who asks; None if the address holds a signature.
-        connections: that are kept open; as many as there are threads which use the client.
-        retries: of what fails for a moment; 0 where the caller repeats by itself.
+        url: URL of the container, which may contain a signature.
+        credential: Credential of the user; None if the URL contains a signature.
+        connections: Connections to keep open; the number of threads that use the client.
+        retries: Maximum retries after transient errors; 0 if the caller retries.
     """
     session = requests.Session()
-    # Repeating is the pipeline's, as in the session that it would make itself.
+    # Retries belong to the pipeline, as in the session that it would create itself.
     session.mount(
         "https://",
         HTTPAdapter(
@@ -168,17 +168,17 @@ def client(
 
 
 def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
-    """All blobs below a folder, by their names in it.
+    """List all blobs in a folder, by their names relative to it.
 
     Raises:
-        AzureError: it cannot be listed.
+        AzureError: The folder cannot be listed.
     """
     prefix = f"{folder.rstrip('/')}/"
     blobs = {}
     for item in client.list_blobs(name_starts_with=prefix, include=["metadata"]):
         metadata: Mapping[str, str] = item.metadata or {}
         if metadata.get("hdi_isfolder") == "true":
-            # What some programs put in the place of a folder.
+            # Some programs create such a blob for a folder.
             continue
         name = str(item.name)[len(prefix) :]
         md5 = item.content_settings.content_md5
@@ -194,10 +194,10 @@ def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
 
 
 def read_small(client: ContainerClient, name: str) -> bytes | None:
-    """A blob that fits in memory; None if it is not there.
+    """Read a blob that fits in memory; None if it does not exist.
 
     Raises:
-        AzureError: it cannot be read.
+        AzureError: The blob cannot be read.
     """
     try:
         content: Any = client.download_blob(name, validate_content=True).readall()
@@ -211,16 +211,16 @@ def read_small(client: ContainerClient, name: str) -> bytes | None:
 def put_files(
     client: ContainerClient, folder: str, contents: Mapping[str, bytes], threads: int = 8
 ) -> None:
-    """Write small files into a folder of a container, each with its hash, over what is there.
+    """Write small files to a folder of a container with their hashes, overwriting existing ones.
 
     Args:
-        client: of the container.
-        folder: in it.
-        contents: by name below the folder.
-        threads: that send them.
+        client: Client of the container.
+        folder: Folder in the container.
+        contents: Contents by name relative to the folder.
+        threads: Number of threads that upload.
 
     Raises:
-        AzureError: the container refuses them.
+        AzureError: The container refused a request.
     """
     with ThreadPoolExecutor(threads) as pool:
         sending = [
@@ -243,7 +243,7 @@ def put_files(
 
 
 def md5_of(content: bytes) -> bytes:
-    """The hash that storage keeps of a blob."""
+    """Return the MD5 that storage keeps of a blob."""
     return hashlib.md5(content, usedforsecurity=False).digest()
 
 

@@ -1,7 +1,7 @@
-"""Hands jobs to Azure Machine Learning: first attempts of runs, and further ones.
+"""Submit jobs to Azure Machine Learning: first attempts of runs, and further ones.
 
-Both are one PUT of a body. That of a first attempt refers to the code, which is uploaded before;
-that of a further one to what Azure keeps of the attempt before, so that any machine can submit it.
+Each is one PUT. The body of a first attempt refers to code that was uploaded before; that of a
+further attempt is copied from the previous one in Azure, so that any machine can submit it.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from jobs.spec.run_key import RunAttempt
 
 
 def look_up(manager: ResourceManager, spec: JobSpec) -> None:
-    """Ask for the cluster and the data set that a job names; the service would take the job, and
+    """Check the cluster and the data sets that a job refers to, as Azure would accept the job and
     let it fail later.
 
     Raises:
-        MissingError: one of them is not there.
-        SpecError: the cluster is another than the stack's outputs say.
+        MissingError: The cluster or a data set does not exist.
+        SpecError: The cluster differs from the stack's outputs.
     """
     cluster, stack = spec.cluster, spec.tags.get("stack")
     try:
@@ -31,8 +31,8 @@ def look_up(manager: ResourceManager, spec: JobSpec) -> None:
     except MissingError as error:
         manager.check_workspace()
         raise MissingError(
-            f"cluster {cluster.name}: is not in workspace {manager.workspace}; deploy the stack"
-            f" {stack} again (make up), or name another by --cluster",
+            f"cluster {cluster.name}: does not exist in workspace {manager.workspace}; deploy the"
+            f" stack {stack} again (make up), or choose another with --cluster",
             error.status,
         ) from error
     problems = clusters.problems(cluster, spec.nodes, answer)
@@ -47,7 +47,7 @@ def look_up(manager: ResourceManager, spec: JobSpec) -> None:
         except MissingError as error:
             raise MissingError(
                 f"--data.asset: {name}:{version} is not registered in workspace"
-                f" {manager.workspace}; `python -m jobs upload` registers what it sends",
+                f" {manager.workspace}; `python -m jobs upload` uploads and registers a data set",
                 error.status,
             ) from error
 
@@ -58,21 +58,21 @@ def submit(
     """Submit a new job whose code was uploaded.
 
     Args:
-        jobs: of the workspace.
-        spec: what to run.
-        workspace_id: resource id of the workspace.
-        code_id: resource id of the code.
-        properties: that say where the code comes from.
+        jobs: Jobs of the workspace.
+        spec: Job to run.
+        workspace_id: Resource id of the workspace.
+        code_id: Resource id of the code.
+        properties: Properties that tell the origin of the code.
 
     Raises:
-        ConflictError: there is a job of this name already.
-        RequestError: Azure refuses it.
+        ConflictError: A job of this name already exists.
+        RequestError: Azure refused the job.
     """
     existing = jobs.get(spec.name)
     if existing is not None:
         raise ConflictError(
-            f"job {spec.name}: is there already ({existing.status});"
-            f" `{next_command('follow', spec.run)}` follows it, another --name begins another run"
+            f"job {spec.name}: already exists ({existing.status});"
+            f" `{next_command('follow', spec.run)}` follows it, another --name starts another run"
         )
     return jobs.put(spec.name, job_body.first_body(spec, workspace_id, code_id, properties))
 
@@ -81,11 +81,11 @@ def resubmit(jobs: Jobs, job: Job) -> tuple[Job, bool]:
     """Submit the attempt after one that has ended.
 
     Returns:
-        The job, and whether it was submitted by this call: two who supervise a run ask for the same
-        job, and the second finds it there.
+        The job, and whether this call submitted it: of two supervisors of a run, the second finds
+        that the job exists.
 
     Raises:
-        RequestError: Azure refuses it.
+        RequestError: Azure refused the job.
     """
     attempt = next_attempt(job)
     existing = jobs.get(attempt.name)
@@ -94,7 +94,7 @@ def resubmit(jobs: Jobs, job: Job) -> tuple[Job, bool]:
     try:
         return jobs.put(attempt.name, job_body.next_body(job, attempt)), True
     except RequestError:
-        # Another who supervises may have been faster, with a word or two that differ.
+        # Another supervisor may have been faster, with slightly different properties.
         existing = jobs.get(attempt.name)
         if existing is None:
             raise
@@ -102,10 +102,10 @@ def resubmit(jobs: Jobs, job: Job) -> tuple[Job, bool]:
 
 
 def free_attempt(jobs: Jobs, attempt: RunAttempt) -> RunAttempt:
-    """The next attempt of a run that may have some.
+    """Return the next attempt of a run, or the first if it has none.
 
     Raises:
-        ConflictError: the last one has not ended.
+        ConflictError: The last attempt has not ended.
     """
     attempts = jobs.attempts(attempt.run)
     if not attempts:
@@ -115,16 +115,16 @@ def free_attempt(jobs: Jobs, attempt: RunAttempt) -> RunAttempt:
         raise ConflictError(
             f"run {attempt.run}: {last.name} has not ended ({last.status});"
             f" `{next_command('follow', attempt.run)}` follows it, and"
-            f" `{next_command('cancel', attempt.run)}` ends it"
+            f" `{next_command('cancel', attempt.run)}` cancels it"
         )
     return next_attempt(last)
 
 
 def next_attempt(job: Job) -> RunAttempt:
-    """The attempt after a job of a run.
+    """Return the attempt after a job of a run.
 
     Raises:
-        UserError: the job belongs to no run.
+        UserError: The job belongs to no run.
     """
     attempt = job.attempt
     if attempt is None:

@@ -1,4 +1,4 @@
-"""The clients of a stack's workspace, made once for a command, which hands each on to its users."""
+"""The clients of a stack's workspace, created once per command."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """What a command composes its work of. No module outside of `jobs.commands` takes it whole.
+    """The clients that a command uses. Modules outside `jobs.commands` receive single clients.
 
     Args:
-        outputs: of the stack.
+        outputs: Outputs of the stack.
     """
 
     def __init__(self, outputs: PlatformOutputs) -> None:
@@ -31,12 +31,12 @@ class Workspace:
     @cached_property
     def storage(self) -> "Storage":
         """Containers of the stack."""
-        # Imported here, as it takes a third of the time of a command that needs no container.
+        # Imported here because it takes a third of the time of a command that needs no container.
         from jobs.azure.storage import Storage  # noqa: PLC0415
 
         return Storage(self._outputs, self._credential, self.requests)
 
 
 def connect(outputs: PlatformOutputs) -> Workspace:
-    """The clients of a stack's workspace; nothing is asked before it is needed."""
+    """Create the clients of a stack's workspace; they send no request until one is needed."""
     return Workspace(outputs)

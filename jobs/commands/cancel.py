@@ -1,4 +1,4 @@
-"""`python -m jobs cancel NAME`."""
+"""`python -m jobs cancel NAME`: cancel a run and make sure that nobody submits it again."""
 
 import time
 from collections.abc import Mapping
@@ -15,38 +15,39 @@ from jobs.console import Console, next_command
 from jobs.errors import RequestError
 
 ARRIVAL_SECONDS = 3.0
-"""That a further attempt may take to appear, which was submitted just before the mark."""
+"""Seconds in which an attempt may still appear that was submitted just before the run was marked as
+cancelled."""
 
 
 @dataclass(frozen=True)
 class CancelOptions:
-    """End a run: its job is cancelled, and whoever supervises it stops. Its checkpoints stay. NAME
-    is the key of a run or the name of one of its jobs, which stands for the whole run.
+    """Cancel a run: its job is cancelled, and commands that supervise it stop. Its checkpoints are
+    kept. NAME is the key of a run, or the name of one of its jobs, which stands for the whole run.
     """
 
     name: str = ""
-    """Of the run or the job; the first argument."""
+    """Key of the run or name of one of its jobs; the first argument."""
 
     wait_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
-    """To wait for its end; 0 is not at all."""
+    """Longest time to wait for the job to end, in minutes; 0 does not wait."""
 
 
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Cancel a run, and wait until nothing of it runs."""
+    """Cancel a run, and wait until none of its jobs runs."""
     if not options.name:
-        raise UserError(f"cancel: name a run or a job; `{next_command('list')}` shows them")
+        raise UserError(f"cancel: NAME is missing; `{next_command('list')}` lists the jobs")
     console, jobs = Console(as_json=as_json), connect(outputs).jobs
     job = _newest(jobs, jobs.find(options.name))
     while True:
         before = job.status
-        # First of all, so that nobody submits it again between its end and the mark.
+        # First, so that nobody submits the run again between its end and the mark.
         marked = _mark(console, jobs, job)
         if not job.ended:
             job = _end(jobs, job, options.wait_minutes * 60, marked=marked)
         following = _following(jobs, job, before)
         if following is None:
             break
-        console.note(f"{following.name}: was submitted meanwhile")
+        console.note(f"{following.name}: was submitted in the meantime")
         job = following
     document = {
         "run": job.run,
@@ -56,8 +57,12 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         "marked": marked,
     }
     if before == job.status:
-        after = "nobody will submit the run again" if marked else "it could not be marked"
-        text = f"{job.name}: had ended already ({before}); {after}"
+        after = (
+            "the run will not be submitted again"
+            if marked
+            else "the run could not be marked as cancelled"
+        )
+        text = f"{job.name}: had already ended ({before}); {after}"
     elif job.ended:
         text = f"{job.name}: {job.status}"
     else:
@@ -67,16 +72,16 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
 
 
 def _newest(jobs: Jobs, job: Job) -> Job:
-    """The newest attempt of a job's run: cancelling an earlier one would end nothing."""
+    """Return the newest attempt of a job's run: cancelling an earlier one has no effect."""
     attempts = jobs.attempts(job.run) if job.attempt else ()
     return attempts[-1] if attempts else job
 
 
 def _following(jobs: Jobs, job: Job, before: str) -> Job | None:
-    """An attempt that someone who supervises has submitted between our look and our mark."""
+    """Return an attempt that a supervisor submitted before it could see the mark, or None."""
     if job.attempt is None:
         return None
-    # A job that ran when it was marked has no next one: who supervises looks at the mark first.
+    # A job that ran when it was marked has no next one: supervisors check the mark first.
     until = time.monotonic() + (ARRIVAL_SECONDS if before in ENDED else 0.0)
     while True:
         newest = _newest(jobs, job)
@@ -88,7 +93,7 @@ def _following(jobs: Jobs, job: Job, before: str) -> Job | None:
 
 
 def _mark(console: Console, jobs: Jobs, job: Job) -> bool:
-    """Tell all who supervise the run that a person has ended it; whether they can see it."""
+    """Mark the run as cancelled by a user, for its supervisors; return whether the mark is set."""
     if job.canceled_by_us or job.attempt is None:
         return True
     tags = {CANCELED_BY: jobs.user() or "unknown"}
@@ -96,7 +101,7 @@ def _mark(console: Console, jobs: Jobs, job: Job) -> bool:
         jobs.tag(job, tags)
         if _is_marked(jobs, job):
             return True
-        why = "its mark is not there"
+        why = "Azure accepted the mark, but does not return it"
     except RequestError as error:
         why = str(error).splitlines()[0]
     return _mark_by_body(console, jobs, job, tags, why)
@@ -105,7 +110,7 @@ def _mark(console: Console, jobs: Jobs, job: Job) -> bool:
 def _mark_by_body(
     console: Console, jobs: Jobs, job: Job, tags: Mapping[str, str], why: str
 ) -> bool:
-    """The way that Azure documents: of a job that is there, a PUT changes the tags and no more."""
+    """Mark the run as Azure documents it: a PUT of an existing job changes only its tags."""
     try:
         jobs.put(job.name, tagged_body(job, tags))
         if _is_marked(jobs, job):
@@ -113,8 +118,8 @@ def _mark_by_body(
     except RequestError as error:
         why = str(error).splitlines()[0]
     console.note(
-        f"{job.name}: could not be marked ({why}); who follows it with --resubmit.canceled True may"
-        " submit it again, so end that as well"
+        f"{job.name}: could not be marked as cancelled ({why}); a `follow --supervise` with"
+        " --resubmit.canceled True may submit the run again, so end that as well"
     )
     return False
 
@@ -131,8 +136,8 @@ def _end(jobs: Jobs, job: Job, seconds: float, *, marked: bool) -> Job:
         if not marked or job.attempt is None:
             raise
         raise type(error)(
-            f"{error}\n{job.name}: was not cancelled and may run on; it is marked, so nobody will"
-            f" submit it again. `{next_command('cancel', job.run)}` tries again",
+            f"{error}\n{job.name}: was not cancelled and may still run; it is marked, so nobody"
+            f" will submit it again. `{next_command('cancel', job.run)}` tries again",
             error.status,
         ) from error
 
@@ -144,7 +149,7 @@ def _cancel(jobs: Jobs, job: Job, seconds: float) -> Job:
         now = jobs.get(job.name)
         if now is None or not now.ended:
             raise
-        # It was faster.
+        # The job ended before the request arrived.
         return now
     return _wait(jobs, job, seconds)
 

@@ -1,4 +1,4 @@
-"""`python -m jobs up` and `preview`: Pulumi's own, with what is missing said before they begin."""
+"""`python -m jobs up` and `preview`: Pulumi's commands, after a check of what they require."""
 
 from dataclasses import dataclass
 
@@ -13,33 +13,33 @@ from jobs.spec.from_options import REPOSITORY
 
 @dataclass(frozen=True)
 class UpOptions:
-    """Deploy the platform of a stack, or what has changed of it; it is shown first."""
+    """Deploy the platform of a stack, or the changes to it, after showing them."""
 
     yes: bool = False
-    """Do not ask."""
+    """Do not ask for confirmation."""
 
     refresh: bool = False
-    """Compare with Azure first, so that what is gone there is made again."""
+    """First compare the state with Azure, so that resources deleted there are created again."""
 
 
 @dataclass(frozen=True)
 class PreviewOptions:
-    """Show what deploying would change, and change nothing."""
+    """Show what deploying would change, without changing anything."""
 
 
 def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
     """Run Pulumi in the terminal.
 
     Args:
-        options: of the command.
-        as_json: whether a program reads the answer.
-        stack: its name.
+        options: Options of the command.
+        as_json: Whether to print the result as JSON.
+        stack: Name of the stack; None is dev.
 
     Returns:
         Exit status: 0, or 130 after Ctrl-C.
 
     Raises:
-        UserError: Pulumi lacks something, or has not done it.
+        UserError: A requirement of Pulumi is missing, or Pulumi failed.
     """
     console, name = Console(as_json=as_json), stack or "dev"
     pulumi = Pulumi(REPOSITORY, name)
@@ -47,7 +47,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         pulumi.check()
     except NotDeployedError as error:
         raise NotDeployedError(
-            f"stack {name}: is not there yet; make it once, with where its secrets are kept:"
+            f"stack {name}: does not exist yet; create it once, with its secrets provider:"
             f" `pulumi stack init {name} --secrets-provider ...`"
         ) from error
     if isinstance(options, PreviewOptions):
@@ -57,8 +57,8 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         pulumi.up(yes=options.yes, refresh=options.refresh, as_json=as_json)
     except KeyboardInterrupt:
         console.note(
-            "interrupted; to go on, give the same command again: what is made already is not made"
-            " twice"
+            "interrupted; run the same command again to continue: what is already deployed is not"
+            " deployed twice"
         )
         return INTERRUPTED
     except LockedError:
@@ -69,20 +69,20 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
     console.answer(
         {"stack": name, "workspace": outputs.workspace},
         f"stack {name}: workspace {outputs.workspace} in {outputs.resource_group};"
-        f" `python -m jobs preflight --stack {name}` looks whether a training could start",
+        f" `python -m jobs preflight --stack {name}` checks whether a training could start",
     )
     return 0
 
 
 def _advice(pulumi: Pulumi) -> str:
-    """What to do if Azure has refused to delete a cluster that is to be made anew."""
+    """Return what to do if Azure refused to delete a cluster that is to be replaced."""
     try:
         planned = read_outputs(REPOSITORY, pulumi.stack, None)
     except PlatformReadError:
         return ""
     again = next_command("up", "--refresh", "True")
     lines = [
-        f"\nIf Azure refused to delete cluster {name}, it can be done by"
+        f"\nIf Azure refused to delete cluster {name}, run"
         f" `{next_command('teardown', '--cluster', name)}`, and then `{again}`"
         for name in replaced_clusters(pulumi.resources(), planned)
     ]

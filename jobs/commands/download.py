@@ -1,4 +1,4 @@
-"""`python -m jobs download`: what a run has left in storage, as a folder like one made here."""
+"""`python -m jobs download`: download a run's results to a folder like that of a local run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,35 +25,35 @@ from jobs.transfer.parallel import for_each
 from jobs.transfer.progress import Progress
 
 CHECKPOINTS: Final = "checkpoints"
-"""Of a run's folder."""
+"""Folder of the checkpoints in a run's folder."""
 JOBS_FOLDER: Final = "jobs"
-"""Of the local folder: a folder each job, with its logs and outputs."""
+"""Folder in the local folder; contains a folder per job with its logs and outputs."""
 
 
 @dataclass(frozen=True)
 class DownloadOptions:
-    """Download what a run has left: model, report, curves and results, and the logs and outputs of
-    all its jobs. NAME is the run's key, or the name of one of its jobs. Given again, it fetches
+    """Download the results of a run: model, report, curves and metrics, and the logs and outputs of
+    all its jobs. NAME is the run's key, or the name of one of its jobs. Run it again to download
     what is missing or has changed in storage.
     """
 
     name: str = ""
-    """Of the run or the job; the first argument."""
+    """Key of the run or name of one of its jobs; the first argument."""
 
     to: str | None = None
-    """Folder to fill; None is runs/KEY, where the trainer's other commands look for it."""
+    """Folder to download to; None is runs/KEY, where the trainer's other commands look for it."""
 
     checkpoints: bool = False
-    """The checkpoints as well, which are by far the most."""
+    """Also download the checkpoints, which are by far the largest part."""
 
     overwrite: bool = False
-    """Replace files that were not downloaded by this, or were changed since."""
+    """Replace files that this command did not download, or that were changed since."""
 
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 8
-    """Files that are read at once."""
+    """Number of files to download concurrently."""
 
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
-    """Longest time that a request to storage is repeated before this gives up."""
+    """Minutes after which a failing request to storage is no longer retried."""
 
     @property
     def run(self) -> str:
@@ -76,13 +76,13 @@ class Item:
 
 
 def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Download, and print what is there now.
+    """Download a run's files and print a summary.
 
     Returns:
-        Exit status: 0 when all is there, 130 when it was interrupted.
+        Exit status: 0 if the download is complete, 130 if it was interrupted.
 
     Raises:
-        UserError: the run has left nothing, or not all of it could be written here.
+        UserError: The run has no files in storage, or some could not be written here.
     """
     problems = fields.problems(options) or key_problems(options.run)
     if problems:
@@ -128,8 +128,8 @@ def _items(options: DownloadOptions, workspace: Workspace) -> list[Item]:
         ]
     if not items:
         raise MissingError(
-            f"run {run}: has left nothing in container {store.container} of {store.account};"
-            " `python -m jobs list` shows the runs there are"
+            f"run {run}: has no files in container {store.container} of {store.account};"
+            " `python -m jobs list` lists the jobs"
         )
     return items
 
@@ -137,13 +137,13 @@ def _items(options: DownloadOptions, workspace: Workspace) -> list[Item]:
 def _is_asked_for(options: DownloadOptions, name: str) -> bool:
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
-        # The trainer's scratch.
+        # Temporary files of the trainer.
         return False
     return options.checkpoints or parts[0] != CHECKPOINTS
 
 
 def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] | None:
-    """What was done; None if a person stopped it."""
+    """Download all items; return a summary, or None after Ctrl-C."""
     record = DownloadRecord(options.folder)
     problems: list[str] = []
     new: list[str] = []
@@ -165,14 +165,14 @@ def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] 
             for_each(items, work, options.threads, retry)
         except KeyboardInterrupt:
             progress.say(
-                f"stopped: {progress.total_files:,} of {len(items):,} files are there; the same"
-                " command goes on"
+                f"stopped: {progress.total_files:,} of {len(items):,} files are complete; run the"
+                " same command again to continue"
             )
             return None
         finally:
             record.save()
     if problems:
-        raise LocalError(f"{options.folder}: not all of it could be written:\n{listing(problems)}")
+        raise LocalError(f"{options.folder}: some files could not be written:\n{listing(problems)}")
     return {
         "run": options.run,
         "folder": str(options.folder),
@@ -184,6 +184,6 @@ def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] 
 
 def _words(done: Mapping[str, Any]) -> str:
     return (
-        f"{done['folder']}: {done['files']:,} files, {size(done['bytes'])}, of which"
+        f"{done['folder']}: {done['files']:,} files, {size(done['bytes'])};"
         f" {done['new_files']:,} are new"
     )

@@ -1,4 +1,4 @@
-"""`python -m jobs follow NAME`, and following for the commands that submit."""
+"""`python -m jobs follow NAME`, also used by the commands that submit jobs."""
 
 import sys
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ from jobs.following.supervisor import RunResult, Supervisor
 from jobs.options import ResubmitOptions
 
 _UNATTENDED = (
-    "if its nodes are pre-empted, it is submitted again only while someone follows it with"
-    " --supervise"
+    "if its nodes are pre-empted, the run is submitted again only while `follow --supervise` runs"
 )
-_UNREGISTERED = "the data set that it writes is registered when `follow` sees the job's good end"
+_CONTINUES = "the job continues in Azure"
+_UNREGISTERED = "its data set is registered once `follow` sees the job complete"
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class WatchOptions:
     """How a job is followed."""
 
     rank: str = "0"
-    """Whose lines are shown: all, or numbers such as 0,8."""
+    """Ranks whose output is shown: all, or numbers such as 0,8."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = POLL_SECONDS
-    """Pause between two questions to Azure."""
+    """Pause between two requests to Azure, in seconds."""
 
     retry_timeout_minutes: Annotated[float, Bounds(above=0), Formerly("patience_minutes")] = (
         RETRY_TIMEOUT_SECONDS / 60
     )
-    """Longest continuous outage of Azure to tolerate before following ends; the job is not
-    touched."""
+    """Longest continuous outage of Azure to tolerate, in minutes; then this command ends, and the
+    job is not affected."""
 
     def settings(self) -> FollowSettings:
-        """As the follower takes them.
+        """Return these options as settings of the follower.
 
         Raises:
-            UserError: the ranks are neither all nor numbers.
+            UserError: `rank` is neither "all" nor numbers.
         """
         timeout = self.retry_timeout_minutes * 60
         settings = FollowSettings(poll_seconds=self.poll_seconds, retry_timeout_seconds=timeout)
@@ -58,24 +58,24 @@ class WatchOptions:
 
 @dataclass(frozen=True)
 class FollowOptions(WatchOptions):
-    """Show what a job says and which states it goes through, until it has ended. NAME is the key of
-    a run, and then its newest attempt, or the name of a job. Ctrl-C leaves the job running.
+    """Show the output and the state of a job until it ends. NAME is the key of a run, which stands
+    for its newest attempt, or the name of a job. Ctrl-C leaves the job running.
     """
 
     name: str = ""
-    """Of the run or the job; the first argument."""
+    """Key of the run or name of the job; the first argument."""
 
     supervise: bool = False
-    """Submit the run again when its nodes were pre-empted, until it has trained to its end. Any
-    number of people may do this at once, from any machine."""
+    """Submit the run again if its nodes are pre-empted, until it completes. Several people may do
+    this at once, from any machine."""
 
     resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
 
 
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Follow a run; the exit status is its truth."""
+    """Follow a run to its end, and return the exit status that tells how it ended."""
     if not options.name:
-        raise UserError(f"follow: name a run or a job; `{next_command('list')}` shows them")
+        raise UserError(f"follow: NAME is missing; `{next_command('list')}` lists the jobs")
     console, workspace = Console(as_json=as_json), connect(outputs)
     settings = options.settings()
     try:
@@ -98,7 +98,7 @@ def make_supervisor(
     *,
     resubmits: bool,
 ) -> Supervisor:
-    """Who follows a run of a workspace."""
+    """Create a supervisor for a run in a workspace."""
     return Supervisor(
         workspace.jobs,
         workspace.manager,
@@ -112,10 +112,10 @@ def make_supervisor(
 
 
 def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult | None:
-    """Follow and tell how it ended; Ctrl-C leaves the job and says how to come back.
+    """Follow a run and print how it ended. Ctrl-C leaves the job running and prints how to return.
 
     Returns:
-        None after Ctrl-C.
+        Result of the run, or None after Ctrl-C.
     """
     try:
         result = supervisor.follow(job)
@@ -123,8 +123,8 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         detached(job.run, supervisor, job)
         return None
     except RequestError as error:
-        # Only following has ended.
-        lines = [str(error), *_left(supervisor, job), f"`{_back(supervisor, job)}` goes on with it"]
+        # Only following has failed, not the job.
+        lines = [str(error), *_left(supervisor, job), f"`{_back(supervisor, job)}` resumes this"]
         raise type(error)("\n".join(lines), error.status) from error
     try:
         data_set = _register_prepared(workspace, result)
@@ -140,65 +140,65 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
 
 
 def notes(job: Job, *, resubmits: bool) -> list[str]:
-    """What a person has to know who does not follow a job.
+    """Return what no longer happens while nobody follows a job.
 
     Args:
-        job: runs, or will.
-        resubmits: whether it would be submitted again if it were followed.
+        job: Job that is queued or runs.
+        resubmits: Whether the run would be submitted again if it were followed.
     """
     prepares = job.kind == "prepare"
     return [*([_UNATTENDED] if resubmits else []), *([_UNREGISTERED] if prepares else [])]
 
 
 def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = None) -> int:
-    """Say how to come back to a job that is no longer followed.
+    """Print how to return to a job that is no longer followed.
 
     Args:
-        name: of the run or the job.
-        supervisor: has followed it.
-        job: an attempt of the run, as far as it is known.
+        name: Key of the run or name of the job.
+        supervisor: Supervisor that followed the job.
+        job: Attempt of the run, or None if it is unknown.
 
     Returns:
         Exit status.
     """
     known = supervisor is not None and job is not None
-    left = _left(supervisor, job) if supervisor and job else ["what Azure runs goes on"]
+    left = _left(supervisor, job) if supervisor and job else [_CONTINUES]
     back = _back(supervisor, job) if supervisor and job else next_command("follow", name)
-    words = "goes on with it" if known else "follows it again"
-    lines = ["\nno longer followed", *left, f"  {back}    {words}"]
-    print(*lines, f"  {next_command('cancel', name)}    ends it", sep="\n", file=sys.stderr)
+    words = "resumes this" if known else "follows it again"
+    lines = ["\nno longer following", *left, f"  {back}    {words}"]
+    print(*lines, f"  {next_command('cancel', name)}    cancels it", sep="\n", file=sys.stderr)
     return INTERRUPTED
 
 
 def _tell_end(console: Console, result: RunResult, data_set: str | None) -> None:
-    """Tell how it ended, and what comes next.
+    """Print how a run ended, and what to do next.
 
     Args:
-        console: where.
-        result: the end.
-        data_set: that was registered by it.
+        console: Output of the command.
+        result: Result of the run.
+        data_set: NAME:VERSION of the data set that was registered, or None.
     """
     job = result.job
     lines = [f"{job.name}: {result.reason}"]
     document = result.document()
     if data_set is not None:
         document["asset"] = data_set
-        lines.append(f"registered: a training reads it by --data.asset {data_set}")
+        lines.append(f"registered; to train on it, pass --data.asset {data_set}")
     elif result.exit_code == 0 and job.kind in TRAINING:
-        lines.append(f"`{next_command('download', job.run)}` fetches what it leaves")
+        lines.append(f"`{next_command('download', job.run)}` downloads its results")
     elif result.exit_code and job.page:
-        lines.append(f"its page: {job.page}")
+        lines.append(f"job page: {job.page}")
     console.answer(document, "\n".join(lines))
 
 
 def _left(supervisor: Supervisor, job: Job) -> list[str]:
-    """What becomes of a run that is no longer followed from here."""
+    """Return what happens to a run that is no longer followed by this command."""
     if supervisor.waiting:
         return [
-            f"{job.run}: its last attempt has ended; nothing of it goes on by itself, and from here"
-            " nobody submits it again"
+            f"{job.run}: its last attempt has ended, and this command does not submit it again any"
+            " more"
         ]
-    return ["what Azure runs goes on", *notes(job, resubmits=supervisor.resubmits)]
+    return [_CONTINUES, *notes(job, resubmits=supervisor.resubmits)]
 
 
 def _back(supervisor: Supervisor, job: Job) -> str:
@@ -207,7 +207,7 @@ def _back(supervisor: Supervisor, job: Job) -> str:
 
 
 def _register_prepared(workspace: Workspace, result: RunResult) -> str | None:
-    """Register what a preparation has written; None if it was none, or has not ended well."""
+    """Register the data set of a completed preparation; return None for any other result."""
     job = result.job
     folder = job.tags.get("data")
     if result.exit_code or job.kind != "prepare" or folder is None:

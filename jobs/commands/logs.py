@@ -1,4 +1,4 @@
-"""`python -m jobs logs NAME`."""
+"""`python -m jobs logs NAME`: print the logs of a job."""
 
 import json
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from jobs.following.log_stream import LogLine, LogStream, process_logs
 
 @dataclass(frozen=True)
 class LogsOptions(WatchOptions):
-    """Print what the processes of a job wrote to stdout and stderr. NAME is the key of a run, and
-    then its newest attempt, or the name of a job. With --json a JSON object a line.
+    """Print what the processes of a job wrote to stdout and stderr. NAME is the key of a run, which
+    stands for its newest attempt, or the name of a job. --json prints one JSON object per line.
     """
 
     name: str = ""
-    """Of the run or the job; the first argument."""
+    """Key of the run or name of the job; the first argument."""
 
     follow: bool = False
-    """Go on until the job has ended."""
+    """Continue until the job ends."""
 
 
 def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Print the log; with --follow until the job has ended, whatever its end."""
+    """Print the log; with --follow until the job ends, successfully or not."""
     if not options.name:
-        raise UserError(f"logs: name a run or a job; `{next_command('list')}` shows them")
+        raise UserError(f"logs: NAME is missing; `{next_command('list')}` lists the jobs")
     console, settings = Console(as_json=as_json), options.settings()
     workspace = connect(outputs)
     jobs = workspace.jobs
@@ -47,7 +47,7 @@ def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
     if not process_logs(details.logs, settings.ranks):
         ranks = [str(rank) for _, rank in process_logs(details.logs, lambda _: True)]
         raise UserError(
-            f"{job.name}: has no such log (it is {details.status}; ranks with a log: "
+            f"{job.name}: no logs of these ranks (job status: {details.status}; ranks with a log: "
             f"{', '.join(ranks) or 'none yet'})"
         )
     log = LogStream(jobs.read_log, settings.ranks)

@@ -1,4 +1,4 @@
-"""`python -m jobs preflight`: whether a run could start, each check with what to do about it."""
+"""`python -m jobs preflight`: check whether a run could start, and print what to do if not."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,32 +23,32 @@ from jobs.spec.job_spec import JobSpec
 from trainer.config import TrainConfig
 
 SUBSCRIPTIONS: Final = "2022-12-01"
-"""Version of Resource Manager's own interface."""
+"""API version of Resource Manager's subscriptions."""
 _NO_RUN: Final = "preflight-looks-for-this"
-"""A run that cannot be there: the answer tells that a service can be reached from here."""
+"""Name of a run that cannot exist: any answer shows that the service can be reached from here."""
 
 
 @dataclass(frozen=True)
 class PreflightOptions(RunOptions):
-    """Look whether a run could start, with the options of submit; submits nothing. Without --preset
-    or --kind only what all runs need.
+    """Check whether a run could start with these options of submit, without submitting it. Without
+    --preset or --kind, check only what all runs need.
     """
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     name: str
     good: bool
     text: str
-    """What was seen, or what to do."""
+    """What was found, or what to do."""
 
 
 def run(
     options: PreflightOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Look at everything; status 1 if something is not as it must be."""
+    """Run and print all checks; return 1 if one failed."""
     console, checks = Console(as_json=as_json), []
     for check in look(connect(outputs), outputs, options, program):
         checks.append(check)
@@ -68,7 +68,7 @@ def look(
     options: PreflightOptions,
     program: tuple[str, ...],
 ) -> Iterator[Check]:
-    """All checks, those first without which the others cannot be made."""
+    """Run all checks, beginning with those that the others depend on."""
     manager, storage = workspace.manager, workspace.storage
     signed_in = _check("sign-in", lambda: f"as {_user(workspace)}")
     yield signed_in
@@ -114,7 +114,7 @@ def _check(name: str, ask: Callable[[], str]) -> Check:
 
 def _user(workspace: Workspace) -> str:
     workspace.requests.authenticate()
-    return workspace.requests.user() or "somebody without a name"
+    return workspace.requests.user() or "an unnamed user"
 
 
 def _subscription(manager: ResourceManager, outputs: PlatformOutputs) -> str:
@@ -143,7 +143,7 @@ def _workspace(manager: ResourceManager, outputs: PlatformOutputs) -> str:
 def _run_history(workspace: Workspace) -> str:
     with suppress(MissingError):
         workspace.jobs.details(_NO_RUN)
-    return "states and logs can be read from here"
+    return "job states and logs can be read from here"
 
 
 def _storage(storage: Storage) -> str:
@@ -167,12 +167,12 @@ def _cluster_checks(manager: ResourceManager, cluster: Cluster, needed: int) -> 
         return
     problems = clusters.problems(cluster, needed, answer)
     nodes = clusters.read_nodes(answer)
-    text = f"{cluster.name}: {nodes.max_nodes} x {nodes.size} at most, {nodes.allocated} allocated"
+    text = f"{cluster.name}: at most {nodes.max_nodes} x {nodes.size}, {nodes.allocated} allocated"
     yield Check("cluster", good=not problems, text="\n".join(problems) or text)
     missing = clusters.missing_cores(manager, nodes, needed)
     enough = f"enough cores for {needed} x {nodes.size}"
     if missing is None:
-        enough = f"Azure does not tell how many cores are left for {nodes.size}"
+        enough = f"Azure does not report how many cores are left for {nodes.size}"
     yield Check("quota", good=not missing, text="\n".join(missing or [enough]))
 
 
@@ -181,10 +181,10 @@ def _image(manager: ResourceManager, environment: str, files: int) -> str:
     try:
         manager.get(f"environments/{segment(name)}/versions/{segment(version)}")
     except MissingError:
-        # What submit does by itself is no reason to stop.
+        # Not a failure, as submit registers it.
         return (
-            f"{environment} is not registered yet; submit does it ({files} files), and its first"
-            " job waits until it is built"
+            f"{environment} is not registered yet; submit registers it ({files} files), and the"
+            " first job waits until it is built"
         )
     return f"{environment} is registered"
 

@@ -1,4 +1,4 @@
-"""`python -m jobs prepare`: raw images into shards, as a job on the preparation cluster."""
+"""`python -m jobs prepare`: convert raw images into shards, as a job on the preparation cluster."""
 
 import secrets
 import sys
@@ -24,34 +24,35 @@ _OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
 
 @dataclass(frozen=True)
 class PrepareOptions(JobOptions, WatchOptions):
-    """Write raw images as a data set, by a job on the preparation cluster: python -m jobs prepare
-    {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the preparation],
-    which `python -m trainer prepare imagenet --help` lists; they name files below the raw folder.
+    """Convert raw images into a data set as a job on the preparation cluster: python -m jobs
+    prepare {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the
+    preparation]. `python -m trainer prepare imagenet --help` lists the latter; they name files in
+    the raw folder.
     """
 
     what: Literal["folder", "imagenet", ""] = ""
-    """The first argument."""
+    """What to prepare; the first argument."""
 
     raw: str = ""
-    """Folder in the container of raw data."""
+    """Folder to read in the container of raw data."""
 
     prepared: str = ""
-    """Folder in the container of prepared data that is written."""
+    """Folder to write in the container of prepared data."""
 
     name: str | None = None
-    """Key of the run; None is the preparation, time and a few letters. Under the key of one that
-    has ended it goes on where that stopped."""
+    """Key of the run; None is the kind of preparation, the time and random letters. With the key of
+    a preparation that has ended, resume that."""
 
     no_follow: bool = False
-    """End when the job is submitted."""
+    """Exit once the job is submitted."""
 
 
 def run(
     options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Submit a preparation and follow it to its end, which registers what it has written."""
+    """Submit a preparation, follow it to its end, and register its data set."""
     if not options.what:
-        raise UserError(f"prepare: name what to prepare: {' or '.join(_OPTIONS)}")
+        raise UserError(f"prepare: the first argument must be {' or '.join(_OPTIONS)}")
     console, settings = Console(as_json=as_json), options.settings()
     preparation = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
     folders = PreparationOptions(options.raw, options.prepared)

@@ -1,7 +1,7 @@
-"""`python -m jobs register`: the final model of a run as a version of a registered model.
+"""`python -m jobs register`: register the final model of a run as a version of a model.
 
-A run is one version, whose name is made from the run's key: to register it again changes nothing.
-The version is a copy of the export, as the run may be continued and then exports again.
+Each run has one version, derived from the run's key: registering it again changes nothing. The
+version is a copy of the export, as a resumed run exports again.
 """
 
 import hashlib
@@ -39,10 +39,10 @@ class RegisterOptions:
     """Register the final model of a run. NAME is the run's key, or the name of one of its jobs."""
 
     name: str = ""
-    """Of the run or the job; the first argument."""
+    """Key of the run or name of the job; the first argument."""
 
     model: str | None = None
-    """What the model is registered as; None is the preset that the run began with."""
+    """Name to register the model under; None is the preset that the run was started with."""
 
     @property
     def run(self) -> str:
@@ -52,22 +52,22 @@ class RegisterOptions:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """Files of a run that has trained to its end, as the trainer wrote them."""
+    """Files of a completed run, as the trainer wrote them."""
 
     config: Mapping[str, Any]
     result: Mapping[str, Any]
     facts: Mapping[str, Any]
     digest: str
-    """Of the export's facts."""
+    """SHA-256 of the export's facts file."""
     written: datetime
-    """When the result was."""
+    """Time at which the result was written."""
 
 
 def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Register a model, and print its name.
 
     Raises:
-        UserError: the run has not trained to its end, or has no exported model.
+        UserError: The run has not completed, or has no exported model.
     """
     problems = fields.problems(options) or key_problems(options.run)
     if options.model is not None and not re.fullmatch(NAME, options.model):
@@ -89,7 +89,7 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
         "tags": dict(model.tags),
         "properties": dict(model.properties),
     }
-    state = "registered" if new else "is registered already"
+    state = "registered" if new else "already registered"
     Console(as_json=as_json).answer(answer, f"{model.reference}: {state}, {model.uri}")
     return 0
 
@@ -97,22 +97,22 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
 def describe(
     options: RegisterOptions, outputs: PlatformOutputs, trained: TrainedRun, code: str | None
 ) -> Model:
-    """What to register. Pure.
+    """Describe the model to register. Pure.
 
     Args:
-        options: of the command.
-        outputs: of the stack.
-        trained: files of the run.
-        code: digest of the code snapshot that it was trained by, if that is known.
+        options: Options of the command.
+        outputs: Outputs of the stack.
+        trained: Files of the run.
+        code: Digest of the code snapshot that trained it, or None if unknown.
 
     Raises:
-        UserError: the export is not of the run's last step, or no name fits.
+        UserError: The export is not from the run's last step, or there is no valid name.
     """
     run, steps, step = options.run, trained.result["steps"], trained.facts["step"]
     if step != steps:
         raise UserError(
-            f"run {run}: its exported model is of step {step}, but it has trained to step {steps};"
-            " submit it again under the same name, and it exports its final weights"
+            f"run {run}: its exported model is from step {step}, but it was trained to step"
+            f" {steps}; submit it again under the same name to export its final weights"
         )
     name = options.model or str(trained.config["config"]["preset"])
     result = trained.result
@@ -136,13 +136,13 @@ def describe(
 
 
 def code_of(jobs: Sequence[Job], written: datetime) -> str | None:
-    """Digest of the code of the attempt that trained a run to its end. Pure.
+    """Return the digest of the code of the attempt that completed a run. Pure.
 
     Args:
-        jobs: attempts of the run, the first one first.
-        written: when the result was; who was submitted later found it there.
+        jobs: Attempts of the run, oldest first.
+        written: Time at which the result was written; attempts created later found it there.
     """
-    # Storage tells whole seconds.
+    # Storage reports whole seconds.
     before = [job for job in jobs if job.created and job.created.replace(microsecond=0) <= written]
     return before[-1].tags.get("code") if before else None
 
@@ -162,18 +162,18 @@ def _read(storage: Storage, run: str) -> TrainedRun:
         graph = client.get_blob_client(f"{folder}/{FOLDER}/{SAVED_MODEL}/saved_model.pb").exists()
     if config is None:
         raise MissingError(
-            f"run {run}: has no folder {folder} in container {store.container} of {store.account};"
-            " `python -m jobs list` shows the runs there are"
+            f"run {run}: there is no folder {folder} in container {store.container} of"
+            f" {store.account}; `python -m jobs list` lists the jobs"
         )
     if result is None or written is None:
         raise UserError(
-            f"run {run}: has not trained to its end; `python -m jobs follow {run} --supervise`"
-            " carries it there"
+            f"run {run}: has not completed; `python -m jobs follow {run} --supervise` follows it to"
+            " its end"
         )
     if facts is None or not graph:
         raise UserError(
             f"run {run}: has no exported model; submit it again under the same name with"
-            " --export True, which trains nothing more and exports its final weights"
+            " --export True to export its final weights without further training"
         )
     try:
         return TrainedRun(
@@ -184,14 +184,14 @@ def _read(storage: Storage, run: str) -> TrainedRun:
             written=written,
         )
     except ValueError as error:
-        raise UserError(f"run {run}: a file of its folder is not JSON ({error})") from error
+        raise UserError(f"run {run}: a file in its folder is not JSON ({error})") from error
 
 
 def _copy(storage: Storage, run: str, model: Model) -> None:
-    """Put the export where nothing writes any more.
+    """Copy the export to the model's folder, which nothing else writes.
 
     Raises:
-        UserError: it changed meanwhile.
+        UserError: The export changed during the copy.
     """
     store = storage.datastores.results
     client = storage.container(store)
@@ -200,6 +200,6 @@ def _copy(storage: Storage, run: str, model: Model) -> None:
         facts = read_small(client, f"{model.folder}/{FACTS}")
     if facts is None or hashlib.sha256(facts).hexdigest() != model.properties[EXPORT]:
         raise UserError(
-            f"run {run}: was exported again meanwhile, so nothing was registered; give the same"
-            " command again"
+            f"run {run}: was exported again during the copy, so nothing was registered; run the"
+            " same command again"
         )

@@ -12,19 +12,19 @@ from jobs.spec.from_options import RunOptions
 
 @dataclass(frozen=True)
 class SpecOptions(RunOptions):
-    """Print a job as YAML that `az ml job create --file` takes, with the options of submit. The
-    code that it names is written below build/.
+    """Print a job as YAML for `az ml job create --file`, from the options of submit. The code that
+    the YAML refers to is written to build/.
     """
 
 
 def run(
     options: SpecOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Print the job; asks nothing of Azure."""
+    """Print the job without sending requests to Azure."""
     software, attempt = from_options.read_software(), from_options.first_attempt(options)
     config = from_options.read_config(options, program)
     spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
-    # Imported here, as the SDK takes seconds.
+    # Imported here because importing the SDK takes seconds.
     from jobs.spec.sdk_job import to_yaml  # noqa: PLC0415
 
     text = to_yaml(spec, written_code(from_options.REPOSITORY, software.code))
@@ -33,7 +33,7 @@ def run(
 
 
 def written_code(repository: Path, code: CodeSnapshot) -> Path:
-    """The snapshot in a folder of its own, which is filled once for each content."""
+    """Write the snapshot to a folder named by its digest, unless it exists; return the folder."""
     folder = repository / "build" / "code" / code.digest
     if not folder.exists():
         code.write(folder)

@@ -1,4 +1,4 @@
-"""`python -m jobs status` and `list`: what costs money now, the runs, and the jobs."""
+"""`python -m jobs status` and `list`: nodes that cost money now, runs, and jobs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jobs.console import Console, table
 from jobs.errors import MissingError
 
 MAX_JOBS: Final = 500
-"""Jobs, the newest first, among which runs are looked for; the list comes page by page."""
+"""Number of jobs, newest first, in which `status` looks for runs; Azure returns them in pages."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class StatusOptions:
     """Show the nodes that cost money now, and the runs with their attempts."""
 
     runs: Annotated[int, Bounds(at_least=1)] = 10
-    """Runs to show, the newest first; of the newest 500 jobs, those that have not ended are always
-    shown.
+    """Number of runs to show, newest first. Runs among the newest 500 jobs that have not ended are
+    always shown.
     """
 
 
@@ -35,18 +35,18 @@ class ListOptions:
     """List the jobs of the workspace, the newest first."""
 
     limit: Annotated[int, Bounds(at_least=1)] = 30
-    """Jobs to list."""
+    """Maximum number of jobs to list."""
 
     all: bool = False
-    """Those of other programs as well."""
+    """Also list jobs that other programs submitted."""
 
     kind: Literal["train", "smoke", "benchmark", "prepare", "check"] | None = None
-    """Only of this kind."""
+    """List only jobs of this kind."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run with its attempts, the first one first."""
+    """A run with its attempts, oldest first."""
 
     key: str
     jobs: tuple[Job, ...]
@@ -67,7 +67,7 @@ def run(options: StatusOptions | ListOptions, outputs: PlatformOutputs, *, as_js
 
 
 def group_by_run(jobs: Iterable[Job]) -> list[Run]:
-    """Jobs of this project by their runs, the run with the newest job first. Pure."""
+    """Group the jobs of this project by run, the run with the newest job first. Pure."""
     runs: dict[str, list[Job]] = {}
     for job in jobs:
         if job.attempt is not None:
@@ -79,12 +79,12 @@ def group_by_run(jobs: Iterable[Job]) -> list[Run]:
 
 
 def shown_runs(runs: Sequence[Run], limit: int) -> list[Run]:
-    """So many of the newest, and all that have not ended. Pure."""
+    """Select the newest runs up to a limit, and all that have not ended. Pure."""
     return [run for index, run in enumerate(runs) if index < limit or not run.last.ended]
 
 
 def cost_lines(clusters: Sequence[ClusterNodes], now: datetime) -> list[str]:
-    """What costs money now, in words. Pure."""
+    """Describe the nodes that cost money now, one line per cluster. Pure."""
     costly = [nodes for nodes in clusters if nodes.allocated]
     if not costly:
         return ["no nodes are allocated, so no cluster costs anything now"]
@@ -92,7 +92,7 @@ def cost_lines(clusters: Sequence[ClusterNodes], now: datetime) -> list[str]:
 
 
 def age(moment: datetime | None, now: datetime | None = None) -> str:
-    """How long ago something was, by its largest unit. Pure, where the time is given."""
+    """Format how long ago a time was, in its largest unit. Pure if `now` is given."""
     if moment is None:
         return ""
     seconds = max(((now or datetime.now(UTC)) - moment).total_seconds(), 0.0)
@@ -126,7 +126,7 @@ def _status(
     runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)
     lines = [*cost_lines(clusters, datetime.now(UTC)), "", *_run_lines(runs)]
     if older:
-        lines.append(f"only the newest {MAX_JOBS} jobs were looked at; there are older ones")
+        lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
         "clusters": [_cluster_document(nodes) for nodes in clusters],
         "runs": [
@@ -153,17 +153,17 @@ def _cost(nodes: ClusterNodes, now: datetime) -> str:
     if states:
         text += f": {', '.join(states)}"
     if not nodes.steady:
-        text += f"; Azure is changing that to {nodes.target}"
+        text += f"; Azure is scaling to {nodes.target}"
     elif nodes.since is not None:
-        text += f"; as many for {age(nodes.since, now)}"
+        text += f"; unchanged for {age(nodes.since, now)}"
     if nodes.idle and not nodes.running:
-        text += "; nothing runs there"
+        text += "; no job is running"
     return text
 
 
 def _run_lines(runs: Sequence[Run]) -> list[str]:
     if not runs:
-        return ["no runs; `python -m jobs submit --help` says how to begin one"]
+        return ["no runs; `python -m jobs submit --help` shows how to start one"]
     rows = [
         (
             run.key,
@@ -175,13 +175,13 @@ def _run_lines(runs: Sequence[Run]) -> list[str]:
         )
         for run in runs
     ]
-    head = ("run", "kind", "newest attempt", "attempts before", "nodes", "submitted")
+    head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
     return table(head, rows).splitlines()
 
 
 def _job_words(jobs: Sequence[Job]) -> str:
     if not jobs:
-        return "no jobs; `python -m jobs submit --help` says how to begin one"
+        return "no jobs; `python -m jobs submit --help` shows how to start one"
     rows = [
         (job.name, job.kind, job.status, job.cluster, str(job.nodes), f"{age(job.created)} ago")
         for job in jobs

@@ -1,4 +1,4 @@
-"""`python -m jobs submit`: a training on the platform, from a summary to its end."""
+"""`python -m jobs submit`: print a summary, submit a job and follow it to its end."""
 
 import sys
 import time
@@ -28,38 +28,40 @@ from trainer.data.manifest import Manifest
 from trainer.training.plan import Plan
 
 ARRIVAL_SECONDS = 5.0
-"""After Ctrl-C, that a request which was on its way may take to become a job."""
+"""Seconds after Ctrl-C in which a request that was already sent may still create the job."""
 
 
 @dataclass(frozen=True)
 class SubmitOptions(RunOptions, WatchOptions):
     """Run a training on the platform: python -m jobs submit --preset NAME [options] [-- options of
-    the trainer]. A summary first, then it is followed to its end; Ctrl-C leaves it running.
+    the trainer]. Print a summary, submit the job and follow it to its end; Ctrl-C leaves it
+    running.
     """
 
     check_cluster: bool = False
-    """Measure the network of as many nodes by a short job first, and submit only if it is good."""
+    """First check the network of the same number of nodes with a short job, and submit the training
+    only if the check passes."""
 
     even_if_poor: bool = False
-    """Submit although the check found something poor."""
+    """Submit the training even if the cluster check finds a problem."""
 
     no_follow: bool = False
-    """End when the job is submitted."""
+    """Exit once the job is submitted."""
 
     no_supervise: bool = False
-    """Do not submit the run again when nodes of LowPriority were pre-empted."""
+    """Do not submit the run again if its LowPriority nodes are pre-empted."""
 
     dry_run: bool = False
-    """Print the summary, and submit nothing."""
+    """Print the summary without submitting."""
 
 
 def run(
     options: SubmitOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Submit, and follow to the end."""
+    """Submit a job and follow it to its end."""
     console, settings = Console(as_json=as_json), options.settings()
     config, software = from_options.read_config(options, program), from_options.read_software()
-    # All that can be refused without asking anyone is refused before anyone is asked.
+    # Everything that can be checked locally is checked before the first request.
     attempt = from_options.first_attempt(options)
     spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
     workspace = connect(outputs)
@@ -91,7 +93,7 @@ def carry_out(
     *,
     no_follow: bool,
 ) -> int:
-    """Submit, and follow to the end unless a person does not want that.
+    """Submit a job, and follow it to its end unless `no_follow` is set.
 
     Returns:
         Exit status.
@@ -108,7 +110,7 @@ def carry_out(
         return INTERRUPTED
     if spec.kind == "check" and result.exit_code == 0:
         measured = _read_check(console, workspace, result.job, spec)
-        console.say("good" if measured.good else "something is poor")
+        console.say("the cluster is good" if measured.good else "the check found a problem")
         return 0 if measured.good else POOR_CLUSTER
     return result.exit_code
 
@@ -120,13 +122,13 @@ def show(
     options: RunOptions,
     config: TrainConfig | None,
 ) -> Plan | None:
-    """Look up what the job names, and print the summary.
+    """Check the cluster and the data that a job refers to, and print the summary.
 
     Returns:
-        The run's numbers, as far as they are known.
+        Plan of the training, or None if it is unknown.
 
     Raises:
-        UserError: the cluster, the data set or what it holds is not as the job needs it.
+        UserError: The cluster or the data set does not fit the job.
     """
     submission.look_up(workspace.manager, spec)
     plan: Plan | None = None
@@ -139,7 +141,7 @@ def show(
                     workspace.manager, workspace.storage, options.data
                 )
             except (AccessError, UnreachableError) as error:
-                # Who submits need not be allowed to read the data, or near enough to do so.
+                # Whoever submits may lack the role, or the network, to read the data.
                 unknown = str(error).splitlines()[0]
         if manifest is not None or config.data.source != "tfrecords":
             plan = prepared_data.plan(config, spec.ranks, manifest)
@@ -150,7 +152,7 @@ def show(
 def register_image(
     console: Console, workspace: Workspace, spec: JobSpec, software: Software
 ) -> None:
-    """Make sure that the image of a job is registered, and say so."""
+    """Register the image of a job unless it is registered, and print its name."""
     image = images.ensure(workspace.manager, workspace.storage, software.image(spec))
     console.say(f"image {image} is registered")
 
@@ -158,7 +160,7 @@ def register_image(
 def hand_over(
     console: Console, workspace: Workspace, spec: JobSpec, software: Software
 ) -> Job | None:
-    """Submit one job; None if a person has interrupted it."""
+    """Submit one job; return None if Ctrl-C interrupted that."""
     jobs, manager = workspace.jobs, workspace.manager
     try:
         code_id = upload(manager, software.code)
@@ -166,15 +168,15 @@ def hand_over(
         job = submission.submit(jobs, spec, manager.workspace_id, code_id, properties)
         console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
     except KeyboardInterrupt:
-        # The request may be on its way.
-        print("\ninterrupted; looking whether the job was submitted", file=sys.stderr)
+        # The request may already have been sent.
+        print("\ninterrupted; checking whether the job was submitted", file=sys.stderr)
         if _arrived(jobs, spec.name):
-            state = f"{spec.name} was submitted already:"
+            state = f"{spec.name} was already submitted:"
         else:
-            state = f"{spec.name} is not there, but a request on its way may still make it; then"
+            state = f"{spec.name} does not exist yet; if a request already sent creates it:"
         print(
             f"{state}\n  {next_command('follow', spec.run)}    follows it\n"
-            f"  {next_command('cancel', spec.run)}    ends it",
+            f"  {next_command('cancel', spec.run)}    cancels it",
             file=sys.stderr,
         )
         return None
@@ -182,7 +184,7 @@ def hand_over(
 
 
 def _leave(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, job: Job) -> None:
-    """Say how to come back to a job that is not followed."""
+    """Print how to follow a job later."""
     resubmits = supervisor.resubmits
     back = next_command("follow", job.run, *(["--supervise"] if resubmits else []))
     supervisor.console.answer(
@@ -192,14 +194,14 @@ def _leave(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, job: Job) -
 
 
 def _arrived(jobs: Jobs, name: str) -> bool:
-    """Whether a job is there, or comes in the next seconds."""
+    """Whether a job exists, or appears within `ARRIVAL_SECONDS`."""
     until = time.monotonic() + ARRIVAL_SECONDS
     while True:
         try:
             if jobs.get(name) is not None:
                 return True
         except RequestError as error:
-            print(f"cannot be seen: {error}", file=sys.stderr)
+            print(f"{name}: cannot be looked up: {error}", file=sys.stderr)
             return False
         if time.monotonic() >= until:
             return False
@@ -214,7 +216,7 @@ def _prepare(
     spec: JobSpec,
     software: Software,
 ) -> int | None:
-    """What comes between the summary and the job; an exit status if there is to be no job."""
+    """Register the image and check the cluster; return an exit status if no job is to follow."""
     if options.dry_run:
         return 0
     register_image(console, workspace, spec, software)
@@ -231,8 +233,8 @@ def _check(
     training: JobSpec,
     software: Software,
 ) -> int | None:
-    """Check the nodes first; the status to end with, or None if they are good."""
-    # A run that goes on is checked again.
+    """Run the cluster check; return the exit status to end with, or None if the check passed."""
+    # A run that is resumed is checked again.
     attempt = submission.free_attempt(workspace.jobs, from_options.check_attempt(training.run))
     spec = from_options.check_spec(outputs, options, attempt, software.versions)
     job = hand_over(console, workspace, spec, software)
@@ -247,22 +249,22 @@ def _check(
         result = supervisor.follow(job)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted; the check goes on (`{next_command('cancel', job.run)}` ends it), the"
-            " training was not submitted",
+            "\ninterrupted; the training was not submitted, the check continues"
+            f" (`{next_command('cancel', job.run)}` cancels it)",
             file=sys.stderr,
         )
         return INTERRUPTED
     if result.exit_code:
         logs = next_command("logs", result.job.name, "--rank", "all")
         raise UserError(
-            f"{result.job.name}: the check has not succeeded ({result.reason}); the training was"
-            f" not submitted. `{logs}` shows its log"
+            f"{result.job.name}: the cluster check failed ({result.reason}); the training was not"
+            f" submitted. `{logs}` shows its log"
         )
     measured = _read_check(console, workspace, result.job, spec)
     if not measured.good and not options.even_if_poor:
         console.note(
-            "the check found something poor, so the training was not submitted; --even-if-poor"
-            " submits it nevertheless"
+            "the cluster check found a problem, so the training was not submitted; --even-if-poor"
+            " submits it anyway"
         )
         return POOR_CLUSTER
     return None
@@ -271,7 +273,7 @@ def _check(
 def _read_check(
     console: Console, workspace: Workspace, job: Job, spec: JobSpec
 ) -> ClusterCheckResult:
-    """What a check has measured, which is printed as well."""
+    """Read and print the result of a cluster check."""
     measured = read_artifact(workspace.manager, workspace.storage, job.name, CHECK_RESULT)
     result = assess(measured, spec.cluster)
     for line in result.lines:

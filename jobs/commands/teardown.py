@@ -1,6 +1,6 @@
-"""`python -m jobs teardown`: everything of a stack away, so that it can be made again.
+"""`python -m jobs teardown`: delete everything of a stack, so that it can be deployed again.
 
-It may be given again after any interruption. `jobs.pulumi.teardown_steps` has the steps.
+It can be run again after any interruption. `jobs.pulumi.teardown_steps` has the steps.
 """
 
 from collections.abc import Sequence
@@ -28,29 +28,31 @@ _GROUP: Final = "azure-native:resources:ResourceGroup"
 @dataclass(frozen=True)
 class TeardownOptions:
     """Delete the platform of a stack with all data, checkpoints and models in it. It is safe to
-    repeat, and ends with what is left, which should be nothing. With --cluster, delete one cluster.
+    repeat, and finally lists what is left, which should be nothing. With --cluster, delete only one
+    cluster.
     """
 
     cluster: str | None = None
-    """Only this cluster, by its name or by what it is for (gpu, gpu_dedicated, preparation, build),
-    and nothing else. `up --refresh True` makes it again, as with another size."""
+    """Delete only this cluster, given by name or by role (gpu, gpu_dedicated, preparation, build).
+    `up --refresh True` creates it again, for example with another VM size."""
 
     yes: bool = False
-    """Do not ask."""
+    """Do not ask for confirmation."""
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
-    """Longest time for each of: jobs to end, clusters, workspace and vault to be gone."""
+    """Longest time to wait for each of: the end of all jobs, and the deletion of clusters,
+    workspace and vault. In minutes."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
-    """Pause between two looks."""
+    """Pause between two checks of the progress, in seconds."""
 
 
 class ProtectedError(UserError):
-    """The stack holds resources that are not to be deleted by the way."""
+    """The stack contains protected resources."""
 
 
 class UnknownError(UserError):
-    """The platform is there, but Pulumi does not know it."""
+    """The platform exists in Azure, but not in Pulumi's state."""
 
 
 def run(
@@ -64,28 +66,28 @@ def run(
     """Tear a stack down, and print what was done and what is left.
 
     Args:
-        options: of the command.
-        outputs: of the stack; None if Pulumi has none any more, as after an interruption.
-        as_json: whether a program reads the answer.
-        stack: its name for Pulumi, if a person has given it.
-        repository: folder of Pulumi.yaml.
+        options: Options of the command.
+        outputs: Outputs of the stack; None if Pulumi no longer has them, as after an interruption.
+        as_json: Whether to print the result as JSON.
+        stack: Name of the stack for Pulumi, if --stack was given.
+        repository: Folder of Pulumi.yaml.
 
     Returns:
-        Exit status: 0 if nothing is left (or the one cluster is gone), 1 if something is, 130
-        after Ctrl-C.
+        Exit status: 0 if nothing is left (or the one cluster is deleted), 1 if something is left,
+        130 after Ctrl-C.
 
     Raises:
-        UserError: protected resources, a platform that Pulumi does not know, or a step that failed.
+        UserError: Resources are protected, Pulumi does not know the platform, or a step failed.
     """
     console = Console(as_json=as_json)
     name = outputs.stack if outputs else _short(stack or "dev")
     pulumi, record = Pulumi(repository, stack or name), TeardownRecord(repository, name)
     if outputs is None and options.cluster is not None:
-        raise NotDeployedError(f"stack {name}: exports nothing, so it has no cluster to delete")
+        raise NotDeployedError(f"stack {name}: has no outputs, so it has no cluster to delete")
     if outputs is None and not record.is_there:
         pulumi.check()
         if not pulumi.resources():
-            text = f"stack {name}: nothing is left; its state is empty, no teardown is unfinished"
+            text = f"stack {name}: nothing is left; its state is empty and no teardown is pending"
             console.answer(_document(name, [], []), text)
             return 0
     known = outputs or record.read()
@@ -120,7 +122,7 @@ def run(
             resources,
             begun=record.has_begun(known),
         )
-        # With neither resources nor a group nothing can be lost any more; names are to be freed.
+        # Without resources and group nothing can be lost; only reserved names are to be freed.
         if not options.yes and (resources or in_azure.has_group()):
             running = jobs.running() if in_azure.has_workspace() else []
             confirm(known.stack, _warning(known, len(resources), len(running)), console)
@@ -129,8 +131,8 @@ def run(
         leftovers = [*in_azure.leftovers(), *teardown.leftovers_of_state()]
     except KeyboardInterrupt:
         console.note(
-            f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nto go on, give the same"
-            " command again: what is done is not missed"
+            f"interrupted; done: {'; '.join(teardown.done) or 'nothing'}\nrun the same command"
+            " again to continue; it skips what is done"
         )
         return INTERRUPTED
     if not leftovers:
@@ -140,37 +142,37 @@ def run(
 
 
 def check_protected(stack: str, resources: Sequence[StackResource]) -> None:
-    """Stop before anything is deleted if not all of it may be.
+    """Check that no resource is protected, before anything is deleted.
 
     Raises:
-        ProtectedError: some resources are protected.
+        ProtectedError: Some resources are protected.
     """
     names = [resource.name for resource in resources if resource.protected]
     if names:
         raise ProtectedError(
             f"stack {stack}: {len(names)} resources are protected ({', '.join(names)}), so nothing"
-            " was deleted. They hold what cannot be made again: training data, results, keys. If"
-            " they are to go as well, say so first, as a step of its own:\n"
+            " was deleted. They hold what cannot be recreated: training data, results, keys. To"
+            " delete them as well, first remove the protection:\n"
             f"  pulumi state unprotect --all --stack {stack}\n"
-            "and then give the same command again"
+            "then run the same command again"
         )
 
 
 def check_same(group: str, resources: Sequence[StackResource]) -> None:
-    """Stop if outputs and state are of two platforms.
+    """Check that outputs and state belong to the same platform.
 
     Args:
-        group: id of the resource group that the outputs name.
-        resources: what the state holds.
+        group: Id of the resource group in the outputs.
+        resources: Resources in the state.
 
     Raises:
-        UserError: the state has another group.
+        UserError: The state has another resource group.
     """
     for resource in resources:
         if resource.kind == _GROUP and resource.id.lower() != group.lower():
             raise UserError(
-                f"the outputs are of {group}, but Pulumi's stack has {resource.id}; nothing was"
-                " deleted. Leave --outputs and JOBS_OUTPUTS out, so that the stack's own are read"
+                f"the outputs belong to {group}, but Pulumi's stack to {resource.id}; nothing was"
+                " deleted. Omit --outputs and JOBS_OUTPUTS to read the outputs of the stack itself"
             )
 
 
@@ -183,42 +185,43 @@ def check_known(
     *,
     begun: bool,
 ) -> None:
-    """Stop if the platform is there and Pulumi knows nothing of it, nor what is protected.
+    """Check that Pulumi knows a platform that exists, as only Pulumi knows what is protected.
 
     Args:
-        in_azure: what is there.
-        group: id of the resource group.
-        outputs: of the stack.
-        stack: its name for Pulumi.
-        resources: what the state holds.
-        begun: whether a teardown of this platform was begun here. It has purged the workspace
-            before Pulumi forgets anything, so it explains a group, and never a live workspace.
+        in_azure: Resources in Azure.
+        group: Id of the resource group.
+        outputs: Outputs of the stack.
+        stack: Name of the stack for Pulumi.
+        resources: Resources in the state.
+        begun: Whether a teardown of this platform was started on this machine. It purges the
+            workspace before Pulumi forgets anything, so it explains a group without state, but
+            never a live workspace.
 
     Raises:
-        UnknownError: that is so.
+        UnknownError: The platform exists, but not in Pulumi's state.
     """
     prefix = f"{group.lower()}/"
     if any(f"{resource.id.lower()}/".startswith(prefix) for resource in resources):
         return
     if in_azure.has_workspace():
-        what = f"workspace {outputs.workspace} is there"
+        what = f"workspace {outputs.workspace} exists"
     elif not begun and in_azure.has_group():
-        what = f"resource group {outputs.resource_group} is there"
+        what = f"resource group {outputs.resource_group} exists"
     else:
         return
     raise UnknownError(
-        f"stack {stack}: {what}, but Pulumi knows nothing of it, so nobody can say what of it is"
-        " protected, and nothing was deleted. `pulumi whoami -v` shows where Pulumi looks: sign in"
-        " to the state that it was deployed from (`pulumi login ADDRESS`), and leave --outputs and"
-        " JOBS_OUTPUTS out. If that state is lost, delete the group in the portal"
+        f"stack {stack}: {what}, but is not in Pulumi's state, which says what is protected;"
+        " nothing was deleted. `pulumi whoami -v` shows which backend Pulumi uses: log in to the"
+        " one that the stack was deployed with (`pulumi login ADDRESS`), and omit --outputs and"
+        " JOBS_OUTPUTS. If that state is lost, delete the resource group in the portal"
     )
 
 
 def _warning(outputs: PlatformOutputs, resources: int, jobs: int) -> str:
     return (
         f"stack {outputs.stack} in subscription {outputs.subscription_id}: {resources} resources in"
-        f" group {outputs.resource_group}, with all data, checkpoints and models in them; {jobs}"
-        " jobs have not ended and are cancelled. This cannot be undone."
+        f" group {outputs.resource_group} will be deleted, with all data, checkpoints and models in"
+        f" them; {jobs} jobs have not ended and will be cancelled. This cannot be undone."
     )
 
 
@@ -231,7 +234,7 @@ def _document(stack: str, done: Sequence[str], leftovers: Sequence[Leftover]) ->
 
 
 def _short(stack: str) -> str:
-    """A stack's name without its organisation and project."""
+    """Return a stack's name without organization and project."""
     return stack.rpartition("/")[2]
 
 

@@ -1,7 +1,7 @@
-"""`python -m jobs tensorboard NAME`: curves of a run, read from blob storage while it trains.
+"""`python -m jobs tensorboard NAME`: training curves of a run, live from blob storage.
 
-TensorBoard runs in this process and reads through fsspec: the command line has no place to hand
-it who asks and at which address.
+TensorBoard runs in this process and reads through fsspec, because its command line has no options
+for a credential and an endpoint.
 """
 
 import sys
@@ -24,27 +24,27 @@ PROTOCOL: Final = "abfs"
 
 @dataclass(frozen=True)
 class TensorboardOptions:
-    """Serve TensorBoard for a run, live and without downloads; Ctrl-C ends it. NAME is the key of a
-    run, and then shows all of its attempts, or the name of a job.
+    """Serve TensorBoard for a run, live and without downloads, until Ctrl-C. NAME is the key of a
+    run, to show all its attempts, or the name of a job.
     """
 
     name: str = ""
-    """Of the run or the job; the first argument."""
+    """Key of the run or name of the job; the first argument."""
 
     port: Annotated[int, Bounds(at_least=0, at_most=65535)] = 6006
-    """Of this machine; 0 is any free one."""
+    """Port to listen on; 0 is any free port."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; whoever reaches it sees the curves."""
+    """Address to listen on; anyone who can reach it can see the curves."""
 
     reload_seconds: Annotated[float, Bounds(above=0)] = 15.0
-    """Pause between two looks for new points."""
+    """Pause between two checks for new data, in seconds."""
 
 
 def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Serve until interrupted."""
     if not options.name:
-        raise UserError("tensorboard: name a run or a job; `python -m jobs list` shows them")
+        raise UserError("tensorboard: NAME is missing; `python -m jobs list` lists the jobs")
     workspace = connect(outputs)
     job = workspace.jobs.find(options.name)
     jobs = [job]
@@ -58,10 +58,10 @@ def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool)
 
 
 def file_system(store: Datastore) -> dict[str, Any]:
-    """Arguments of the file system that reads a container. Pure.
+    """Return the arguments of the file system that reads a container. Pure.
 
-    The host is what follows https://, a path included: that is how an address is given which does
-    not begin with the account's name.
+    The host is everything after https://, including a path, so that endpoints work that do not
+    begin with the account's name.
     """
     address = urlsplit(store.blob_endpoint)
     return {
@@ -74,7 +74,7 @@ def file_system(store: Datastore) -> dict[str, Any]:
 def arguments(
     options: TensorboardOptions, folders: dict[str, str], store: Datastore
 ) -> dict[str, Any]:
-    """TensorBoard's own. Pure."""
+    """Return TensorBoard's arguments. Pure."""
     urls = {name: f"{PROTOCOL}://{store.container}/{path}" for name, path in folders.items()}
     first = next(iter(urls.values()))
     named = ",".join(f"{name}:{url}" for name, url in urls.items())
@@ -96,7 +96,7 @@ def _configure(store: Datastore) -> None:
 def _serve(
     options: TensorboardOptions, folders: dict[str, str], store: Datastore, console: Console
 ) -> int:
-    # Imported here, as they take seconds.
+    # Imported here because the import takes seconds.
     from tensorboard import program  # noqa: PLC0415
 
     board = program.TensorBoard()
@@ -105,21 +105,21 @@ def _serve(
         address = board.launch()
     except program.TensorBoardPortInUseError as error:
         raise UserError(
-            f"tensorboard: port {options.port} of {options.host} is in use; give another one by"
-            " --port, or 0 for any that is free"
+            f"tensorboard: port {options.port} of {options.host} is in use; pass another --port, or"
+            " 0 for any free port"
         ) from error
     except program.TensorBoardServerException as error:
         raise UserError(
             f"tensorboard: cannot listen on {options.host}, port {options.port} ({error.msg});"
-            " give others by --host and --port"
+            " pass another --host or --port"
         ) from error
     console.answer(
         {"address": address, "jobs": list(folders)},
-        f"{', '.join(folders)}: {address} (Ctrl-C ends it)",
+        f"{', '.join(folders)}: {address} (press Ctrl-C to stop)",
     )
     try:
-        # What serves is a thread that would not keep this process alive.
+        # The server is a daemon thread, which does not keep this process alive.
         Event().wait()
     except KeyboardInterrupt:
-        print("ended", file=sys.stderr)
+        print("stopped", file=sys.stderr)
     return 0

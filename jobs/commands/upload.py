@@ -1,6 +1,6 @@
-"""`python -m jobs upload`: a folder into a container, complete or absent, and registered.
+"""`python -m jobs upload`: upload a folder to a container, complete or absent, and register it.
 
-The same command after an interruption sends the rest.
+After an interruption the same command uploads the rest.
 """
 
 import re
@@ -32,36 +32,36 @@ from jobs.transfer.progress import Progress
 
 @dataclass(frozen=True)
 class UploadOptions:
-    """Send a folder, or one file, into a container, complete or absent, and register it as a data
-    set. Given again after an interruption, it sends the rest. FOLDER holds raw files, or prepared
-    shards, which are compared with their manifest; links in it are refused, hidden files left out.
+    """Upload a folder, or one file, to a container and register it as a data set. Run it again
+    after an interruption to upload the rest. FOLDER contains raw files, or prepared shards, which
+    are checked against their manifest. Symbolic links are refused, hidden files are skipped.
     """
 
     folder: str = ""
-    """What is sent; the first argument."""
+    """Folder or file to upload; the first argument."""
 
     to: str = ""
-    """DATASTORE/PATH: raw, prepared or results, or the datastore's own name, and a folder in it,
+    """DATASTORE/PATH: raw, prepared or results (or the name of the datastore), and a folder in it,
     such as prepared/imagenet."""
 
     name: str | None = None
-    """What the data set is registered as; None is the last part of the path. Its version is the
-    manifest's, or a hash of all files."""
+    """Name to register the data set under; None is the last part of the path. The version is that
+    of the manifest, or a hash of all files."""
 
     register: bool = True
-    """Whether to register it, so that runs can refer to it by NAME:VERSION."""
+    """Whether to register the data set, so that runs can refer to it as NAME:VERSION."""
 
     overwrite: bool = False
-    """Replace files that are there with other content. A registered folder is never changed."""
+    """Replace existing files that differ. A registered folder is never changed."""
 
     dry_run: bool = False
-    """List what would be sent, and send nothing."""
+    """List what would be uploaded without uploading."""
 
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 16
-    """Files, and as many blocks of large files, that are sent at once."""
+    """Number of files to upload concurrently, and of blocks of large files."""
 
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
-    """Longest time that a request to storage is repeated before this gives up."""
+    """Minutes after which a failing request to storage is no longer retried."""
 
     @property
     def datastore(self) -> str:
@@ -79,13 +79,13 @@ class UploadOptions:
 
 
 def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Upload, and print what became of it.
+    """Upload a folder and print the result.
 
     Returns:
-        Exit status: 0 when all is there, 130 when it was interrupted.
+        Exit status: 0 if the upload is complete, 130 if it was interrupted.
 
     Raises:
-        UserError: it cannot be sent, or was not.
+        UserError: The folder cannot be uploaded, or the upload failed.
     """
     problems = fields.problems(options) or _problems(options)
     if problems:
@@ -142,11 +142,12 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
 
 
 class _Registration:
-    """The data set as which the uploaded folder is registered.
+    """Registration of the uploaded folder as a data set.
 
     Raises:
-        ConflictError: the manifest's version is another folder's, or the folder another version's.
-        RequestError: the workspace cannot be asked.
+        ConflictError: The manifest's version is registered for another folder, or the folder for
+            another version.
+        RequestError: A request to the workspace failed.
     """
 
     def __init__(
@@ -162,14 +163,14 @@ class _Registration:
         )
         self._registered: dict[str, str] = {}
         self.complete: ConflictError | None = None
-        """The error for a change of a folder that must stay as it is, if it is one."""
+        """Error to raise if the upload would change a registered folder; None if it may change."""
         if not options.register or options.dry_run:
             return
-        # First of all, as what is not there has no data sets either.
+        # First, as a workspace that does not exist also has no data sets.
         manager.check_workspace()
         self._registered = data_sets.versions(manager, options.asset)
         if data.manifest is not None:
-            # Of a manifest's own version a lost file may be sent again; it is the same file.
+            # A lost file of the manifest's version may be uploaded again; it is the same file.
             data_sets.is_registered(self._data_set(data.manifest.version), self._registered)
             return
         version = data_sets.version_in(self._data_set("").uri, self._registered)
@@ -177,7 +178,9 @@ class _Registration:
             self.complete = data_sets.folder_taken(options.asset, version, options.path)
 
     def register(self, version: str) -> str | None:
-        """Register the folder, unless it is; its NAME:VERSION, or None if it is not to be."""
+        """Register the folder unless it is registered; return NAME:VERSION, or None without
+        --register.
+        """
         if not self._options.register:
             return None
         data_set = self._data_set(version)
@@ -191,16 +194,16 @@ class _Registration:
 
 
 def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
-    """A datastore by what it holds, or by its own name.
+    """Find a datastore by its purpose or its name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: There is no such datastore.
     """
     stores = outputs.datastores
     known = {"raw": stores.raw, "prepared": stores.prepared, "results": stores.results}
     known |= {store.name: store for store in known.values()}
     if name not in known:
-        raise ConfigError([f"--to: {name!r} is no datastore; there are {', '.join(known)}"])
+        raise ConfigError([f"--to: unknown datastore {name!r}; choose from {', '.join(known)}"])
     return known[name]
 
 
@@ -208,17 +211,17 @@ def _problems(options: UploadOptions) -> list[str]:
     problems = []
     if not options.folder:
         problems.append(
-            "name the folder to upload: python -m jobs upload FOLDER --to DATASTORE/PATH"
+            "FOLDER is missing; usage: python -m jobs upload FOLDER --to DATASTORE/PATH"
         )
     if not re.fullmatch(FOLDER, options.path):
         problems.append(
-            f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path is of"
-            " letters, digits and any of _ . = + @ - with a slash between its parts"
+            f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path"
+            " consists of letters, digits, any of _ . = + @ - and slashes between its parts"
         )
     elif options.register and not re.fullmatch(NAME, options.asset):
         problems.append(
             f"--name: {options.asset!r} must be letters, digits, '_' and '-', the first a letter or"
-            " digit, as it names a data set of Azure Machine Learning"
+            " digit, as Azure Machine Learning requires of a data set's name"
         )
     return problems
 
@@ -227,9 +230,9 @@ def _notes(data: LocalDataSet) -> list[str]:
     notes = []
     for what, names in (("hidden", data.folder.hidden), ("empty folders", data.folder.empty)):
         if names:
-            notes.append(f"left out: {len(names)} {what}, such as {names[0]}")
+            notes.append(f"skipped: {len(names)} {what}, such as {names[0]}")
     if data.manifest is None:
-        notes.append("no manifest.json: sent as raw files, which only their own hashes vouch for")
+        notes.append("no manifest.json: uploading raw files, verified only by their own hashes")
     return notes
 
 
@@ -242,7 +245,7 @@ def _preview_words(facts: Mapping[str, object], would: Mapping[str, list[str]]) 
 def _words(done: Mapping[str, Any]) -> str:
     asset = f"; registered as {done['asset']}" if done["asset"] else ""
     return (
-        f"{done['files']:,} files, {size(done['bytes'])}, are complete in {done['uri']}{asset}\n"
+        f"{done['files']:,} files, {size(done['bytes'])}, complete in {done['uri']}{asset}\n"
         f"sent {done['new_files']:,} files, {size(done['sent_bytes'])}, in"
         f" {duration(done['seconds'])}"
     )

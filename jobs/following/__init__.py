@@ -1,1 +1,1 @@
-"""A job followed to its end, and a run through its attempts."""
+"""Follow a job to its end, and a run through its attempts."""

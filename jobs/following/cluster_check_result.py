@@ -1,4 +1,4 @@
-"""What a cluster check has measured, in plain words. Pure."""
+"""Assess what a cluster check measured. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ FIGURES: Final[Mapping[str, Mapping[int, float]]] = {
         256 * _MIB: 16.0e9,
     }
 }
-"""Bus bandwidth in bytes a second by size and buffer, NCCL's sum over 2 nodes (Azure,
+"""Bus bandwidth in bytes per second by VM size and buffer size, of NCCL's sum over 2 nodes (Azure,
 largescale-deep-learning, Environment/README.md)."""
 
 GOOD: Final = 0.8
-"""Part of the figure from which on a network is as it should be."""
+"""Fraction of the published bandwidth from which a network passes the check."""
 
 
 @dataclass(frozen=True)
 class ClusterCheckResult:
-    """Whether an expensive job may start."""
+    """Result of a cluster check: whether it passed, and its findings as lines."""
 
     good: bool
     lines: tuple[str, ...]
@@ -36,11 +36,11 @@ def assess(measured: Mapping[str, Any], cluster: Cluster) -> ClusterCheckResult:
     """Assess what `trainer.diagnostics.cluster_check` wrote.
 
     Args:
-        measured: the object in its file.
-        cluster: where it ran.
+        measured: Content of the check's file.
+        cluster: Cluster that the check ran on.
 
     Raises:
-        UserError: the file is of another version of the check.
+        UserError: Another version of the check wrote the file.
     """
     try:
         nodes = int(measured["ranks"]) // int(measured["ranks_per_node"])
@@ -48,8 +48,8 @@ def assess(measured: Mapping[str, Any], cluster: Cluster) -> ClusterCheckResult:
         lines = [*findings, *_reading(measured)]
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise UserError(
-            f"the file of the check does not say what this version expects ({error!r}); run the"
-            " check again with this one"
+            f"the result of the check has an unexpected format ({error!r}); run the check again"
+            " with this version"
         ) from error
     return ClusterCheckResult(all(good for good, _ in lines), tuple(text for _, text in lines))
 
@@ -57,14 +57,14 @@ def assess(measured: Mapping[str, Any], cluster: Cluster) -> ClusterCheckResult:
 def _ranks(measured: Mapping[str, Any], cluster: Cluster) -> tuple[bool, str]:
     per_node = int(measured["ranks_per_node"])
     needed = cluster.gpus_per_node or per_node
-    text = f"{measured['ranks']} ranks, {per_node} a node"
+    text = f"{measured['ranks']} ranks, {per_node} per node"
     gpus = measured["environment"].get("gpus", [])
     if cluster.gpus_per_node and len(gpus) != measured["ranks"]:
         return (
             False,
-            f"{text}, of which {len(gpus)} see a GPU: the image or its driver is not right",
+            f"{text}, of which only {len(gpus)} see a GPU: check the image and its driver",
         )
-    return per_node == needed, text if per_node == needed else f"{text}, not {needed}"
+    return per_node == needed, text if per_node == needed else f"{text} instead of {needed}"
 
 
 def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[tuple[bool, str]]:
@@ -72,16 +72,16 @@ def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[
     bandwidth = float(largest["bus_bytes_per_second"])
     text = f"{bandwidth / 1e9:.1f} GB/s of bus bandwidth for {largest['bytes'] // _MIB} MiB"
     if nodes == 1:
-        return [(True, f"one node: {text}, inside of it")]
+        return [(True, f"one node: {text}, within the node")]
     lines = []
     if cluster.infiniband:
         seen = bool(measured["infiniband"])
         lines.append(
             (
                 seen,
-                "InfiniBand is there on all nodes"
+                "InfiniBand works on all nodes"
                 if seen
-                else "InfiniBand cannot be used on all nodes, so gradients take the Ethernet: "
+                else "InfiniBand does not work on all nodes, so gradients go over Ethernet: "
                 + "; ".join(
                     f"node {number}: {node['infiniband_fault']}"
                     for number, node in enumerate(measured["nodes"])
@@ -91,14 +91,14 @@ def _network(measured: Mapping[str, Any], cluster: Cluster, nodes: int) -> list[
         )
     published = FIGURES.get(cluster.size, {}).get(largest["bytes"])
     if published is None:
-        return [*lines, (True, f"{nodes} nodes: {text}; no figure to compare with")]
+        return [*lines, (True, f"{nodes} nodes: {text}; no published figure to compare with")]
     part = bandwidth / published
     return [
         *lines,
         (
             part >= GOOD,
-            f"{nodes} nodes: {text}, {part:.0%} of the {published / 1e9:.1f} that Azure published"
-            f" for 2 nodes of {cluster.size}",
+            f"{nodes} nodes: {text}, {part:.0%} of the {published / 1e9:.1f} GB/s that Azure"
+            f" published for 2 nodes of {cluster.size}",
         ),
     ]
 
@@ -111,6 +111,6 @@ def _reading(measured: Mapping[str, Any]) -> list[tuple[bool, str]]:
         (
             True,
             f"data: {min(rates) / 1e6:.0f} MB/s on the slowest of {len(rates)} nodes,"
-            f" {sum(rates) / 1e6:.0f} MB/s on all together",
+            f" {sum(rates) / 1e6:.0f} MB/s in total",
         )
     ]

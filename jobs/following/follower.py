@@ -1,7 +1,7 @@
-"""Follows one job until it has ended: its states in words, and the lines of its processes.
+"""Follow one job until it ends: print its states and the output of its processes.
 
-What it asks may fail for a while, by a cut network or a service that is busy: the job goes on, so
-it asks again. Only an answer that no waiting changes ends it.
+Requests may fail for a while because of the network or a busy service, while the job continues, so
+they are retried. Only an error that a retry cannot solve ends the following.
 """
 
 import time
@@ -23,7 +23,7 @@ from jobs.retry import AzureRetry
 POLL_SECONDS: Final = 5.0
 RETRY_TIMEOUT_SECONDS: Final = 3600.0
 MAX_REFUSALS: Final = 3
-"""Refusals in a row after which a log counts as one that cannot be read."""
+"""Consecutive refused requests after which a log counts as unreadable."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +31,29 @@ class FollowSettings:
     """How a job is followed."""
 
     ranks: Callable[[int], bool] = lambda rank: rank == 0
-    """Whose lines are shown."""
+    """Selects the ranks whose output is shown."""
     labelled: bool = False
-    """Whether each line says whose it is."""
+    """Whether each line is prefixed with its rank."""
     poll_seconds: float = POLL_SECONDS
     retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS
-    """Longest continuous outage of Azure to tolerate."""
+    """Longest continuous outage of Azure to tolerate, in seconds."""
 
     def retry(self, console: Console) -> AzureRetry:
-        """Repeats questions about one run."""
+        """Create the retries of requests about one run."""
         return AzureRetry(self.retry_timeout_seconds, console.note, self.poll_seconds)
 
 
 class Follower:
-    """One job, followed once.
+    """Follows one job, once.
 
     Args:
-        jobs: of the workspace.
-        manager: of the workspace, for why a job is still queued.
-        job: to follow.
-        console: is told its states.
-        settings: how it is followed.
-        retry: shared with others who ask about the same run.
-        show: takes the lines of the processes; None prints them for a person.
+        jobs: Jobs of the workspace.
+        manager: Resource Manager of the workspace, to find out why a job is still queued.
+        job: Job to follow.
+        console: Prints the states of the job.
+        settings: How the job is followed.
+        retry: Retries of requests, shared with all that concern the same run.
+        show: Receives the output lines of the processes; None prints them.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Follower:
         self._refusals = 0
 
     def follow(self) -> Details:
-        """Until the job has ended.
+        """Follow the job until it ends.
 
         Raises:
-            RequestError: Azure refuses to tell, or was out of reach for too long.
+            RequestError: Azure refused a request, or was unreachable for too long.
         """
         while True:
             details = self._retry.call(self._ask)
@@ -92,7 +92,7 @@ class Follower:
             if ended:
                 for line in self._log.rest():
                     self._show(line)
-                # Its last lines come before its end, as they were written before it.
+                # Print the last lines before the final state, in the order of events.
                 self._tell(details.status)
                 return details
             time.sleep(self._settings.poll_seconds)
@@ -101,7 +101,7 @@ class Follower:
         try:
             return self._jobs.details(self._job.name)
         except MissingError:
-            # The run history learns of a job a moment after Resource Manager does.
+            # The run history lists a job a moment later than Resource Manager.
             job = self._jobs.get(self._job.name)
             if job is None:
                 raise
@@ -112,7 +112,7 @@ class Follower:
         if status != before:
             text = job_states.words(status, self._job.nodes, self._job.cluster)
             if before is not None and job_states.restarted(before, status):
-                text += "; Azure begins it anew, and it goes on from its newest checkpoint"
+                text += "; Azure restarted the job, which resumes from its newest checkpoint"
             self._console.say(f"{self._job.name}: {text}{self._since(status)}")
             self._queued_at, self._hints = time.monotonic(), 0
         if status == "Queued":
@@ -133,7 +133,7 @@ class Follower:
         try:
             reasons = queue_reasons(self._manager, self._job)
         except RequestError as error:
-            reasons = [f"its cluster cannot be looked at: {str(error).splitlines()[0]}"]
+            reasons = [f"its cluster cannot be checked: {str(error).splitlines()[0]}"]
         self._console.say(f"{self._job.name}: still queued after {waited / 60:.0f} minutes")
         for reason in reasons:
             self._console.say(f"  {reason}")
@@ -143,7 +143,7 @@ class Follower:
         self._console.say(f"{label}{line.text}")
 
     def _tell_refused(self) -> None:
-        """Say once that the log cannot be read; an address that has run out is refused only
+        """Print once that the log cannot be read. An expired URL does not count: it is refused only
         once.
         """
         self._refusals = self._refusals + 1 if self._log.refused else 0
@@ -153,10 +153,10 @@ class Follower:
 
 
 def show_ranks(settings: FollowSettings, text: str) -> FollowSettings:
-    """The same for the ranks that a person names: all, or numbers with commas between them.
+    """Return the settings with the ranks of `--rank`: "all", or numbers separated by commas.
 
     Raises:
-        UserError: the text is neither.
+        UserError: The text is neither.
     """
     if text == "all":
         return replace(settings, ranks=lambda _: True, labelled=True)

@@ -1,56 +1,56 @@
-"""What a job's states mean to the person who waits. Pure."""
+"""Describe the states of a job. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
 
 _WORDS: Final[Mapping[str, str]] = {
     "NotStarted": "accepted",
-    "Queued": "queued, waits for {nodes} of {cluster}",
-    "Provisioning": "nodes are made ready",
-    "Preparing": "prepares: the image is pulled, or built if this is its first use",
-    "Starting": "starts on {nodes} of {cluster}",
-    "Running": "runs on {nodes} of {cluster}",
-    "Finalizing": "has ended; what it wrote is put away",
-    "CancelRequested": "is being cancelled",
-    "NotResponding": "sends no sign of life; it may still train",
-    "Paused": "is paused",
+    "Queued": "queued, waiting for {nodes} of {cluster}",
+    "Provisioning": "nodes are being allocated",
+    "Preparing": "preparing: pulling the image, or building it on first use",
+    "Starting": "starting on {nodes} of {cluster}",
+    "Running": "running on {nodes} of {cluster}",
+    "Finalizing": "ended; its outputs are being uploaded",
+    "CancelRequested": "being cancelled",
+    "NotResponding": "sends no heartbeat; it may still be training",
+    "Paused": "paused",
     "Completed": "completed",
     "Failed": "failed",
     "Canceled": "cancelled",
 }
 
 WAITING: Final = ("NotStarted", "Queued", "Provisioning", "Preparing", "Starting")
-"""States before the program runs."""
+"""States of a job before its program runs."""
 
 _OLD: Final = ("Running", "Finalizing")
 
 HINT_SECONDS: Final = (300.0, 1800.0, 7200.0)
-"""In the queue until a reason is looked for; after the last of them every so often."""
+"""Seconds in the queue after which the reason is looked up; repeated at the last interval."""
 
 
 def words(status: str, nodes: int, cluster: str) -> str:
-    """A state in words.
+    """Describe a state in words.
 
     Args:
-        status: Azure's word.
-        nodes: that the job asks for.
-        cluster: that it runs on.
+        status: Name of the state in Azure.
+        nodes: Number of nodes that the job requests.
+        cluster: Name of the cluster.
     """
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
     return _WORDS.get(status, status).format(nodes=count, cluster=cluster)
 
 
 def restarted(before: str, now: str) -> bool:
-    """Whether Azure has begun a job anew in its place, as it may with nodes that it took back."""
+    """Whether Azure has restarted a job under the same name, as it may after pre-emption."""
     return before in _OLD and now in WAITING
 
 
 def hint_due(waited: float, given: int) -> bool:
-    """Whether it is time to say why a job is still queued.
+    """Whether it is time to print why a job is still queued.
 
     Args:
-        waited: seconds in the queue.
-        given: hints until now.
+        waited: Seconds in the queue.
+        given: Number of hints printed so far.
     """
     last = HINT_SECONDS[-1]
     if given < len(HINT_SECONDS):

@@ -1,8 +1,7 @@
-"""Log files of a job's processes, read on while they grow.
+"""Read the log files of a job's processes while they grow.
 
-Azure writes a file a process to blob storage, and gives an address that may be read for a while.
-Reading goes on by byte offsets, so that neither a cut connection nor a new address repeats or
-loses a line.
+Azure writes one file per process to blob storage and returns URLs that expire. Reading continues
+at byte offsets, so that neither a lost connection nor a new URL repeats or loses a line.
 """
 
 import re
@@ -14,20 +13,20 @@ from jobs.azure.run_history import CHUNK
 from jobs.errors import MissingError, RequestError
 
 TAIL: Final = 256
-"""Bytes before the offset that are read again: the figures in a log's lines make them its own."""
+"""Bytes before the offset that are read again, to recognize the same log by its content."""
 
 LONGEST_LINE: Final = 1 << 16
-"""Bytes of an unfinished line that are waited for; a longer one is given in parts."""
+"""Maximum bytes of an unfinished line to buffer; a longer line is returned in parts."""
 
 _NAME: Final = re.compile(r"user_logs/std_log(?:_process_(\d+))?\.txt")
 
 ReadLog = Callable[[str, int], bytes | None]
-"""Bytes of an address from an offset on; see `jobs.azure.run_history.RunHistory.read_log`."""
+"""Reads a URL from a byte offset; see `jobs.azure.run_history.RunHistory.read_log`."""
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of a process."""
+    """One output line of a process."""
 
     rank: int
     text: str
@@ -37,27 +36,27 @@ class LogLine:
 class _File:
     offset: int = 0
     tail: bytes = b""
-    """What stands before the offset, to notice when Azure has begun the job and its log anew."""
+    """Content before the offset, to detect that Azure has restarted the job and its log."""
     rest: bytes = b""
-    """What has no end of a line yet."""
+    """Content after the last newline."""
 
 
 @dataclass
 class LogStream:
-    """How far the log of each process has been read."""
+    """The logs of a job's processes, each with the position that was read to."""
 
     read_log: ReadLog
     ranks: Callable[[int], bool] = lambda _: True
-    """Whose files are read."""
+    """Selects the ranks whose files are read."""
     refused: str | None = None
-    """Why the last reading gave nothing, if it was refused."""
+    """Why the last request was refused, or None."""
     _files: dict[str, _File] = field(default_factory=dict)
 
     def more(self, addresses: Mapping[str, str]) -> Iterator[LogLine]:
-        """Lines that have come since the last call, rank by rank.
+        """Read the lines that were written since the last call, rank by rank.
 
         Args:
-            addresses: of all log files by their names, as the run history gives them now.
+            addresses: Current URLs of all log files by name, from the run history.
         """
         self.refused = None
         for name, rank in process_logs(addresses, self.ranks):
@@ -65,14 +64,14 @@ class LogStream:
             try:
                 yield from self._read(addresses[name], file, rank)
             except MissingError:
-                # It is listed before it is written.
+                # Azure lists a file before it is written.
                 continue
             except RequestError as error:
-                # An address that is too old is refused as well; the next call has a new one.
+                # The URL may have expired; the next call has a new one.
                 self.refused = str(error)
 
     def rest(self) -> Iterator[LogLine]:
-        """What stands after the last end of a line, when no more will come."""
+        """Return the unfinished last lines, once the job has ended."""
         for name, file in self._files.items():
             rank = rank_of(name)
             if file.rest and rank is not None:
@@ -99,11 +98,11 @@ class LogStream:
 
 
 def process_logs(names: Iterable[str], ranks: Callable[[int], bool]) -> list[tuple[str, int]]:
-    """Log files of processes with their ranks, in order of these. Pure.
+    """Return log files with their ranks, sorted by rank. Pure.
 
     Args:
-        names: of files.
-        ranks: whose files are asked for.
+        names: Names of files.
+        ranks: Selects the ranks.
     """
     known = ((name, rank_of(name)) for name in names)
     files = [(name, rank) for name, rank in known if rank is not None and ranks(rank)]
@@ -111,7 +110,7 @@ def process_logs(names: Iterable[str], ranks: Callable[[int], bool]) -> list[tup
 
 
 def rank_of(name: str) -> int | None:
-    """Whose log a file is; 0 for that of the only process, None for any other file."""
+    """Return the rank of a log file: 0 for that of a single process, None for any other file."""
     match = _NAME.fullmatch(name)
     return int(match[1] or 0) if match else None
 
@@ -119,14 +118,14 @@ def rank_of(name: str) -> int | None:
 def last_lines(
     read_log: ReadLog, logs: Mapping[str, str], messages: Iterable[str], count: int
 ) -> list[str]:
-    """The end of the log that Azure's messages name, or of the lowest rank; else why it cannot be
-    read.
+    """Return the end of the log that Azure's messages name, or of the lowest rank; or why it cannot
+    be read.
 
     Args:
-        read_log: reads them.
-        logs: addresses of all log files by their names.
-        messages: of Azure.
-        count: of lines.
+        read_log: Reads log files.
+        logs: URLs of all log files by name.
+        messages: Azure's messages about the job.
+        count: Number of lines.
     """
     files = process_logs(logs, lambda _: True)
     if not files:
@@ -142,9 +141,9 @@ def last_lines(
     except RequestError as error:
         return [f"{name}: cannot be read from here: {error}"]
     lines = end.decode(errors="replace").splitlines()[-count:]
-    return [f"the last lines of {name}:", *(f"  {line}" for line in lines)]
+    return [f"last lines of {name}:", *(f"  {line}" for line in lines)]
 
 
 def _text(line: bytes) -> str:
-    # A progress bar writes over itself; its last state is what a person would see.
+    # A progress bar overwrites itself; keep only its last state, as a terminal does.
     return line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]

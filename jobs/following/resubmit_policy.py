@@ -1,8 +1,8 @@
-"""Whether a run whose job has ended is submitted again. Pure: the same history, the same decision.
+"""Decide whether a run whose job has ended is submitted again. Pure.
 
-What was interrupted is submitted again: nodes that Azure pre-empted, a job that used up the time
-that such nodes are lent for. What is broken is not, and what a person cancelled is not, unless it
-was asked for. Two who supervise the same run come to the same attempt, which has one name.
+An interrupted run is submitted again: its nodes were pre-empted, or its job reached Azure's maximum
+lifetime. A run that failed by its own error is not, nor is a cancelled one unless the options say
+so. The same history gives the same decision, so two supervisors of a run submit the same attempt.
 """
 
 import re
@@ -26,26 +26,27 @@ from trainer.errors import (
 )
 
 Status = Literal["Completed", "Failed", "Canceled"]
-"""In which a job of Azure ML has ended. NotResponding is none of them, although the SDK counts it
-among both: a job that sends no heartbeat may still train."""
+"""Final states of a job. NotResponding is not one of them, although the SDK lists it as both final
+and running: a job that sends no heartbeat may still be training."""
 
 FAILED: Final = UserError.exit_code
 RESULT_UNKNOWN: Final = RequestError.exit_code
-"""Completed, but nobody could look at its result."""
+"""Exit status for a completed job whose result could not be read."""
 
 LIMIT_REACHED: Final = 0.99
-"""Part of a limit at which it counts as reached: the times in a run's history are those of its
-service, not of its nodes."""
+"""Fraction of a time limit at which it counts as reached: the run history's clock differs from
+that of the nodes."""
 
 _EVIDENCE: Final = re.compile(
     r"PreemptionError|\bpre-?empt(?:ed|ion)\b"
     r"|\bNodeLost\b|\bnodes? (?:(?:was|were|is|are|has been|have been) )?lost\b",
     re.IGNORECASE,
 )
-"""PreemptionError and its text are what users report (Azure/MachineLearningNotebooks, issue 1242).
-How Azure tells of a lost node is not documented; other words for it need the trainer's status."""
+"""Messages about pre-empted or lost nodes. Users report PreemptionError and its text
+(Azure/MachineLearningNotebooks, issue 1242). How Azure reports a lost node is not documented; where
+the words differ, the trainer's exit status decides."""
 _NO_ROLE: Final = re.compile(r"AuthorizationPermissionMismatch|StreamAccess\.Authentication")
-"""A folder of the job that it may not open: Storage's code, and that of Azure ML's own part."""
+"""Errors for a folder that the job may not open: the code of Storage, and that of Azure ML."""
 _EXPLAINED: Final = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
 }
@@ -58,22 +59,21 @@ class AttemptResult:
 
     status: Status
     seconds: float = 0.0
-    """From the start of the program to its end; 0 if it never started."""
+    """Seconds from the start of the program to its end; 0 if it never started."""
     timeout_seconds: float | None = None
-    """What the attempt was given."""
+    """Timeout of the attempt in seconds, or None."""
     messages: tuple[str, ...] = ()
-    """What Azure says of it: the error's code and message, and the events of the run history."""
+    """Azure's messages: code and message of the error, and the events of the run history."""
     exit_code: int | None = None
-    """Of the trainer, where it is known."""
+    """Exit status of the trainer, or None if unknown."""
     canceled_by_us: bool = False
-    """Whether the person who supervises asked for the end."""
+    """Whether a user cancelled the run with this project's `cancel`."""
     trained: bool | None = None
-    """Whether the run's result is there, of all of its epochs; None where nobody could look."""
+    """Whether the run's result exists, after all epochs; None if it could not be checked."""
     trains: bool = True
-    """Whether it is a training; other kinds of job leave no result to look at."""
+    """Whether the job is a training; other kinds of job have no result to check."""
     by_person: bool = False
-    """Whether a person submitted the attempt, and not who supervises; the first one's is not
-    looked at."""
+    """Whether a user, not a supervisor, submitted the attempt; ignored for the first attempt."""
 
     @property
     def timed_out(self) -> bool:
@@ -88,44 +88,44 @@ class Resubmit:
     """Submit the next attempt."""
 
     number: int
-    """Of the attempt."""
+    """Number of the next attempt."""
     delay: float
-    """Seconds to wait before."""
+    """Seconds to wait before submitting it."""
     reason: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Leave it."""
+    """Do not submit the run again."""
 
     exit_code: int
-    """Of the command that followed the run: 0 only for a run that has trained to its end."""
+    """Exit status of the command that followed the run: 0 only if the run has completed."""
     reason: str
     show_log: bool = False
-    """Whether the reason is in the last lines of the program."""
+    """Whether the last lines of the log explain the reason."""
 
 
 def decide(
     history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster
 ) -> Resubmit | Stop:
-    """What to do after the last attempt.
+    """Decide what to do after the last attempt.
 
     Args:
-        history: results of all attempts until now, the first one first.
-        options: how often, and with which pauses.
-        cluster: where the last attempt ran.
+        history: Results of all attempts, oldest first.
+        options: Maximum number of attempts and pauses between them.
+        cluster: Cluster that the last attempt ran on.
     """
     last = history[-1]
     if last.trained or (last.status == "Completed" and not last.trains):
-        return Stop(0, "trained to its end" if last.trained else "completed")
+        return Stop(0, "training completed" if last.trained else "completed")
     if last.status == "Completed" and last.trained is None:
         return Stop(
             RESULT_UNKNOWN,
-            "completed; its result could not be looked at, so nobody knows here whether it has"
-            " trained to its end. Following it again looks again",
+            "completed, but its result could not be read, so it is unknown whether the training"
+            " completed. Follow it again to check again",
         )
     if last.canceled_by_us:
-        return Stop(CANCELED, "cancelled, as you asked")
+        return Stop(CANCELED, "cancelled by `cancel`")
     number = len(history) + 1
     history = _since_a_person(history)
     interruption = _interruption(history, options, cluster)
@@ -135,27 +135,30 @@ def decide(
     if count > options.attempts:
         return Stop(
             NOT_RESUBMITTED,
-            f"{interruption}; not submitted again, as {options.attempts} attempts are all that"
-            " --resubmit.attempts allows. Its checkpoints stay, and the same command with a higher"
-            " number goes on from them",
+            f"{interruption}; not submitted again, as --resubmit.attempts allows only"
+            f" {options.attempts} attempts. Its checkpoints are kept; the same command with a"
+            " higher number resumes from them",
         )
-    # The exponent has a limit of its own, so that no number of attempts overflows.
+    # The exponent is limited so that a large number of attempts does not overflow.
     pause = options.backoff_seconds * 2.0 ** min(count - 2, 64)
     delay = min(pause, options.longest_backoff_seconds)
     if count == number:
-        following = f"attempt {number} of {options.attempts} comes next"
+        following = f"attempt {number} of {options.attempts} follows"
     else:
-        following = f"attempt {number} comes next, {count} of {options.attempts} since a person's"
+        following = (
+            f"attempt {number} follows, {count} of {options.attempts} since it was last submitted"
+            " by a user"
+        )
     return Resubmit(number, delay, f"{interruption}; {following}")
 
 
 def evidence(messages: Sequence[str]) -> str | None:
-    """The first of Azure's messages that tells of nodes that were pre-empted or lost."""
+    """Return the first of Azure's messages about pre-empted or lost nodes, or None."""
     return next((text for text in messages if _EVIDENCE.search(text)), None)
 
 
 def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]:
-    """The attempts that count: a person who submits a run again begins to count anew."""
+    """Return the attempts that count: the count restarts when a user submits the run again."""
     persons = (index for index, result in enumerate(history) if result.by_person)
     return history[max(persons, default=0) :]
 
@@ -163,10 +166,10 @@ def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]
 def _interruption(
     history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster
 ) -> str | None:
-    """How the last attempt was interrupted; None if it was not."""
+    """Return how the last attempt was interrupted, or None if it was not."""
     last = history[-1]
     if last.status == "Completed" or last.exit_code in _EXPLAINED:
-        # What is broken stays broken on other nodes.
+        # The same error would occur on other nodes.
         return None
     message = evidence(last.messages)
     if message is not None:
@@ -176,14 +179,14 @@ def _interruption(
     longest = LIFETIME_HOURS[cluster.priority] * 3600
     if last.seconds >= longest * LIMIT_REACHED:
         days = longest // 86_400
-        return f"interrupted: a job on {cluster.priority} nodes lives {days} days at most"
+        return f"interrupted: Azure limits a job on {cluster.priority} nodes to {days} days"
     if last.timed_out:
         return None
-    return "cancelled, not by you" if options.canceled else None
+    return "cancelled, but not by `cancel`" if options.canceled else None
 
 
 def _lost(history: Sequence[AttemptResult]) -> str | None:
-    """What the trainer's status says of a job that failed without any word of Azure's."""
+    """Interpret the trainer's exit status for a failed job that Azure does not explain."""
     last = history[-1]
     if last.exit_code in STOP_STATUSES:
         return "interrupted: all ranks were asked to stop from outside, and saved their state"
@@ -191,36 +194,39 @@ def _lost(history: Sequence[AttemptResult]) -> str | None:
         return None
     before = history[-2] if len(history) > 1 else None
     if before is not None and before.exit_code in _LOST_PEER and evidence(before.messages) is None:
-        # Nodes are lost by chance; what comes twice in a row has a cause in the program.
+        # Nodes are lost by chance; a loss twice in a row suggests a cause in the program.
         return None
-    return f"interrupted: a rank was lost (the trainer ended with status {last.exit_code})"
+    return f"interrupted: a rank was lost (exit status {last.exit_code} of the trainer)"
 
 
 def _stop(last: AttemptResult) -> Stop:
     if last.status == "Canceled" and last.timed_out:
         return Stop(
             CANCELED,
-            "cancelled by its time-out; the same command with a higher --timeout-hours goes on from"
+            "cancelled at its timeout; the same command with a higher --timeout-hours resumes from"
             " its newest checkpoint",
         )
     if last.status == "Canceled" and last.exit_code not in _EXPLAINED:
         return Stop(
             CANCELED,
-            "cancelled by someone else or by Azure, without word of pre-emption;"
+            "cancelled by another user or by Azure, without evidence of pre-emption;"
             " --resubmit.canceled True submits such a run again",
         )
     code = last.exit_code or FAILED
     if last.status == "Completed":
-        reason = "the job has completed, but the run has not trained all of its epochs"
+        reason = "the job completed, but the run has not trained all of its epochs"
         return Stop(code, reason, show_log=True)
     if last.exit_code in _LOST_PEER:
-        reason = "ranks were lost twice in a row without word of lost nodes, so it is no chance"
+        reason = (
+            "failed: ranks were lost twice in a row without evidence of lost nodes, so the cause is"
+            " probably in the program"
+        )
         return Stop(code, reason, show_log=True)
     if last.exit_code is None and any(_NO_ROLE.search(text) for text in last.messages):
         return Stop(
             code,
-            "failed before its program began: what its cluster's jobs act as has no role on a"
-            " container that it needs, and Azure's words say on which. Deploy the stack again (make"
-            " up), give a new role some minutes to be known, and submit the run again",
+            "failed before its program started: the identity of the cluster has no role on a"
+            " container that the job needs; Azure's message names it. Deploy the stack again (make"
+            " up), wait some minutes for a new role to take effect, and submit the run again",
         )
     return Stop(code, "failed by its own error, so it is not submitted again", show_log=True)

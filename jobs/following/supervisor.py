@@ -1,7 +1,7 @@
-"""Follows a run through its attempts: what was interrupted is submitted again, by the rules of
+"""Follow a run through its attempts, and submit it again if it was interrupted, by the rules of
 `jobs.following.resubmit_policy`.
 
-It keeps nothing but what the workspace knows, so it can be ended, begun again and run twice.
+All state is in the workspace, so a supervisor can be stopped, restarted and run twice.
 """
 
 import time
@@ -25,23 +25,23 @@ from jobs.options import ResubmitOptions
 
 LAST_LINES: Final = 30
 LOOK_SECONDS = 5.0
-"""Between two looks at a run while the pause before its next attempt lasts."""
+"""Seconds between two checks for a cancelled run during the pause before its next attempt."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """How following a run has ended."""
+    """How a run ended, or why it is no longer followed."""
 
     job: Job
     """The last attempt that was followed."""
     status: str
-    """Of that attempt."""
+    """State of that attempt."""
     exit_code: int
     reason: str
     attempts: int
 
     def document(self) -> dict[str, Any]:
-        """For a program."""
+        """Return the result for JSON output."""
         return {
             "run": self.job.run,
             "job": self.job.name,
@@ -54,17 +54,17 @@ class RunResult:
 
 
 class Supervisor:
-    """One run, followed to its end.
+    """Follows one run to its end.
 
     Args:
-        jobs: of the workspace.
-        manager: of the workspace.
-        storage: holds the results of runs.
-        clusters: of the stack.
-        console: is told what happens.
-        settings: how each job is followed.
-        options: when a run is submitted again.
-        resubmits: whether to submit again what was interrupted; else only to say so.
+        jobs: Jobs of the workspace.
+        manager: Resource Manager of the workspace.
+        storage: Storage with the results of runs.
+        clusters: Clusters of the stack.
+        console: Prints what happens.
+        settings: How each job is followed.
+        options: When a run is submitted again.
+        resubmits: Whether to submit an interrupted run again, or only to print how to do so.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Supervisor:
         self._retry = settings.retry(console)
         self.console, self.resubmits = console, resubmits
         self.waiting = False
-        """Whether the last attempt has ended, so that nothing of the run goes on by itself."""
+        """Whether the last attempt has ended, so that no job of the run is running."""
 
     def follow(self, job: Job) -> RunResult:
-        """From one attempt to the end of the run.
+        """Follow a run from one attempt to its end.
 
         Raises:
-            RequestError: Azure refuses to tell, or was out of reach for too long.
+            RequestError: Azure refused a request, or was unreachable for too long.
         """
         while True:
             self.waiting = False
@@ -118,9 +118,9 @@ class Supervisor:
             job = following
 
     def _history(self, job: Job, details: Details) -> list[AttemptResult]:
-        """Results of all attempts up to this one, which has just ended.
+        """Return the results of all attempts up to this one, which has just ended.
 
-        Whether a run is trained only matters for the last one.
+        Whether the run is fully trained is only looked up for the last attempt.
         """
         results = []
         attempt = job.attempt
@@ -135,12 +135,12 @@ class Supervisor:
         return [*results, last]
 
     def _decide(self, job: Job, history: list[AttemptResult]) -> Resubmit | Stop:
-        # What another program submitted has no further attempts.
+        # A job that another program submitted has no further attempts.
         options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
         return decide(history, options, self._cluster(job))
 
     def _next(self, job: Job, decision: Resubmit) -> Job | None:
-        """The next attempt, after the pause; None if a person has cancelled the run in it."""
+        """Submit the next attempt after the pause; return None if the run was cancelled in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         until = time.monotonic() + decision.delay
         while True:
@@ -150,14 +150,14 @@ class Supervisor:
             if left <= 0:
                 break
             time.sleep(min(left, LOOK_SECONDS))
-        # Nobody gets the role to submit by waiting.
+        # A missing role does not appear by waiting.
         following, by_us = self._retry.call(
             lambda: resubmit(self._jobs, job), unless=(AccessError,)
         )
         self.console.say(
             f"{following.name}: submitted"
             if by_us
-            else f"{following.name}: is there already, submitted by someone else who supervises"
+            else f"{following.name}: was already submitted by another `follow --supervise`"
         )
         return following
 
@@ -170,7 +170,7 @@ class Supervisor:
                 lambda: is_trained(self._storage, job, details), unless=(AccessError,)
             )
         except RequestError as error:
-            self.console.note(f"{job.run}: its result cannot be looked at from here: {error}")
+            self.console.note(f"{job.run}: its result cannot be read from here: {error}")
             return None
 
     def _stop(self, job: Job, details: Details, stop: Stop, attempts: int) -> RunResult:
@@ -183,7 +183,7 @@ class Supervisor:
         return RunResult(job, details.status, stop.exit_code, stop.reason, attempts)
 
     def _cluster(self, job: Job) -> Cluster:
-        """Where it ran; the pre-emptible one for a cluster that the stack does not name."""
+        """Return the cluster of a job; the GPU cluster if the stack does not know it."""
         own = self._clusters
         known = (own.gpu, own.preparation, own.build, own.gpu_dedicated)
         return next(
@@ -194,13 +194,13 @@ class Supervisor:
 def attempt_result(
     job: Job, details: Details, *, trained: bool | None, trains: bool = True
 ) -> AttemptResult:
-    """How an attempt ended, as the policy takes it. Pure.
+    """Return how an attempt ended, for the policy. Pure.
 
     Args:
-        job: has ended.
-        details: of the same job.
-        trained: whether the result of its run is there; None where nobody could look.
-        trains: whether it is a training.
+        job: Job that has ended.
+        details: Details of the same job.
+        trained: Whether the result of its run exists; None if it could not be checked.
+        trains: Whether the job is a training.
     """
     seconds = 0.0
     if details.started and details.ended:

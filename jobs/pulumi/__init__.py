@@ -1,1 +1,1 @@
-"""Pulumi: its command line, what a stack exports, and how it is torn down."""
+"""Pulumi: its CLI, the outputs of a stack, and its teardown."""

@@ -1,7 +1,7 @@
-"""`python -m jobs teardown --cluster NAME`: one cluster away, so that `up` can make it anew.
+"""`python -m jobs teardown --cluster NAME`: delete one cluster, so that `up` can recreate it.
 
-Another size needs it: Azure never changes a cluster's, and the provider's own deletion does not say
-what becomes of the nodes, which Azure's interface requires.
+A change of the VM size needs this: Azure cannot change the size of a cluster, and the provider's
+deletion omits what to do with the nodes (underlyingResourceAction), which Azure's API requires.
 """
 
 from collections.abc import Sequence
@@ -26,23 +26,23 @@ def remove(
     *,
     ask: bool,
 ) -> int:
-    """Delete a cluster and its nodes, and nothing else; one that is gone already is no error.
+    """Delete a cluster with its nodes, and nothing else. An already deleted cluster is no error.
 
     Args:
-        name: of the cluster, or what it is for, such as gpu.
-        stack: that it belongs to.
-        manager: of the stack.
-        jobs: of the stack's workspace.
-        stack_resources: what Pulumi's state holds.
-        teardown: deletes it.
-        console: is told what is done.
-        ask: whether a person is asked before.
+        name: Name of the cluster, or its role, such as gpu.
+        stack: Name of the stack.
+        manager: Resource Manager of the stack.
+        jobs: Jobs of the stack's workspace.
+        stack_resources: Resources in Pulumi's state.
+        teardown: Deletes the cluster.
+        console: Prints what is done.
+        ask: Whether to ask for confirmation.
 
     Returns:
         Exit status.
 
     Raises:
-        UserError: there is no such cluster, Pulumi does not know it, or jobs are on it.
+        UserError: There is no such cluster, Pulumi does not know it, or jobs run on it.
     """
     existing = [str(compute["name"]) for compute in manager.items("computes")]
     cluster = find(name, stack_resources, existing)
@@ -51,32 +51,32 @@ def remove(
         check_idle(cluster, jobs.running(cluster))
         if ask:
             warning = (
-                f"cluster {cluster} of stack {stack} is deleted with its nodes; everything else"
-                " stays"
+                f"cluster {cluster} of stack {stack} will be deleted with its nodes; everything"
+                " else stays"
             )
             confirm(cluster, warning, console)
         teardown.delete_clusters([cluster])
     document: dict[str, Any] = {"stack": stack, "cluster": cluster, "done": teardown.done}
-    state = "is deleted" if teardown.done else "is gone already"
+    state = "deleted" if teardown.done else "was already deleted"
     again = (
-        f"`{next_command('up', '--refresh', 'True')}` makes it again, as the settings have it then"
+        f"`{next_command('up', '--refresh', 'True')}` creates it again with the current settings"
     )
     console.answer(document, f"cluster {cluster}: {state}; {again}")
     return 0
 
 
 def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence[str]) -> str:
-    """The cluster that a person means. Pure.
+    """Find a cluster by its name or role. Pure.
 
-    Not by the stack's outputs: after an `up` that failed they name the cluster that was to be.
+    The stack's outputs are not used: after a failed `up` they name the planned cluster.
 
     Args:
-        name: its name, or what it is for.
-        stack_resources: what Pulumi's state holds.
-        existing: names of the clusters that the workspace has.
+        name: Name or role of the cluster.
+        stack_resources: Resources in Pulumi's state.
+        existing: Names of the clusters in the workspace.
 
     Raises:
-        UserError: no cluster has the name, or is for that.
+        UserError: No cluster has this name or role.
     """
     names = clusters(stack_resources)
     if name in names:
@@ -87,43 +87,43 @@ def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence
     listed = [f"{known} ({role})" for role, known in names.items()]
     listed += [known for known in existing if known not in names.values()]
     raise UserError(
-        f"--cluster: {name!r} is no cluster of the stack; there are {', '.join(listed) or 'none'}"
+        f"--cluster: {name!r} is not a cluster of the stack; it has {', '.join(listed) or 'none'}"
     )
 
 
 def check_removable(identifier: str, stack_resources: Sequence[StackResource], stack: str) -> None:
-    """Stop if `up` would not make it again. Pure.
+    """Check that `up` would create a cluster again. Pure.
 
     Raises:
-        UserError: the state does not know the cluster, or protects it.
+        UserError: The cluster is not in the state, or is protected.
     """
     name = identifier.rpartition("/")[2]
     known = [resource for resource in stack_resources if resource.id.lower() == identifier.lower()]
     if not known:
         raise UserError(
-            f"cluster {name}: Pulumi knows nothing of it in stack {stack}, so nothing was deleted:"
-            " nobody would make it again. If it was made by hand, delete it in the portal"
+            f"cluster {name}: is not in Pulumi's state of stack {stack}, so `up` would not create"
+            " it again; nothing was deleted. If it was created by hand, delete it in the portal"
         )
     if any(resource.protected for resource in known):
         raise UserError(
             f"cluster {name}: is protected, so nothing was deleted; `pulumi state unprotect"
-            f" '{known[0].urn}' --stack {stack}` takes that off"
+            f" '{known[0].urn}' --stack {stack}` removes the protection"
         )
 
 
 def check_idle(cluster: str, jobs: Sequence[str]) -> None:
-    """Stop if something would be lost. Pure.
+    """Check that no jobs run on a cluster. Pure.
 
     Args:
-        cluster: its name.
-        jobs: names of those that have not ended.
+        cluster: Name of the cluster.
+        jobs: Names of its jobs that have not ended.
 
     Raises:
-        UserError: there are some.
+        UserError: Some jobs have not ended.
     """
     if jobs:
         raise UserError(
             f"cluster {cluster}: {len(jobs)} jobs on it have not ended ({', '.join(jobs)}), so"
-            " nothing was deleted; wait for them, or give"
+            " nothing was deleted; wait for them, or run"
             f" `{next_command('cancel', jobs[0])}`"
         )

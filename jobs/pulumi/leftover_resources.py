@@ -1,4 +1,4 @@
-"""What a stack has in Azure, and what is left of it after it was deleted."""
+"""Resources of a stack in Azure, and what is left of them after a teardown."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,50 +18,49 @@ _NO_SUBSCRIPTION: Final = "SubscriptionNotFound"
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that is still there."""
+    """A resource that a teardown left, and the reason."""
 
     what: str
     why: str
 
 
 class AzureResources:
-    """The resources of one stack, as Resource Manager tells of them.
+    """The resources of one stack, as Resource Manager lists them.
 
     Args:
-        manager: of the stack.
-        outputs: of the stack, also if it is deleted.
+        manager: Resource Manager of the stack.
+        outputs: Outputs of the stack, which may already be deleted.
     """
 
     def __init__(self, manager: ResourceManager, outputs: PlatformOutputs) -> None:
         self._manager, self._outputs = manager, outputs
         self.vault = (urlsplit(outputs.vault_uri).hostname or "").partition(".")[0]
-        """Name of the stack's vault, by its address."""
+        """Name of the stack's vault, taken from its URI."""
 
     def has_group(self) -> bool:
         """Whether the resource group exists."""
         return self._exists(lambda: self._manager.get(self._manager.group_id, GROUPS))
 
     def has_workspace(self) -> bool:
-        """Whether the workspace lives."""
+        """Whether the workspace exists."""
         return self._exists(self._manager.check_workspace)
 
     def deleted_vault(self) -> dict[str, Any] | None:
-        """The vault, if it is deleted and keeps its name; its properties and id."""
+        """Return properties and id of the stack's vault if it is soft-deleted, else None."""
         group = f"{self._manager.group_id}/".lower()
         vaults = f"{self._manager.subscription_id}/providers/Microsoft.KeyVault/deletedVaults"
         for vault in self._manager.items(vaults, VAULTS):
-            # One of another group has this name by chance, or is of someone who lent it to the
-            # stack.
+            # A vault of another group has the same name by chance, or was only lent to the stack.
             lived = str(vault["properties"].get("vaultId", "")).lower()
             if vault["name"].lower() == self.vault.lower() and lived.startswith(group):
                 return {**vault["properties"], "id": vault["id"]}
         return None
 
     def leftovers(self) -> Iterator[Leftover]:
-        """Everything that Azure still has, deleted or not.
+        """List everything of the stack that Azure still has, including soft-deleted resources.
 
-        Azure documents no list of deleted workspaces; its list of all workspaces shows some that
-        are being deleted (Azure/azure-powershell, issue 28286), so they are looked for there.
+        Azure documents no list of deleted workspaces. Its list of all workspaces includes some that
+        are being deleted (Azure/azure-powershell, issue 28286), so this uses that list.
         """
         manager, outputs = self._manager, self._outputs
         if self.has_group():
@@ -88,9 +87,9 @@ class AzureResources:
             look()
         except MissingError as error:
             if _NO_SUBSCRIPTION in str(error):
-                # Whoever is signed in to another tenant sees nothing, which is not the same.
+                # A user of another tenant sees nothing, which does not mean that it is deleted.
                 raise SignInError(
-                    f"subscription {self._outputs.subscription_id}: cannot be seen as"
+                    f"subscription {self._outputs.subscription_id}: is not visible to"
                     f" {self._manager.user()}; sign in to its tenant: az login --tenant"
                     f" {self._outputs.tenant_id}"
                 ) from error
@@ -103,6 +102,6 @@ def _why(vault: dict[str, Any]) -> str:
         return "is deleted, but not purged, and keeps its name"
     until = str(vault.get("scheduledPurgeDate") or "the end of its retention")
     return (
-        f"has purge protection: Azure purges it by itself on {until[:10]}, and until then its name"
-        " is taken (name_seed in the stack's configuration gives other names)"
+        f"has purge protection: Azure purges it on {until[:10]}, and until then its name is taken"
+        " (name_seed in the stack's configuration selects other names)"
     )

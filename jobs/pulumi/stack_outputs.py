@@ -1,4 +1,4 @@
-"""Outputs of a stack: from Pulumi's state, or from a file that was written before."""
+"""Read the outputs of a stack, from Pulumi's state or from a file."""
 
 import json
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ from jobs.pulumi.cli import OUTPUT, Pulumi
 
 
 def read_outputs(repository: Path, stack: str | None, file: str | None) -> PlatformOutputs:
-    """What the platform tells those who train on it.
+    """Read the outputs of a stack.
 
     Args:
-        repository: folder of Pulumi.yaml.
-        stack: to ask Pulumi for.
-        file: JSON of the outputs, instead.
+        repository: Folder of Pulumi.yaml.
+        stack: Name of the stack; None is dev.
+        file: JSON file with the outputs, which is read instead of Pulumi's state.
 
     Raises:
-        NotDeployedError: the stack exports nothing.
-        PlatformReadError: it could not be read, with what to do.
+        NotDeployedError: The stack has no outputs.
+        PlatformReadError: The outputs could not be read.
     """
     if file is not None:
         return _from_file(Path(file))
@@ -29,7 +29,7 @@ def read_outputs(repository: Path, stack: str | None, file: str | None) -> Platf
     try:
         return _parse(Pulumi(repository, stack).outputs(), f"stack {stack}")
     except PulumiMissingError as error:
-        raise PulumiMissingError(f"{error}, or name a file of the outputs by --outputs") from error
+        raise PulumiMissingError(f"{error}, or pass a file of the outputs as --outputs") from error
 
 
 def _from_file(path: Path) -> PlatformOutputs:
@@ -44,12 +44,12 @@ def _from_file(path: Path) -> PlatformOutputs:
 
 def _parse(data: Any, source: str) -> PlatformOutputs:
     if isinstance(data, Mapping) and OUTPUT in data and "workspace" not in data:
-        # What `pulumi stack output --json` gives, without the name of one.
+        # The form that `pulumi stack output --json` prints without the name of an output.
         data = data[OUTPUT]
     if not isinstance(data, Mapping):
         raise PlatformReadError(
-            f"{source}: holds no outputs; deploy the stack, or write them by `pulumi stack output"
-            f" {OUTPUT} --json`"
+            f"{source}: contains no outputs; deploy the stack, or write the file with `pulumi stack"
+            f" output {OUTPUT} --json`"
         )
     try:
         return from_dict(data)

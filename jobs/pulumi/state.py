@@ -1,4 +1,4 @@
-"""What an exported state of Pulumi's tells. Pure."""
+"""Read an exported Pulumi state. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _PROVIDER: Final = "pulumi:providers:"
 _CREATING: Final = "creating"
 _CLUSTER: Final = "azure-native:machinelearningservices:Compute"
 _CLUSTER_PREFIX: Final = "cluster-"
-"""Of the program's own names of clusters; what they are for follows."""
+"""Prefix of the clusters' names in the Pulumi program; the role follows."""
 
 
 @dataclass(frozen=True)
@@ -20,22 +20,22 @@ class StackResource:
     urn: str
     kind: str
     id: str
-    """Azure's."""
+    """Azure resource id."""
     protected: bool
 
     @property
     def name(self) -> str:
-        """What the program calls it."""
+        """Name of the resource in the Pulumi program."""
         return name_of(self.urn)
 
 
 def name_of(urn: str) -> str:
-    """What the program calls a resource."""
+    """Return the name of a resource in the Pulumi program."""
     return urn.rpartition("::")[2]
 
 
 def resources(state: Mapping[str, Any]) -> list[StackResource]:
-    """The resources of an exported state that stand for something in Azure."""
+    """Return the resources of an exported state that exist in Azure (no components, providers)."""
     exported = (state.get("deployment") or {}).get("resources") or []
     return [
         StackResource(
@@ -50,10 +50,10 @@ def resources(state: Mapping[str, Any]) -> list[StackResource]:
 
 
 def pending_creations(state: Mapping[str, Any]) -> list[str]:
-    """Names of what was being made when a deployment was killed.
+    """Return the names of resources whose creation is pending, as after a killed deployment.
 
-    Pulumi cannot know whether Azure has made it, and keeps the operation as pending until somebody
-    clears it.
+    Pulumi cannot know whether Azure has created them, and keeps each operation as pending until it
+    is cleared.
     """
     operations = (state.get("deployment") or {}).get("pending_operations") or []
     return [
@@ -64,7 +64,7 @@ def pending_creations(state: Mapping[str, Any]) -> list[str]:
 
 
 def clusters(stack_resources: Sequence[StackResource]) -> dict[str, str]:
-    """Names of the clusters, by what they are for, such as gpu_dedicated."""
+    """Return the names of the clusters by role, such as gpu_dedicated."""
     return {
         resource.name.removeprefix(_CLUSTER_PREFIX).replace("-", "_"): resource.id.rpartition("/")[
             2
@@ -77,11 +77,11 @@ def clusters(stack_resources: Sequence[StackResource]) -> dict[str, str]:
 def replaced_clusters(
     stack_resources: Sequence[StackResource], planned: PlatformOutputs
 ) -> list[str]:
-    """Names of the clusters that are there and are to be others.
+    """Return the names of existing clusters that the stack is to replace.
 
     Args:
-        stack_resources: what Pulumi's state holds.
-        planned: outputs of the stack, which name what is to be.
+        stack_resources: Resources in Pulumi's state.
+        planned: Outputs of the stack, which name the planned clusters.
     """
     return [
         name

@@ -1,4 +1,4 @@
-"""The record of a teardown that has not ended, kept on this machine: Pulumi forgets the outputs
+"""The record of an unfinished teardown, kept on this machine because Pulumi deletes the outputs
 first.
 """
 
@@ -14,15 +14,15 @@ from infra.outputs import PlatformOutputs
 from jobs.errors import PlatformReadError
 
 VARIABLE: Final = "JOBS_TEARDOWN_FOLDER"
-"""Names the folder of records; None is `.teardown` of the repository."""
+"""Environment variable with the folder of records; the default is `.teardown` in the repository."""
 
 
 class TeardownRecord:
-    """Outputs of a stack that is being torn down: Pulumi forgets them before all is done.
+    """Outputs of a stack that is being torn down, as Pulumi deletes them before all is done.
 
     Args:
-        repository: whose `.teardown/` is used unless the environment names another folder.
-        stack: its name.
+        repository: Folder whose `.teardown/` is used unless JOBS_TEARDOWN_FOLDER is set.
+        stack: Name of the stack.
     """
 
     def __init__(self, repository: Path, stack: str) -> None:
@@ -33,45 +33,46 @@ class TeardownRecord:
 
     @property
     def is_there(self) -> bool:
-        """Whether a teardown of a stack of this name has not ended."""
+        """Whether a teardown of a stack of this name is unfinished."""
         return self._path.exists()
 
     def read(self) -> PlatformOutputs:
-        """What was written when the teardown began.
+        """Read the outputs that were written when the teardown began.
 
         Raises:
-            PlatformReadError: nothing was.
+            PlatformReadError: There is no record, or it cannot be read.
         """
         try:
             return contract.from_dict(json.loads(self._path.read_text()))
         except FileNotFoundError as error:
             raise PlatformReadError(
-                f"stack {self._stack}: was never deployed to its end, so it has no outputs, and no"
-                " teardown of it was begun here. Deploy it again, or run `pulumi destroy --refresh"
-                f" --stack {self._stack}` and purge its workspace and vault in the portal"
+                f"stack {self._stack}: its deployment never completed, so it has no outputs, and no"
+                " teardown of it was started on this machine. Deploy it again, or run `pulumi"
+                f" destroy --refresh --stack {self._stack}` and purge its workspace and vault in"
+                " the portal"
             ) from error
         except (OSError, ValueError, ProblemsError) as error:
-            raise PlatformReadError(f"{self._path}: cannot be used ({error})") from error
+            raise PlatformReadError(f"{self._path}: cannot be read ({error})") from error
 
     def has_begun(self, outputs: PlatformOutputs) -> bool:
-        """Whether a teardown of just this platform was begun here.
+        """Whether a teardown of this very platform was started on this machine.
 
         Raises:
-            PlatformReadError: what was written cannot be used.
+            PlatformReadError: The record cannot be read.
         """
         return self.is_there and _platform(self.read()) == _platform(outputs)
 
     def write(self, outputs: PlatformOutputs) -> None:
-        """Keep the outputs until the end."""
-        # Complete or absent: half of it would stand in the way of every further teardown.
+        """Write the outputs, to be kept until the teardown is complete."""
+        # Atomic: a partial file would block every further teardown.
         write_atomically(self._path, json.dumps(contract.to_dict(outputs), indent=1) + "\n")
 
     def remove(self) -> None:
-        """Forget them."""
+        """Delete the record."""
         self._path.unlink(missing_ok=True)
 
 
 def _platform(outputs: PlatformOutputs) -> tuple[str, ...]:
-    """What tells a platform from others."""
+    """Return what identifies a platform."""
     names = (outputs.subscription_id, outputs.resource_group, outputs.workspace)
     return tuple(name.lower() for name in names)

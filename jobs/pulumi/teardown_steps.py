@@ -1,7 +1,7 @@
 """The steps of a teardown.
 
-Each looks first at what is still there. The workspace is purged while it lives: one that is only
-deleted keeps its name for 14 days, and Pulumi's own deletion is of that kind.
+Each step first checks what still exists. The workspace is purged before Pulumi deletes it: a
+workspace that is only deleted, as by Pulumi, keeps its name for 14 days.
 """
 
 import time
@@ -25,13 +25,13 @@ class Teardown:
     """The steps, in their order.
 
     Args:
-        manager: of the stack.
-        jobs: of the stack's workspace.
-        resources: of the stack in Azure.
-        pulumi: of the stack.
-        console: is told what is done.
-        wait: seconds for each step at most.
-        poll: seconds between two looks.
+        manager: Resource Manager of the stack.
+        jobs: Jobs of the stack's workspace.
+        resources: Resources of the stack in Azure.
+        pulumi: Pulumi CLI for the stack.
+        console: Prints what is done.
+        wait: Longest time for each step, in seconds.
+        poll: Seconds between two checks of the progress.
     """
 
     def __init__(
@@ -50,26 +50,26 @@ class Teardown:
         self.done: list[str] = []
 
     def run(self, stack_resources: Sequence[StackResource]) -> None:
-        """Delete everything that is still there.
+        """Delete everything that still exists.
 
         Args:
-            stack_resources: what Pulumi's state holds.
+            stack_resources: Resources in Pulumi's state.
 
         Raises:
-            UserError: a step failed; those before it are done.
+            UserError: A step failed; the steps before it are done.
         """
         if self._resources.has_workspace():
             self._cancel_jobs()
             self.delete_clusters()
         self._purge_workspace()
         if stack_resources:
-            self._console.note("pulumi destroys what is left of the stack")
+            self._console.note("running pulumi destroy for the rest of the stack")
             self._pulumi.destroy()
             self._did("destroyed the stack's resources")
         self._purge_vault()
 
     def leftovers_of_state(self) -> list[Leftover]:
-        """What Pulumi's state still knows."""
+        """List the resources that are still in Pulumi's state."""
         return [
             Leftover(
                 f"{resource.kind} {resource.name}",
@@ -79,13 +79,13 @@ class Teardown:
         ]
 
     def delete_clusters(self, names: Collection[str] | None = None) -> None:
-        """Delete clusters with their nodes, and wait until they are gone.
+        """Delete clusters with their nodes, and wait until they are deleted.
 
         Args:
-            names: of those; all that the workspace has if None.
+            names: Names of the clusters; None is all clusters of the workspace.
 
         Raises:
-            UserError: Azure refuses it, or it does not end.
+            UserError: Azure refused the deletion, or it timed out.
         """
 
         def computes() -> list[Any]:
@@ -100,7 +100,7 @@ class Teardown:
             if (compute["properties"].get("provisioningState") or "") != "Deleting":
                 path = f"computes/{segment(compute['name'])}?underlyingResourceAction=Delete"
                 self._delete(path)
-        self._until(lambda: not computes(), "clusters to be gone")
+        self._until(lambda: not computes(), "the deletion of the clusters")
         if deleted:
             which = plural(len(deleted), "cluster") if names is None else ", ".join(names)
             self._did(f"deleted {which}")
@@ -111,13 +111,13 @@ class Teardown:
         def ended() -> bool:
             names = self._jobs.running()
             for name in names:
-                # One that is supervised may have been submitted again meanwhile.
+                # A supervised run may have been submitted again in the meantime.
                 if name not in asked:
                     self._cancel(name)
                     asked.add(name)
             return not names
 
-        self._until(ended, "jobs to end")
+        self._until(ended, "the jobs to end")
         if asked:
             self._did(f"cancelled {plural(len(asked), 'job')}")
 
@@ -127,15 +127,15 @@ class Teardown:
         except MissingError:
             return
         except RequestError:
-            # Azure refuses it for a job that has ended since it was listed.
+            # Azure refuses to cancel a job that has ended since it was listed.
             if name in self._jobs.running():
                 raise
 
     def _purge_workspace(self) -> None:
         existed = self._resources.has_workspace()
-        # Also one that is deleted already, of which nothing but this request can tell.
+        # Also if it is already soft-deleted, which only this request can reveal.
         self._delete(f"{self._manager.workspace_id}?forceToPurge=true")
-        self._until(lambda: not self._resources.has_workspace(), "the workspace to be gone")
+        self._until(lambda: not self._resources.has_workspace(), "the deletion of the workspace")
         if existed:
             self._did(f"purged workspace {self._manager.workspace}")
 
@@ -145,11 +145,11 @@ class Teardown:
             return
         with suppress(MissingError):
             self._manager.post(f"{vault['id']}/purge", api_version=VAULTS)
-        self._until(lambda: self._resources.deleted_vault() is None, "the vault to be gone")
+        self._until(lambda: self._resources.deleted_vault() is None, "the purge of the vault")
         self._did(f"purged vault {self._resources.vault}")
 
     def _delete(self, path: str) -> None:
-        """Ask for a deletion; what is not there any more is what was asked for."""
+        """Request a deletion; a resource that does not exist is no error."""
         with suppress(MissingError):
             self._manager.delete(path)
 
@@ -159,8 +159,8 @@ class Teardown:
         while not reached():
             if time.monotonic() >= ends:
                 raise UserError(
-                    f"waited {self._wait / 60:g} minutes for {what}; look at workspace"
-                    f" {self._manager.workspace} in the portal, and give the same command again"
+                    f"waited {self._wait / 60:g} minutes for {what}; check workspace"
+                    f" {self._manager.workspace} in the portal, and run the same command again"
                 )
             if not told:
                 self._console.note(f"waiting for {what}")

@@ -1,1 +1,1 @@
-"""From options to a job as plain data, and to what the SDK takes."""
+"""Build a job from options: as plain data (`JobSpec`), and as YAML of the SDK."""

@@ -1,7 +1,7 @@
-"""The images that jobs run in: a build context each, whose content is its version.
+"""The build contexts of the images that jobs run in.
 
-The version is a hash of what the build reads, so what has not changed is found in the workspace
-and not built again. Notes about an image are not part of it.
+The version of an image is a hash of all files that its build reads, so an unchanged image is found
+in the workspace and not built again. Markdown files are not part of it.
 """
 
 from collections.abc import Mapping
@@ -15,27 +15,27 @@ from jobs.spec.code_snapshot import digest, files_below, write_files
 Image = Literal["gpu", "cpu"]
 
 LOCK: Final = "requirements.txt"
-"""Name of the lock inside a build context, for the Dockerfile to copy."""
+"""Name of the lock file in a build context, which the Dockerfile copies."""
 
 _NOTES = {".md"}
 
 
 @dataclass(frozen=True)
 class BuildContext:
-    """What an image is built from."""
+    """The files that an image is built from."""
 
     image: Image
     contents: Mapping[str, bytes]
-    """By name below the context's folder."""
+    """Contents by path relative to the context's folder."""
 
     @property
     def name(self) -> str:
-        """Of the registered environment."""
+        """Name of the registered environment."""
         return f"trainer-{self.image}"
 
     @property
     def version(self) -> str:
-        """Of the registered environment: a hash of the contents."""
+        """Version of the registered environment: a hash of the contents."""
         return digest(self.contents)
 
     @property
@@ -44,19 +44,19 @@ class BuildContext:
         return f"{self.name}:{self.version}"
 
     def write(self, folder: Path) -> None:
-        """Fill a folder for the upload."""
+        """Write the files to a folder."""
         write_files(folder, self.contents)
 
 
 def build_context(repository: Path, image: Image) -> BuildContext:
-    """Read environments/IMAGE and its lock.
+    """Read environments/IMAGE and its lock file.
 
     Args:
-        repository: folder that holds `environments/` and `locks/`.
-        image: which one.
+        repository: Folder that contains `environments/` and `locks/`.
+        image: Image to read.
 
     Raises:
-        SnapshotError: the Dockerfile or the lock is missing, or there is a link among the files.
+        SnapshotError: The Dockerfile or the lock file is missing, or a file is a symbolic link.
     """
     folder, lock = repository / "environments" / image, repository / "locks" / f"{image}.txt"
     files = {
@@ -65,10 +65,12 @@ def build_context(repository: Path, image: Image) -> BuildContext:
         if path.suffix not in _NOTES
     }
     if "Dockerfile" not in files:
-        raise SnapshotError(f"{folder / 'Dockerfile'}: is missing, so there is no image to build")
+        raise SnapshotError(f"{folder / 'Dockerfile'}: is missing, so the image cannot be built")
     if not lock.is_file():
         raise SnapshotError(f"{lock}: is missing; `make lock` writes it")
     if LOCK in files:
-        raise SnapshotError(f"{files[LOCK]}: the lock of this image is {lock}; delete this file")
+        raise SnapshotError(
+            f"{files[LOCK]}: must not exist, as the image's lock file is {lock}; delete it"
+        )
     contents = {name: path.read_bytes() for name, path in files.items()}
     return BuildContext(image, {**contents, LOCK: lock.read_bytes()})

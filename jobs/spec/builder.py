@@ -1,4 +1,4 @@
-"""Builds the `JobSpec` of any kind of job, with what all kinds have in common. Pure."""
+"""Build the `JobSpec` of any kind of job: the part that all kinds share. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,26 +14,27 @@ from jobs.spec.run_key import RunAttempt
 DATA_INPUT: Final = "data"
 
 _PINNED_MEMORY: Final = "--ulimit memlock=-1"
-"""InfiniBand's transfers need memory that stays in place, more than a container's default of it."""
+"""Docker option that removes the limit on locked memory, which InfiniBand needs."""
 
 _SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
-"""What takes longer hangs, and would cost its nodes until someone looks."""
+"""Default timeouts in hours of short jobs: if one takes longer, it hangs and wastes money."""
 
 
 @dataclass(frozen=True)
 class SoftwareVersions:
-    """What a job's program is made of, by content."""
+    """Versions of the images and the code of a job."""
 
     gpu_environment: str
     """NAME:VERSION of the image for nodes with GPUs."""
     cpu_environment: str
+    """NAME:VERSION of the image for nodes without GPUs."""
     code: str
     """Digest of the code snapshot."""
 
 
 @dataclass
 class JobBuilder:
-    """A job that is being put together, with everything that is wrong so far."""
+    """A job under construction, with all problems found so far."""
 
     kind: Kind
     outputs: PlatformOutputs
@@ -45,33 +46,34 @@ class JobBuilder:
     inputs: dict[str, Folder] = field(default_factory=dict)
     written: dict[str, Folder] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    """What this kind wants beyond what all processes get."""
+    """Environment variables of this kind of job, in addition to those of all jobs."""
     tags: dict[str, str] = field(default_factory=dict)
     cluster: Cluster = field(init=False)
-    """Where it runs."""
+    """Cluster that the job runs on."""
 
     def __post_init__(self) -> None:
         self.cluster = find_cluster(self.outputs, self.options)
 
     @property
     def processes(self) -> int:
-        """On a node: one a GPU."""
+        """Processes per node: one per GPU."""
         return self.cluster.gpus_per_node or self.options.cpu_processes
 
     def read(self, datastore: Datastore) -> bool:
-        """Let the job read the data set that the options name, and say whether they name one."""
+        """Add the data set of the options as an input; return whether the options name one."""
         data = self.options.data
         if data.asset is not None:
             uri, name = f"azureml:{data.asset}", data.asset
         elif data.path is not None:
             uri, name = datastore_uri(datastore.name, data.path), data.path
             self.notes.append(
-                f"--data.path: {data.path} is a folder that can change; a registered data set"
-                " (--data.asset NAME:VERSION) cannot"
+                f"--data.path: the content of folder {data.path} may change; that of a registered"
+                " data set (--data.asset NAME:VERSION) does not"
             )
         else:
             self.problems.append(
-                "--data.asset: name the data set, as NAME:VERSION, or its folder by --data.path"
+                "--data.asset: is missing; pass the data set as NAME:VERSION, or its folder as"
+                " --data.path"
             )
             return False
         self.inputs[DATA_INPUT] = Folder(uri, data.mode)
@@ -80,14 +82,14 @@ class JobBuilder:
         return True
 
     def build(self, command: str, processes: int | None) -> JobSpec:
-        """The finished job.
+        """Build the job.
 
         Args:
-            command: what every process runs.
-            processes: on a node; None for a program of one process without MPI.
+            command: Command line of every process.
+            processes: Processes per node; None for a single process without MPI.
 
         Raises:
-            SpecError: with all problems, those of the finished spec included.
+            SpecError: The job has problems; lists all of them, including those of the `JobSpec`.
         """
         options, attempt, cluster = self.options, self.attempt, self.cluster
         self._check_platform()
@@ -132,22 +134,22 @@ class JobBuilder:
         options, cluster = self.options, self.cluster
         if getattr(self.outputs.clusters, options.cluster) is None:
             self.problems.append(
-                f"--cluster: the stack {self.outputs.stack} has no {options.cluster}; declare it in"
-                " the stack's configuration, or say gpu"
+                f"--cluster: the stack {self.outputs.stack} has no cluster {options.cluster};"
+                " declare it in the stack's configuration, or pass gpu"
             )
         if options.services.vs_code and "workspace" not in self.outputs.access.public:
             self.problems.append(
-                "--services.vs-code: a workspace that is reached by private endpoints only does not"
-                " offer it (Azure Machine Learning); leave it out"
+                "--services.vs-code: Azure Machine Learning does not offer this in a workspace with"
+                " only private endpoints; omit it"
             )
         if options.nodes > 1 and cluster.gpus_per_node and not cluster.infiniband:
             self.notes.append(
-                f"{cluster.size} has no InfiniBand, so gradients cross the nodes by Ethernet"
+                f"{cluster.size} has no InfiniBand, so gradients between nodes go over Ethernet"
             )
         if cluster.priority == "LowPriority" and self.kind != "check":
             self.notes.append(
-                "nodes of LowPriority may be pre-empted at any time, and a job lives 7 days at"
-                " most; a run that is followed with --supervise goes on as a new attempt"
+                "LowPriority nodes may be pre-empted at any time, and a job is limited to 7 days; a"
+                " run that is followed with --supervise resumes as a new attempt"
             )
 
     def _description(self, processes: int | None) -> str:
@@ -168,13 +170,11 @@ class JobBuilder:
 
 
 def find_cluster(outputs: PlatformOutputs, options: JobOptions) -> Cluster:
-    """The cluster that the options name; the pre-emptible one in place of a dedicated one that is
-    not there.
-    """
+    """Return the cluster that the options name; the GPU cluster if the stack does not have it."""
     cluster: Cluster | None = getattr(outputs.clusters, options.cluster)
     return outputs.clusters.gpu if cluster is None else cluster
 
 
 def on_preparation(options: JobOptions) -> JobOptions:
-    """The same on the cluster of CPUs."""
+    """Return the same options with the CPU cluster."""
     return replace(options, cluster="preparation")

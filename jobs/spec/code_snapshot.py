@@ -1,7 +1,7 @@
-"""The code of a job: the trainer, what it shares, and nothing else.
+"""The code of a job: the packages `trainer` and `common`, and nothing else.
 
-Whatever else is in the repository stays here: Azure ML keeps every snapshot, and shows it to
-everyone who may see the job.
+No other file of the repository is uploaded: Azure ML keeps every snapshot, and shows it to everyone
+who has access to the job.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from jobs.errors import SnapshotError
 
 PACKAGES = ("common", "trainer")
 DIGEST_LENGTH = 16
-"""Hexadecimal digits; 64 bits tell all versions of a project apart."""
+"""Hexadecimal digits of a digest; 64 bits distinguish all versions of a project."""
 
 _LEFT_OUT = {"__pycache__"}
 _COMPILED = {".pyc", ".pyo", ".so"}
@@ -24,24 +24,24 @@ _COMPILED = {".pyc", ".pyo", ".so"}
 
 @dataclass(frozen=True)
 class CodeSnapshot:
-    """The code as it was when it was read."""
+    """The code at the time it was read."""
 
     contents: Mapping[str, bytes]
-    """By name below the folder that a job runs in."""
+    """Contents by path relative to the job's working directory."""
 
     @cached_property
     def digest(self) -> str:
-        """Of names and contents; the same wherever and whenever it is read."""
+        """Digest of names and contents, independent of where and when they are read."""
         return digest(self.contents)
 
     def write(self, target: Path) -> None:
-        """Fill an empty or new folder.
+        """Write the code to an empty or new folder.
 
         Raises:
-            SnapshotError: the folder is not empty.
+            SnapshotError: The folder is not empty.
         """
         if target.exists() and any(target.iterdir()):
-            raise SnapshotError(f"{target}: is not empty; write a snapshot into a new folder")
+            raise SnapshotError(f"{target}: is not empty; write the snapshot to a new folder")
         write_files(target, self.contents)
 
 
@@ -49,15 +49,15 @@ def read_snapshot(repository: Path) -> CodeSnapshot:
     """Read the packages.
 
     Args:
-        repository: folder that holds `common/` and `trainer/`.
+        repository: Folder that contains `common/` and `trainer/`.
 
     Raises:
-        SnapshotError: a package is not there, or holds a link.
+        SnapshotError: A package is missing, or contains a symbolic link.
     """
     files: dict[str, Path] = {}
     for package in (repository / name for name in PACKAGES):
         if not (package / "__init__.py").is_file():
-            raise SnapshotError(f"{package}: is no Python package; run this in the repository")
+            raise SnapshotError(f"{package}: is not a Python package; run this in the repository")
         files |= files_below(package, repository)
     return CodeSnapshot(
         {name: path.read_bytes() for name, path in files.items() if path.suffix not in _COMPILED}
@@ -65,10 +65,11 @@ def read_snapshot(repository: Path) -> CodeSnapshot:
 
 
 def git_properties(repository: Path) -> dict[str, str]:
-    """What Git says of the code, by the names under which Azure ML and MLflow show it.
+    """Return commit, branch, remote URL and state of the code, under the names of MLflow and Azure
+    ML.
 
     Returns:
-        Nothing outside of a work tree; an address that holds a password is left out.
+        The properties; empty outside of a work tree. A URL with a password is omitted.
     """
     commit = _git(repository, "rev-parse", "HEAD")
     if not commit:
@@ -85,10 +86,11 @@ def git_properties(repository: Path) -> dict[str, str]:
 
 
 def files_below(folder: Path, root: Path) -> dict[str, Path]:
-    """All files of a folder but hidden ones and Python's caches, by their names below `root`.
+    """Find all files of a folder except hidden ones and Python's caches, by their paths relative to
+    `root`.
 
     Raises:
-        SnapshotError: one is a link, which might lead out of the folder.
+        SnapshotError: A file is a symbolic link, which may lead out of the folder.
     """
     files = {}
     for path in sorted(folder.rglob("*")):
@@ -96,14 +98,14 @@ def files_below(folder: Path, root: Path) -> dict[str, Path]:
         if any(part in _LEFT_OUT or part.startswith(".") for part in inside.parts):
             continue
         if path.is_symlink():
-            raise SnapshotError(f"{path}: is a link; put the file itself there")
+            raise SnapshotError(f"{path}: is a symbolic link; replace it with the file itself")
         if path.is_file():
             files[path.relative_to(root).as_posix()] = path
     return files
 
 
 def digest(contents: Mapping[str, bytes]) -> str:
-    """Of files by their names: changes with any name or byte, and with nothing else."""
+    """Return the digest of files, which depends on their names and contents only."""
     whole = hashlib.sha256()
     for name in sorted(contents):
         for part in (name.encode(), contents[name]):
@@ -112,7 +114,7 @@ def digest(contents: Mapping[str, bytes]) -> str:
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files by their names below a folder."""
+    """Write files to a folder by their relative paths."""
     for name, content in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +122,7 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _git(repository: Path, *words: str) -> str | None:
-    """What Git prints; None if it is not installed or refuses."""
+    """Return the output of a Git command, or None if Git is not installed or fails."""
     try:
         done = subprocess.run(
             ["git", *words],  # noqa: S607

@@ -9,8 +9,8 @@ TRAINER: Final = ("python", "-m", "trainer")
 
 
 def line(*words: str) -> str:
-    """Words as a shell takes them, except for references to inputs and outputs: Azure replaces
-    these before or inside the shell, so they stay without quotes.
+    """Join words into a shell command line. References to inputs and outputs are not quoted, as
+    Azure replaces them before or within the shell.
     """
     return " ".join(map(_quoted, words))
 

@@ -1,4 +1,4 @@
-"""What a person asks to be run: options of the command line into a JobSpec."""
+"""Build a JobSpec from the options of the command line."""
 
 import secrets
 from dataclasses import dataclass, replace
@@ -28,34 +28,35 @@ class RunOptions(JobOptions):
     """What to run, and how."""
 
     kind: Literal["train", "smoke", "benchmark", "check"] = "train"
-    """train; smoke: a training on CPUs with data of its own; benchmark: images/s without reading
-    any; check: bandwidth of the network and of the data, before an expensive job."""
+    """train: a training; smoke: a short training on CPUs with built-in data; benchmark: images/s
+    on synthetic data; check: bandwidth of the network and of reading data, before an expensive
+    job."""
 
     preset: str | None = None
-    """Where the trainer's options start from, such as imagenet-ndv2; `python -m trainer train
-    --help` shows them all. None is digits for a smoke test and synthetic for a benchmark."""
+    """Preset of the trainer, such as imagenet-ndv2; `python -m trainer train --help` lists them.
+    None is digits for a smoke test and synthetic for a benchmark."""
 
     name: str | None = None
-    """Key of the run, which names its jobs and its folder; None is preset, time and a few letters.
-    The key of a run that has ended goes on from its newest checkpoint."""
+    """Key of the run, which names its jobs and its folder; None is the preset, the time and random
+    letters. With the key of a run that has ended, resume that run from its newest checkpoint."""
 
 
 def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | None:
-    """The training's configuration: the preset, and the trainer's options over it; None for a
-    check, which trains nothing. A training whose data set is named reads that one, whatever the
-    preset reads.
+    """Read the training's configuration: the preset, overridden by the trainer's options; None for
+    a check, which does not train. If the options name a data set, the training reads it even if the
+    preset has another source.
 
     Raises:
-        ConfigError: with every unknown option, unreadable value and contradiction.
-        UserError: no preset is named.
+        ConfigError: An option is unknown, a value invalid, or options contradict each other.
+        UserError: There is no preset.
     """
     if options.kind == "check":
         if program:
-            raise UserError(f"{program[0]}: a check has no options of the trainer; leave it out")
+            raise UserError(f"{program[0]}: a check has no options of the trainer; omit it")
         return None
     preset = options.preset or _PRESET.get(options.kind)
     if preset is None:
-        raise UserError(f"--preset: name what to train: {', '.join(PRESETS)}")
+        raise UserError(f"--preset: is missing; choose from {', '.join(PRESETS)}")
     data = []
     if options.kind == "train" and (options.data.asset or options.data.path):
         data = _of_platform(preset, program)
@@ -63,11 +64,11 @@ def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | 
 
 
 def _of_platform(preset: str, program: tuple[str, ...]) -> list[str]:
-    """Options by which a preset that reads something else reads a data set of the platform."""
+    """Return the options that make a preset with another source read the platform's data set."""
     words = " ".join(program).replace("=", " ").split()
     said = words[words.index("--data.source") + 1 :] if "--data.source" in words else []
     if said[:1] not in ([], ["tfrecords"]):
-        # It contradicts the data set, which is told where both are known.
+        # This contradicts the data set; `jobs.spec.kinds` reports it.
         return []
     if preset not in PRESETS or PRESETS[preset].data.source == "tfrecords":
         return []
@@ -76,7 +77,7 @@ def _of_platform(preset: str, program: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class Software:
-    """Images and code of the repository as they were when they were read."""
+    """Images and code of the repository at the time they were read."""
 
     gpu: BuildContext
     cpu: BuildContext
@@ -84,11 +85,11 @@ class Software:
 
     @property
     def versions(self) -> SoftwareVersions:
-        """By which a job names them."""
+        """Versions of images and code, for a job."""
         return SoftwareVersions(self.gpu.reference, self.cpu.reference, self.code.digest)
 
     def image(self, spec: JobSpec) -> BuildContext:
-        """The image that a job runs in."""
+        """Return the build context of the image that a job runs in."""
         return self.gpu if spec.cluster.gpus_per_node else self.cpu
 
 
@@ -96,7 +97,7 @@ def read_software() -> Software:
     """Read images and code of the repository.
 
     Raises:
-        SnapshotError: something of them is missing.
+        SnapshotError: A file is missing.
     """
     return Software(
         gpu=build_context(REPOSITORY, "gpu"),
@@ -106,7 +107,7 @@ def read_software() -> Software:
 
 
 def first_attempt(options: RunOptions) -> RunAttempt:
-    """Of the run that the options name, or of a new one."""
+    """Return the first attempt of the run that the options name, or of a new run."""
     preset = options.preset or _PRESET.get(options.kind) or options.kind
     label = preset if options.kind in ("train", "check") else f"{options.kind}-{preset}"
     return RunAttempt(options.name or new_key(label, datetime.now(UTC), secrets.token_hex(2)))
@@ -119,10 +120,10 @@ def make_spec(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """The job of one attempt.
+    """Build the job of one attempt.
 
     Raises:
-        SpecError: with all reasons why it could not run as asked.
+        SpecError: The job could not run with these options; lists all reasons.
     """
     if config is None:
         return kinds.check(outputs, options, attempt, software)
@@ -131,19 +132,19 @@ def make_spec(
 
 
 def check_attempt(run: str) -> RunAttempt:
-    """The check that comes before a run."""
+    """Return the first attempt of the cluster check before a run."""
     return RunAttempt(f"{run}-check")
 
 
 def check_spec(
     outputs: PlatformOutputs, options: RunOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
-    """The check of the same nodes and data before an expensive job.
+    """Build the check of an expensive job's nodes and data.
 
     Args:
-        outputs: of the stack.
-        options: of the expensive job.
-        attempt: of the check.
-        software: images and code.
+        outputs: Outputs of the stack.
+        options: Options of the expensive job.
+        attempt: Attempt of the check.
+        software: Versions of images and code.
     """
     return kinds.check(outputs, replace(options, timeout_hours=None), attempt, software)

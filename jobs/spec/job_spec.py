@@ -1,8 +1,8 @@
-"""JobSpec: one job of Azure Machine Learning, as plain data that has been checked. Pure.
+"""JobSpec: one job of Azure Machine Learning as validated plain data. Pure.
 
-The service and its SDK accept much that only fails on a node, or worse, runs otherwise than meant:
-an output that is not declared, a shared memory of "64 gigs", no process a GPU. All of it is
-refused here, at once. `jobs.spec.kinds` makes specs, `jobs.azure.job_body` hands them to
+The service and its SDK accept much that fails only on a node or, worse, runs differently than
+intended: an undeclared output, a shared memory of "64 gigs", fewer processes than GPUs. This module
+refuses all of it at once. `jobs.spec.kinds` creates specs, `jobs.azure.job_body` converts them for
 Azure.
 """
 
@@ -19,17 +19,17 @@ from jobs.spec.run_key import RunAttempt
 Kind = Literal["train", "smoke", "benchmark", "prepare", "check"]
 
 TENSORBOARD_DIR: Final = "outputs/tblogs"
-"""Of the working directory. Azure uploads what is below outputs/ while the job runs."""
+"""Folder of TensorBoard files in the working directory, uploaded while the job runs."""
 
 UPLOADED: Final = ("outputs/", "logs/")
 """Folders of the working directory that Azure uploads while the job runs."""
 
 LIFETIME_HOURS: Final = {"LowPriority": 7 * 24, "Dedicated": 21 * 24}
-"""Longest life of a job by its nodes' priority (Azure Machine Learning, "Manage and increase
-quotas", 27 January 2026)."""
+"""Maximum lifetime of a job in hours by the priority of its nodes (Azure Machine Learning, "Manage
+and increase quotas", 27 January 2026)."""
 
 MAX_MPI_NODES: Final = 100
-"""The same source's limit for a job of MPI."""
+"""Maximum nodes of an MPI job, from the same source."""
 
 PLACEHOLDER = re.compile(r"\$\{\{(inputs|outputs)\.([a-z][a-z0-9_]*)\}\}")
 _ANY_PLACEHOLDER = re.compile(r"\$\{\{.*?\}\}|\$\{\{")
@@ -43,13 +43,13 @@ class Folder:
     """A folder that a job reads or writes."""
 
     uri: str
-    """azureml://datastores/NAME/paths/FOLDER or, of an input, azureml:NAME:VERSION."""
+    """azureml://datastores/NAME/paths/FOLDER or, for an input, azureml:NAME:VERSION."""
     mode: Literal["ro_mount", "download", "rw_mount"]
 
 
 @dataclass(frozen=True)
 class Services:
-    """Ways into the job while it runs, on all its nodes."""
+    """Interactive access to all nodes of a running job."""
 
     ssh_public_key: str | None = None
     vs_code: bool = False
@@ -60,24 +60,24 @@ class JobSpec:
     """One attempt of a run.
 
     Raises:
-        SpecError: with everything that would fail on the service, or run otherwise than meant.
+        SpecError: The job would fail in Azure or run differently than intended; lists all reasons.
     """
 
     kind: Kind
     name: str
     run: str
-    """Key of the run that this is an attempt of."""
+    """Key of the run that the job is an attempt of."""
     display_name: str
     experiment: str
     description: str
     command: str
-    """What every process runs; Azure ML calls mpirun itself."""
+    """Command line of every process; Azure ML calls mpirun."""
     environment: str
     """NAME:VERSION of the registered image."""
     cluster: Cluster
     nodes: int
     processes_per_node: int | None
-    """None for a program of one process without MPI."""
+    """Processes per node; None for a single process without MPI."""
     timeout_seconds: int
     inputs: Mapping[str, Folder] = field(default_factory=dict)
     outputs: Mapping[str, Folder] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class JobSpec:
     docker_args: str | None = None
     services: Services = field(default_factory=Services)
     notes: tuple[str, ...] = ()
-    """What is allowed, but perhaps not expected; for the person who submits."""
+    """Notes for the user about valid but possibly unexpected settings."""
 
     def __post_init__(self) -> None:
         problems = [*_names(self), *_shape(self), *_folders(self), *_references(self)]
@@ -95,7 +95,7 @@ class JobSpec:
             raise SpecError(problems)
 
     def for_attempt(self, attempt: RunAttempt) -> Self:
-        """The same as another attempt of its run."""
+        """Return the same job as another attempt of its run."""
         return replace(
             self,
             name=attempt.name,
@@ -105,17 +105,17 @@ class JobSpec:
 
     @property
     def ranks(self) -> int:
-        """Processes of the whole job."""
+        """World size: number of processes of the job."""
         return self.nodes * (self.processes_per_node or 1)
 
 
 def datastore_uri(datastore: str, folder: str) -> str:
-    """Address of a folder in a datastore of the workspace."""
+    """Return the URI of a folder in a datastore of the workspace."""
     return f"azureml://datastores/{datastore}/paths/{folder}"
 
 
 def datastore_path(uri: str) -> str:
-    """Datastore and folder of an address: Azure gives back a longer one than it was given."""
+    """Return the datastore and folder of a URI; Azure returns longer URIs than it was given."""
     return uri[uri.find("/datastores/") :].rstrip("/") if "/datastores/" in uri else uri
 
 
@@ -135,28 +135,32 @@ def _shape(spec: JobSpec) -> list[str]:
     problems = []
     if not 1 <= spec.nodes <= cluster.max_nodes:
         problems.append(
-            f"--nodes: {spec.nodes}, but the cluster {cluster.name} has from 1 to"
-            f" {cluster.max_nodes}; ask for fewer, or raise its maximum in the stack"
+            f"--nodes: {spec.nodes}, but cluster {cluster.name} allows 1 to {cluster.max_nodes};"
+            " request fewer, or raise its maximum in the stack"
         )
     if processes is None and spec.nodes != 1:
         problems.append(f"--nodes: {spec.nodes}, but a {spec.kind} job is one process on one node")
     if processes is not None and spec.nodes > MAX_MPI_NODES:
-        problems.append(f"--nodes: {spec.nodes}, but Azure runs MPI on at most {MAX_MPI_NODES}")
+        problems.append(
+            f"--nodes: {spec.nodes}, but Azure limits MPI jobs to {MAX_MPI_NODES} nodes"
+        )
     if processes is not None and processes < 1:
-        problems.append(f"processes: {processes} on a node must be at least 1")
+        problems.append(f"processes: {processes} per node must be at least 1")
     if cluster.gpus_per_node and processes != cluster.gpus_per_node:
         problems.append(
-            f"processes: {processes} on a node, but {cluster.size} has {cluster.gpus_per_node} GPUs"
-            " and each needs its own"
+            f"processes: {processes} per node, but {cluster.size} has {cluster.gpus_per_node} GPUs"
+            " and each needs its own process"
         )
     if spec.shm_size is not None and not _SHM.fullmatch(spec.shm_size):
-        problems.append(f"--shm-size: {spec.shm_size!r} must be a whole number and b, k, m or g")
+        problems.append(
+            f"--shm-size: {spec.shm_size!r} must be a whole number followed by b, k, m or g"
+        )
     longest = LIFETIME_HOURS[cluster.priority]
     if not 0 < spec.timeout_seconds <= longest * 3600:
         problems.append(
-            f"--timeout-hours: {spec.timeout_seconds / 3600:g}, but a job on {cluster.priority}"
-            f" nodes lives {longest} hours at most; a longer run goes on as a new attempt from its"
-            " newest checkpoint, so leave the option out"
+            f"--timeout-hours: {spec.timeout_seconds / 3600:g}, but Azure limits a job on"
+            f" {cluster.priority} nodes to {longest} hours; omit it, as a longer run resumes in a"
+            " new attempt from its newest checkpoint"
         )
     return problems
 
@@ -170,7 +174,7 @@ def _folders(spec: JobSpec) -> list[str]:
                 " azureml://datastores/NAME/paths/FOLDER"
             )
         if folder.mode == "rw_mount":
-            problems.append(f"inputs.{name}: an input is never written; mount it by ro_mount")
+            problems.append(f"inputs.{name}: inputs are read-only; use ro_mount")
     for name, folder in spec.outputs.items():
         if not _DATASTORE.fullmatch(folder.uri):
             problems.append(
@@ -178,8 +182,8 @@ def _folders(spec: JobSpec) -> list[str]:
             )
         if folder.mode != "rw_mount":
             problems.append(
-                f"outputs.{name}: {folder.mode} would upload only at the end, and pre-emption comes"
-                " before; use rw_mount"
+                f"outputs.{name}: {folder.mode} uploads only at the end, so pre-emption would lose"
+                " everything; use rw_mount"
             )
     return problems
 

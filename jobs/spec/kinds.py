@@ -1,8 +1,8 @@
-"""The kinds of job, each from the platform's outputs, a configuration and options. Pure.
+"""The kinds of job, each built from the platform's outputs, a configuration and options. Pure.
 
-Nothing is named twice: clusters, datastores and identities come from `PlatformOutputs`, a program's
-options from the trainer's own dataclasses, and the run's folder from its key. Every kind raises
-`SpecError` with all reasons at once why it could not run as asked.
+Nothing is defined twice: clusters, datastores and identities come from `PlatformOutputs`, a
+program's options from the trainer's dataclasses, and the run's folder from its key. Every kind
+raises a `SpecError` with all reasons why the job could not run with the given options.
 """
 
 from dataclasses import replace
@@ -23,10 +23,10 @@ RUN_OUTPUT: Final = "run"
 RAW_INPUT: Final = "raw"
 PREPARED_OUTPUT: Final = "prepared"
 CHECK_RESULT: Final = "outputs/check.json"
-"""Where a cluster check writes what it measured."""
+"""File that a cluster check writes its measurements to."""
 
 DATA: Final = f"${{{{inputs.{DATA_INPUT}}}}}"
-"""Folder of a job's data set, as Azure fills it in."""
+"""Placeholder of the data set's folder, which Azure replaces."""
 _RUN: Final = f"${{{{outputs.{RUN_OUTPUT}}}}}"
 _RAW: Final = f"${{{{inputs.{RAW_INPUT}}}}}"
 _PREPARED: Final = f"${{{{outputs.{PREPARED_OUTPUT}}}}}"
@@ -35,7 +35,7 @@ _FILES: Final = {
     PrepareFolderOptions: ("folder", ("input",)),
     PrepareImagenetOptions: ("imagenet", ("train", "validation", "ground_truth", "words")),
 }
-"""Name of each preparation, and which of its options are files that it reads."""
+"""Name of each preparation, and its options that name input files."""
 
 
 def train(
@@ -45,7 +45,7 @@ def train(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """A training on the cluster that the options name."""
+    """Build a training on the cluster that the options name."""
     return _training(JobBuilder("train", outputs, options, attempt, software), config)
 
 
@@ -56,11 +56,11 @@ def smoke(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """A training on CPUs that needs no data of the platform, to see that all else works."""
+    """Build a short training on CPUs that needs no data in storage, to test everything else."""
     builder = JobBuilder("smoke", outputs, on_preparation(options), attempt, software)
     if config.data.source == "tfrecords":
         builder.problems.append(
-            "--data.source: 'tfrecords', but a smoke test reads no data of the platform; say digits"
+            "--data.source: 'tfrecords', but a smoke test reads no data from storage; pass digits"
             " or synthetic"
         )
     return _training(builder, config)
@@ -73,12 +73,12 @@ def benchmark(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """images/s of computing and exchanging, without reading any data."""
+    """Build a benchmark of computing and allreduce in images/s, without reading data."""
     builder = JobBuilder("benchmark", outputs, options, attempt, software)
     if config.data.source != "synthetic":
         builder.problems.append(
-            f"--data.source: {config.data.source!r}, but this benchmark is of computing and of the"
-            " network alone; say synthetic"
+            f"--data.source: {config.data.source!r}, but this benchmark measures only computing and"
+            " the network; pass synthetic"
         )
     return _training(builder, config)
 
@@ -91,16 +91,16 @@ def prepare(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Raw images into shards, by one process on the preparation cluster, as its identity.
+    """Build a job that converts raw images into shards, as one process on the preparation cluster.
 
     Args:
-        outputs: of the stack.
-        what: options of `python -m trainer prepare`. Files are named below the raw folder; the
-            output is the prepared folder, whatever they say.
-        folders: the raw and the prepared folder.
-        options: how the job is run.
-        attempt: the run and which of its jobs this is; a later one goes on where the last ended.
-        software: images and code.
+        outputs: Outputs of the stack.
+        what: Options of `python -m trainer prepare`. File names are relative to the raw folder;
+            their output folder is replaced by the prepared folder.
+        folders: Raw and prepared folder.
+        options: How the job is run.
+        attempt: Attempt of the run; a later attempt resumes where the last one ended.
+        software: Versions of images and code.
     """
     builder = JobBuilder("prepare", outputs, on_preparation(options), attempt, software)
     command, files = _FILES[type(what)]
@@ -111,9 +111,11 @@ def prepare(
             continue
         flag = "--" + name.replace("_", "-")
         if file.startswith("/") or ".." in file.split("/"):
-            builder.problems.append(f"{flag}: {file!r} must be below the raw folder {folders.raw}")
+            builder.problems.append(f"{flag}: {file!r} must be in the raw folder {folders.raw}")
         if not file and len(files) > 1:
-            builder.problems.append(f"{flag}: name the file or folder below {folders.raw}")
+            builder.problems.append(
+                f"{flag}: is missing; pass the file or folder in the raw folder {folders.raw}"
+            )
         below[name] = f"{_RAW}/{file}".rstrip("/")
     words = fields.to_flags(replace(what, **below, output=_PREPARED), type(what)())
     stores = outputs.datastores
@@ -128,8 +130,8 @@ def prepare(
 def check(
     outputs: PlatformOutputs, options: JobOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
-    """A short job before an expensive one: the bandwidth of a sum over all ranks, which network it
-    takes and, if data are named, how fast they are read.
+    """Build a short job that measures, before an expensive one, the bandwidth of an allreduce over
+    all ranks, the network that it uses and, if a data set is given, how fast it is read.
     """
     builder = JobBuilder("check", outputs, options, attempt, software)
     words = ["--output", CHECK_RESULT]
@@ -151,8 +153,8 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
         builder.tags["data"] = data.source
         if named:
             builder.problems.append(
-                f"--data.source: {data.source!r} reads no data of the platform, but {named} is"
-                " named; leave one of them out"
+                f"--data.source: {data.source!r} reads no data from storage, but {named} is given;"
+                " omit one of them"
             )
     _check(builder, config, builder.cluster)
     results = datastore_uri(builder.outputs.datastores.results.name, builder.attempt.folder)
@@ -170,39 +172,39 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
 
 
 def _check(builder: JobBuilder, config: TrainConfig, cluster: Cluster) -> None:
-    """Options that make sense on a person's machine, and not in a job."""
+    """Find options that make sense on a local machine, but not in a job."""
     checkpoint, run = config.checkpoint, builder.attempt.run
     if config.name not in (None, run):
         builder.problems.append(f"--name: {config.name!r}, but the key of the run is {run!r}")
     if config.resume == "never":
         builder.problems.append(
-            "--resume: 'never', but Azure may start a job again by itself; a new run has a new key"
-            " anyway, so leave it out"
+            "--resume: 'never', but Azure may restart a job, which must resume then; omit it, as a"
+            " new run has a new key anyway"
         )
     if config.runs_dir != TrainConfig.runs_dir:
         builder.problems.append(
             f"--runs-dir: {config.runs_dir!r}, but the run's folder is in the datastore of results;"
-            " leave it out"
+            " omit it"
         )
     if config.data.dir not in (None, DATA, PRESETS[config.preset].data.dir):
         builder.problems.append(
-            f"--data.dir: {config.data.dir!r} is a folder of a machine; a job's data are named by"
-            " --data.asset or --data.path among its own options"
+            f"--data.dir: {config.data.dir!r} is a local folder; pass the job's data set as"
+            " --data.asset or --data.path before the '--'"
         )
     if config.log.tensorboard_dir not in (None, TENSORBOARD_DIR):
         builder.problems.append(
-            f"--log.tensorboard-dir: {config.log.tensorboard_dir!r} would not be seen while the job"
-            f" runs; leave it out, and it is {TENSORBOARD_DIR}"
+            f"--log.tensorboard-dir: {config.log.tensorboard_dir!r} is not uploaded while the job"
+            f" runs; omit it to use {TENSORBOARD_DIR}"
         )
     timeline = config.exchange.timeline
     if timeline is not None and not timeline.startswith(UPLOADED):
         builder.problems.append(
-            f"--exchange.timeline: {timeline!r} would be lost with the node; put it below outputs/"
+            f"--exchange.timeline: {timeline!r} would be lost with the node; put it in outputs/"
         )
     if config.data.cache_dir is not None and builder.options.data.mode == "download":
         builder.problems.append(
-            "--data.cache-dir: the data are downloaded to the node's disk already; leave it out, or"
-            " mount them"
+            "--data.cache-dir: the data is already downloaded to the node's disk; omit it, or use"
+            " --data.mode ro_mount"
         )
     if config.compute.precision == "mixed_float16" and not cluster.gpus_per_node:
         builder.notes.append(
@@ -212,5 +214,5 @@ def _check(builder: JobBuilder, config: TrainConfig, cluster: Cluster) -> None:
         checkpoint.every_minutes or checkpoint.every_steps
     ):
         builder.notes.append(
-            "--checkpoint.every-minutes: 0, so a node that is pre-empted costs up to an epoch"
+            "--checkpoint.every-minutes: 0, so a pre-empted node loses up to an epoch of training"
         )

@@ -1,8 +1,8 @@
-"""What a run is called through all of its attempts. Pure.
+"""Names of runs and their attempts. Pure.
 
-A run keeps one key, and with it one folder of checkpoints, however often Azure takes its nodes
-away. Each attempt is a job of its own, named after the key, so that two who supervise the same run
-ask for the same job and not for two.
+A run keeps one key, and with it one folder of checkpoints, however often its nodes are pre-empted.
+Each attempt is a job named after the key and its number, so that two supervisors of the same run
+submit the same job instead of two.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import Self
 from jobs.errors import SpecError
 
 KEY = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
-"""What both take: a job's name (Azure's REST definitions: 255 of these characters, the suffix of
-the attempt included) and the trainer's, which ends at 100."""
+"""Pattern of a key, valid both in a job's name (Azure's REST definitions: 255 of these characters,
+including the suffix of the attempt) and as the trainer's name of a run (at most 100)."""
 
 MAX_ATTEMPTS = 99
 
@@ -26,13 +26,13 @@ class RunAttempt:
     """One job of a run.
 
     Raises:
-        SpecError: the key or the number has another form.
+        SpecError: The key or the number is invalid.
     """
 
     run: str
     """Key of the run."""
     number: int = 1
-    """From 1 to `MAX_ATTEMPTS`."""
+    """Number of the attempt, from 1 to `MAX_ATTEMPTS`."""
 
     def __post_init__(self) -> None:
         problems = key_problems(self.run)
@@ -43,17 +43,17 @@ class RunAttempt:
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """Name of the job."""
         return f"{self.run}-r{self.number}"
 
     @property
     def display_name(self) -> str:
-        """Of the job, for people."""
+        """Display name of the job."""
         return f"{self.run}, attempt {self.number}"
 
     @property
     def folder(self) -> str:
-        """Of the run, below the container of results; the same for all attempts."""
+        """Folder of the run in the container of results, the same for all attempts."""
         return f"runs/{self.run}"
 
     @property
@@ -61,43 +61,45 @@ class RunAttempt:
         return {"run": self.run, "attempt": str(self.number)}
 
     def following(self) -> Self:
-        """The attempt after this one."""
+        """Return the next attempt."""
         return type(self)(self.run, self.number + 1)
 
 
 def attempt_of(name: str) -> RunAttempt | None:
-    """The attempt that a job is; None for a job that is not named by this module."""
+    """Parse the name of a job; None for a name that is not from this module."""
     match = _NAME.fullmatch(name)
     return RunAttempt(match[1], int(match[2])) if match and not key_problems(match[1]) else None
 
 
 def run_of(name: str) -> str:
-    """Key of the run that a name stands for: that of a run, or of one of its jobs."""
+    """Return the key of a run, given the key or the name of one of its jobs."""
     attempt = attempt_of(name)
     return attempt.run if attempt else name
 
 
 def new_key(preset: str, when: datetime, token: str) -> str:
-    """A key for a run that was not given a name.
+    """Create a key for a run without a name.
 
     Args:
-        preset: what the run's configuration started from.
-        when: when it is submitted.
-        token: a few random letters or digits, so that two runs of one second stay apart.
+        preset: Preset of the run's configuration.
+        when: Time of the submission.
+        token: Random letters or digits that distinguish runs of the same second.
     """
     return f"{preset}-{when:%Y%m%d-%H%M%S}-{token}"
 
 
 def key_problems(key: str) -> list[str]:
-    """What keeps a text from being the key of a run; empty when nothing does."""
+    """Return why a text is not a valid key of a run; empty if it is valid."""
     if not re.fullmatch(KEY, key):
         return [
-            f"--name: {key!r} must be letters, digits, '_' and '-' (at most 100, the first a letter"
-            " or digit), as it names jobs of Azure Machine Learning"
+            f"--name: {key!r} must be at most 100 letters, digits, '_' and '-', the first a letter"
+            " or digit, as Azure Machine Learning requires of a job's name"
         ]
     attempt = _NAME.fullmatch(key)
     if attempt:
-        return [f"--name: {key!r} is the name of an attempt; its run is {attempt[1]!r}"]
+        return [
+            f"--name: {key!r} is the name of an attempt; pass the key of its run, {attempt[1]!r}"
+        ]
     if key == "latest":
-        return ["--name: 'latest' points to the newest run of a folder; take another name"]
+        return ["--name: 'latest' is reserved for the newest run of a folder; choose another name"]
     return []

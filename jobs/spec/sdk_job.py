@@ -1,8 +1,8 @@
-"""From a JobSpec to the file that `az ml job create` takes, by the SDK.
+"""Convert a JobSpec to YAML for `az ml job create`, with the SDK.
 
-The job is built as a `CommandJob` and not by `command()`: that makes a step of a pipeline, which
-swallows unknown arguments, ignores inputs that are set later, and is written to YAML in a form that
-cannot be loaded again.
+The job is built as a `CommandJob` and not with `command()`, which creates a pipeline step: that
+accepts unknown arguments, ignores inputs that are set later, and is written as YAML that cannot be
+loaded again.
 """
 
 import io
@@ -28,18 +28,18 @@ from jobs.spec.job_spec import JobSpec, Services
 _Service: TypeAlias = (
     JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService
 )
-"""What the SDK takes."""
+"""The SDK's types of services."""
 
 SCHEMA = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
-"""Lets editors check the YAML."""
+"""Schema by which editors validate the YAML."""
 
 
 def command_job(spec: JobSpec, code: Path) -> CommandJob:
-    """The job, with a written snapshot as its code.
+    """Convert a job to the SDK's type.
 
     Args:
-        spec: what to run.
-        code: folder that holds the snapshot; it is uploaded when the job is submitted.
+        spec: Job to run.
+        code: Folder of the code snapshot, which is uploaded when the job is submitted.
     """
     return CommandJob(
         name=spec.name,
@@ -75,10 +75,10 @@ def command_job(spec: JobSpec, code: Path) -> CommandJob:
 
 
 def to_yaml(spec: JobSpec, code: Path) -> str:
-    """The job as a file for `az ml job create --file`; see `command_job` for the arguments.
+    """Convert a job to YAML for `az ml job create --file`; see `command_job` for the arguments.
 
     Raises:
-        SnapshotError: the folder is not there; the SDK would take its name for that of an asset.
+        SnapshotError: The folder does not exist; the SDK would take it for the name of an asset.
     """
     if not code.is_dir():
         raise SnapshotError(f"{code}: is not a folder, so there is no code to run")

@@ -1,4 +1,4 @@
-"""What a person reads before a job is submitted. Pure: no time and no cost is guessed."""
+"""The summary of a job that is printed before it is submitted. Pure; estimates no time or cost."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from trainer.training.plan import Plan
 
 
 def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: str | None) -> str:
-    """The job in words.
+    """Format the summary.
 
     Args:
-        spec: the job.
-        plan: its numbers; None for a job that trains nothing, or if they are not known.
-        manifest: of its data set, if it is known.
-        unknown: why the numbers are not known.
+        spec: Job to submit.
+        plan: Plan of the training; None if the job does not train, or the plan is unknown.
+        manifest: Manifest of the data set, if known.
+        unknown: Why the plan is unknown, or None.
     """
     cluster = spec.cluster
     facts = {"cluster": f"{cluster.name}: {_nodes(spec)}, {cluster.priority}"}
@@ -26,16 +26,16 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
     if manifest is not None:
         images = manifest.splits["train"].examples
         facts["data set"] = (
-            f"version {manifest.version}: {images:,} images to train on,"
+            f"version {manifest.version}: {images:,} training images,"
             f" {len(manifest.classes)} classes"
         )
     if plan is not None:
         whole = f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""
-        facts["batch"] = f"{plan.global_batch:,} images a step over {plan.ranks} ranks"
+        facts["batch"] = f"{plan.global_batch:,} images per step over {plan.ranks} ranks"
         facts["steps"] = f"{plan.last_step:,}{whole} ({plan.epochs} epochs)"
     elif unknown is not None:
-        facts["steps"] = f"not known: {unknown}"
-    facts["time-out"] = _lifetime(spec.timeout_seconds)
+        facts["steps"] = f"unknown: {unknown}"
+    facts["timeout"] = _lifetime(spec.timeout_seconds)
     width = max(map(len, facts))
     return "\n".join(
         [
@@ -47,7 +47,7 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
 
 
 def document(spec: JobSpec, plan: Plan | None) -> dict[str, Any]:
-    """The same for a program."""
+    """Return the summary for JSON output."""
     return {
         "run": spec.run,
         "job": spec.name,

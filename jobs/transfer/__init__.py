@@ -1,1 +1,1 @@
-"""Files up into containers and down from them, resumed and verified."""
+"""Uploads to and downloads from blob containers, resumable and verified."""

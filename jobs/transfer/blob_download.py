@@ -1,4 +1,4 @@
-"""One blob into one file: resumed where it ended, verified, and never over someone's own file."""
+"""Download a blob to a file: resumable, verified, and never overwriting a user's own file."""
 
 import fcntl
 import hashlib
@@ -23,16 +23,17 @@ from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
 
 RECORD: Final = ".downloaded.json"
-"""Beside what was downloaded: how each file was left, to tell it from a person's own."""
+"""Name of the record in the download folder: the state of each downloaded file, to distinguish it
+from a user's own file."""
 LOCK: Final = ".downloaded.lock"
-"""Beside it: is held by the process that downloads into the folder."""
+"""Name of the lock file in the download folder; held by the process that downloads into it."""
 CHANGES: Final = 5
-"""Times that a blob may change while it is read; logs of a job that runs do."""
+"""How often a blob may change while it is read, as logs of a running job do."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as a download left it."""
+    """State of a file after its download."""
 
     etag: str
     size: int
@@ -45,18 +46,18 @@ class FileState:
 
 
 _MISMATCH: Final = "MD5 mismatch"
-"""What azure-storage-blob says of a blob that it reads whole."""
+"""Text of azure-storage-blob's error for a damaged response."""
 
 Action = Literal["fetch", "keep", "compare", "refuse"]
 
 
 def choose_action(blob: Blob, left: FileState | None, now: FileState | None) -> Action:
-    """What to do about a file. Pure.
+    """Decide whether a file is downloaded. Pure.
 
     Args:
-        blob: to download.
-        left: the file as the last download left it, if it did.
-        now: the file as it is, with the etag of `left`; None if it is not there.
+        blob: Blob to download.
+        left: State of the file after the last download, or None if there was none.
+        now: Current state of the file, with the etag of `left`; None if the file does not exist.
     """
     if now is None:
         return "fetch"
@@ -67,30 +68,30 @@ def choose_action(blob: Blob, left: FileState | None, now: FileState | None) -> 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other downloads out of a folder, which is made if it is not there.
+    """Lock a folder against other downloads; create the folder if necessary.
 
     Raises:
-        LocalError: there is one, or the folder cannot be written.
+        LocalError: Another download holds the lock, or the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("a")
     except OSError as error:
         raise LocalError(f"{folder}: cannot be written ({error.strerror})") from error
-    # The system lets go of it when the process ends, however that is.
+    # The system releases the lock when the process ends, for whatever reason.
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LocalError(
-                f"{folder}: another download fills this folder; wait for its end, or give another"
-                " folder by --to"
+                f"{folder}: another download is writing to this folder; wait for its end, or pass"
+                " another folder with --to"
             ) from error
         yield
 
 
 class DownloadRecord:
-    """What was downloaded into a folder."""
+    """Record of the files that were downloaded into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / RECORD
@@ -102,28 +103,28 @@ class DownloadRecord:
             return
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise LocalError(
-                f"{self._path}: cannot be read ({error}); remove it, and files that are there are"
-                " compared with storage's"
+                f"{self._path}: cannot be read ({error}); delete it, and existing files are"
+                " compared with storage again"
             ) from error
 
     def key(self, path: Path) -> str:
-        """What a file of the folder is called here."""
+        """Return the key of a file: its path relative to the folder."""
         return path.relative_to(self._folder).as_posix()
 
     def save(self) -> None:
-        """Write it, whole or not at all."""
+        """Write the record atomically."""
         text = json.dumps({name: asdict(state) for name, state in sorted(self.files.items())})
         write_atomically(self._path, text + "\n")
 
 
 class BlobDownloader:
-    """Downloads blobs, for many threads.
+    """Downloads blobs; shared by many threads.
 
     Args:
-        retry: repeats requests.
-        progress: is told what came.
-        record: of what was downloaded before; is kept up to date.
-        overwrite: whether a file that is not ours may be replaced.
+        retry: Retries requests.
+        progress: Counts the downloaded bytes.
+        record: Record of earlier downloads, which is updated.
+        overwrite: Whether to replace files that were not downloaded, or were changed since.
     """
 
     def __init__(
@@ -133,22 +134,22 @@ class BlobDownloader:
         self._record, self._overwrite = record, overwrite
 
     def fetch(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> bool:
-        """Download a blob, unless its file is there.
+        """Download a blob unless its file is up to date.
 
         Args:
-            client: of its container.
-            address: its name in the container.
-            blob: as it was listed.
-            target: the file.
+            client: Client of the container.
+            address: Name of the blob in the container.
+            blob: Blob as listed.
+            target: Path of the file.
 
         Returns:
-            Whether it was downloaded now.
+            Whether the blob was downloaded.
 
         Raises:
-            LocalError: a file is there that is not ours, or it cannot be written.
-            UserError: what came is not what was stored.
-            StoppedError: the work was stopped.
-            AzureError: the container refuses it.
+            LocalError: The file exists and is not the download's, or cannot be written.
+            UserError: The downloaded content differs from the stored blob.
+            StoppedError: The work was stopped.
+            AzureError: The container refused the request.
         """
         try:
             if self._is_there(blob, target):
@@ -166,7 +167,7 @@ class BlobDownloader:
         left = self._record.files.get(self._record.key(target))
         now = None
         if target.is_symlink() or target.is_dir():
-            raise LocalError(f"{target}: is no file; move it away")
+            raise LocalError(f"{target}: is not a regular file; move it away")
         if target.exists():
             now = FileState.of(target, left.etag if left else "")
         action = choose_action(blob, left, now)
@@ -174,8 +175,8 @@ class BlobDownloader:
             action = "keep" if _md5(target) == blob.md5 else "refuse"
         if action == "refuse" and not self._overwrite:
             raise LocalError(
-                f"{target}: is another file than the run's, and was not downloaded or was changed"
-                " since; move it away, or give --overwrite True"
+                f"{target}: differs from the run's file, and was not downloaded or was changed"
+                " since; move it away, or pass --overwrite True"
             )
         return action == "keep"
 
@@ -197,7 +198,7 @@ class BlobDownloader:
                 continue
             return blob.etag
         raise UserError(
-            f"{address}: changed {CHANGES} times while it was read; try again when its job has"
+            f"{address}: changed {CHANGES} times during the download; try again when its job has"
             " ended"
         )
 
@@ -212,7 +213,7 @@ class BlobDownloader:
             self._progress.kept(offset)
             while offset < blob.size:
                 content = self._range(client, address, blob, offset)
-                # Where it belongs, whoever else has written meanwhile.
+                # Seek in case another process has written to the file.
                 file.seek(offset)
                 file.write(content)
                 self._progress.moved(len(content))
@@ -221,8 +222,8 @@ class BlobDownloader:
         if size != blob.size:
             partial.unlink()
             raise UserError(
-                f"{target}: {size} bytes were written, but the blob has {blob.size}; does something"
-                " else write into this folder? Try again"
+                f"{target}: {size} bytes were written, but the blob has {blob.size}; check whether"
+                " another process writes to this folder, and try again"
             )
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
@@ -254,24 +255,24 @@ class BlobDownloader:
 
 
 def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
-    """Files for blobs, by the blobs' names.
+    """Return the local file of each blob, by the blob's name.
 
     Raises:
-        UserError: a name leads out of the folder.
+        UserError: A name would lead out of the folder.
     """
     paths = {}
     for name in blobs:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\0" in name:
-            raise UserError(f"{name!r}: is a blob whose name is no file's; remove it from storage")
+            raise UserError(f"blob {name!r}: its name is not a valid file name; remove the blob")
         paths[name] = folder.joinpath(*parts)
     return paths
 
 
 def _damaged(address: str) -> UserError:
     return UserError(
-        f"{address}: what came is not what its writer stored (another MD5); try again, and if it"
-        " stays so, the blob is damaged"
+        f"{address}: the MD5 of the download differs from the blob's; try again. If the error"
+        " persists, the blob is damaged"
     )
 
 

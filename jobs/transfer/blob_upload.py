@@ -1,7 +1,7 @@
-"""One file into one blob: hashed while it is read, by blocks if it is large, complete or absent.
+"""Upload a file to a blob: hashed while it is read, in blocks if it is large, complete or absent.
 
-Blocks are named by their position and content. What an interrupted attempt has sent of a large file
-is recognised by that, also when the file has changed in the meantime.
+Block names are derived from position and content. By them, the blocks that an interrupted upload
+has already sent are recognized, even if other parts of the file have changed since.
 """
 
 import hashlib
@@ -20,38 +20,38 @@ from jobs.transfer.local_files import FileReader, Hashes, LocalError, LocalFile
 from jobs.transfer.progress import Progress
 
 BLOCK: Final = 8 * MIB
-"""Bytes of a block; a file of at most so many is sent by one request."""
+"""Bytes per block; a file of at most this size is sent in one request."""
 MAX_BLOCKS: Final = 50_000
-"""Of one blob (Azure, "Scalability and performance targets for Blob storage")."""
+"""Blocks per blob (Azure, "Scalability and performance targets for Blob storage")."""
 ATTEMPTS: Final = 3
-"""To commit blocks, should the server have lost some that it had taken."""
+"""Attempts to upload and commit the blocks, in case the server has lost accepted ones."""
 
 
 @dataclass(frozen=True)
 class UploadedFile:
-    """A file whose blob is there now."""
+    """A file whose blob exists."""
 
     hashes: Hashes
     new: bool
-    """Whether it was not there before."""
+    """Whether the blob did not exist before."""
 
 
 class OccupiedError(LocalError):
-    """A blob of this name is there, with other content."""
+    """A blob of this name exists with other content."""
 
 
 class BlobUploader:
-    """Sends files into a folder of a container, for many threads.
+    """Uploads files to a folder of a container; shared by many threads.
 
     Args:
-        client: of the container; made without retries of its own.
-        folder: in the container.
-        retry: repeats requests.
-        progress: is told what was sent.
-        blocks: threads that send blocks.
-        threads: how many those are.
-        overwrite: whether a blob with other content may be replaced.
-        closed: whether nothing may be sent, only compared.
+        client: Client of the container, created without retries.
+        folder: Folder in the container.
+        retry: Retries requests.
+        progress: Counts the uploaded bytes.
+        blocks: Threads that upload blocks.
+        threads: Number of these threads.
+        overwrite: Whether to replace blobs with other content.
+        closed: Whether to only compare files, and upload nothing.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class BlobUploader:
         self._slots = threading.Semaphore(2 * threads)
 
     def send(self, file: LocalFile, existing: Blob | None) -> UploadedFile:
-        """Send a file, unless its blob is there.
+        """Upload a file unless its blob exists.
 
         Args:
-            file: to send.
-            existing: its blob, if there is one.
+            file: File to upload.
+            existing: Blob of the file's name, or None.
 
         Raises:
-            ChangedError: it changed since the folder was looked through.
-            LocalError: it cannot be read, or is not what the manifest says.
-            OccupiedError: the blob has other content, and may not be replaced.
-            StoppedError: the work was stopped.
-            AzureError: the container refuses it.
+            ChangedError: The file has changed since the folder was scanned.
+            LocalError: The file cannot be read, or does not match the manifest.
+            OccupiedError: The blob has other content and must not be replaced.
+            StoppedError: The work was stopped.
+            AzureError: The container refused the request.
         """
         if existing is not None:
             if existing.size == file.size:
@@ -96,8 +96,8 @@ class BlobUploader:
             if not self._overwrite:
                 state = "with other content" if existing.md5 else "without a hash to compare with"
                 raise OccupiedError(
-                    f"{file.name}: is in {self._folder} already, {state}; --overwrite True replaces"
-                    " it"
+                    f"{file.name}: already exists in {self._folder}, {state}; --overwrite True"
+                    " replaces it"
                 )
         if self._closed:
             raise OccupiedError(f"{file.name}: is not in {self._folder}, which is complete")
@@ -144,7 +144,7 @@ class BlobUploader:
                     sending.append(self._blocks.submit(self._stage, blob, name, content))
                 hashes = reader.hashes
             finally:
-                # Also after an error: no block may arrive when this file is done with.
+                # Also after an error: no block may arrive after this file is finished.
                 errors = [future.exception() for future in sending]
             for error in errors:
                 if error is not None:
@@ -154,7 +154,7 @@ class BlobUploader:
         return hashes
 
     def _staged(self, blob: BlobClient) -> Mapping[str, int]:
-        """Sizes of the blocks that wait to be committed, by name."""
+        """Return the sizes of uncommitted blocks, by name."""
         try:
             _, blocks = self._retry.call(lambda: blob.get_block_list("uncommitted"))
         except ResourceNotFoundError as error:
@@ -163,8 +163,8 @@ class BlobUploader:
             return {}
         if any(len(block.id) != NAME_LENGTH for block in blocks):
             raise OccupiedError(
-                f"{blob.blob_name}: holds blocks of another program's unfinished upload; finish it"
-                " there, or choose another folder (storage drops such blocks after a week)"
+                f"{blob.blob_name}: has blocks of another program's unfinished upload; finish that"
+                " upload, or choose another folder (storage drops such blocks after a week)"
             )
         return {block.id: block.size for block in blocks}
 
@@ -178,7 +178,7 @@ class BlobUploader:
             self._slots.release()
 
     def _commit(self, blob: BlobClient, names: list[str], hashes: Hashes, *, last: bool) -> bool:
-        """Make the blob of its blocks; not if the server has lost some."""
+        """Commit the blocks to a blob; return False if the server has lost some of them."""
         try:
             self._retry.call(
                 lambda: blob.commit_block_list(
@@ -199,19 +199,19 @@ class BlobUploader:
 
 
 def block_size(size: int) -> int:
-    """Bytes of a block of a file: always the same for one size, so that blocks are found again."""
+    """Return the bytes per block for a file size; constant, so that blocks are found again."""
     least = -(-size // MAX_BLOCKS)
     return max(BLOCK, -(-least // MIB) * MIB)
 
 
 def block_name(number: int, content: bytes) -> str:
-    """Of a block, by its position and content."""
+    """Return the name of a block, derived from its position and content."""
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     return f"{number:05d}-{digest}"
 
 
 NAME_LENGTH: Final = len(block_name(0, b""))
-"""Storage wants all blocks' names of a blob to be of one length."""
+"""Length of block names; storage requires it to be the same for all blocks of a blob."""
 
 
 def _settings(hashes: Hashes) -> ContentSettings:

@@ -1,7 +1,7 @@
-"""Makes a folder of a container equal to a local one: shards with a manifest, or raw files.
+"""Make a folder in a container equal to a local folder: shards with a manifest, or raw files.
 
-The container is listed until nothing lacks, and the manifest is sent last: a data set that has one
-is complete. What is there already, with the same size and hash, is not sent again.
+The container is listed until no file is missing, and the manifest is uploaded last: a data set that
+has one is complete. Files that exist with the same size and hash are not uploaded again.
 """
 
 import hashlib
@@ -26,21 +26,22 @@ from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.errors import DataError
 
 VERSION_LENGTH: Final = 16
-"""Hexadecimal digits, as of a manifest's version."""
+"""Hexadecimal digits of a version, as in a manifest's version."""
 ROUNDS: Final = 8
-"""Times that a container is listed and completed; two are enough unless it loses what it took."""
+"""Rounds of listing the container and uploading what is missing; two suffice unless it loses
+uploads."""
 
 
 @dataclass(frozen=True)
 class LocalDataSet:
-    """A local folder that is sent."""
+    """A local folder to upload."""
 
     folder: LocalFolder
     manifest: Manifest | None
 
     @cached_property
     def files(self) -> dict[str, LocalFile]:
-        """All files, by name, with the manifest's checksums."""
+        """All files by name, with their checksums in the manifest."""
         splits = self.manifest.splits.values() if self.manifest else ()
         checksums = {shard.file: shard.xxh128 for split in splits for shard in split.shards}
         return {
@@ -50,19 +51,19 @@ class LocalDataSet:
 
     @property
     def last(self) -> str | None:
-        """The file whose presence means that all others are there."""
+        """Name of the file that is uploaded last: if it exists, so do all others."""
         return FILE_NAME if self.manifest else None
 
     @cached_property
     def manifest_content(self) -> bytes | None:
-        """Content of the manifest's file, if there is one."""
+        """Content of the manifest, or None without a manifest."""
         return self.folder.files[FILE_NAME].path.read_bytes() if self.manifest else None
 
     def version(self, hashes: Mapping[str, Hashes]) -> str:
-        """Of the registered data set: the manifest's, or a hash of all names and contents.
+        """Return the data set's version: the manifest's, or a hash of all names and contents.
 
         Args:
-            hashes: of all files, where there is no manifest.
+            hashes: Hashes of all files by name; only used without a manifest.
         """
         if self.manifest is not None:
             return self.manifest.version
@@ -74,14 +75,14 @@ class LocalDataSet:
 
 
 def read_data_set(path: Path) -> LocalDataSet:
-    """Look through a folder, and compare it with its manifest if it has one.
+    """Scan a folder, and compare it with its manifest if it has one.
 
     Raises:
-        LocalError: it cannot be sent, or does not fit its manifest.
+        LocalError: The folder cannot be uploaded, or does not match its manifest.
     """
     folder = scan(path)
     if not folder.files:
-        raise LocalError(f"{path}: holds no files to send")
+        raise LocalError(f"{path}: contains no files to upload")
     if not path.is_dir() or FILE_NAME not in folder.files:
         return LocalDataSet(folder, None)
     try:
@@ -91,24 +92,24 @@ def read_data_set(path: Path) -> LocalDataSet:
     shards = {shard.file for split in manifest.splits.values() for shard in split.shards}
     hidden = sorted(shards - set(folder.files))
     if hidden:
-        raise LocalError(f"{path}: {hidden[0]} is in the manifest, but hidden; rename it")
+        raise LocalError(f"{path}: {hidden[0]} is in the manifest, but is a hidden file; rename it")
     return LocalDataSet(folder, manifest)
 
 
 class FolderUpload:
-    """One upload.
+    """Upload of one folder.
 
     Args:
-        data: what is sent.
-        source: what a person calls the local folder.
-        client: of the container; made without retries of its own.
-        target: what a person calls the folder in the container, such as prepared/imagenet.
-        folder: in the container.
-        retry: repeats requests.
-        progress: is told what was sent.
-        threads: files, and as many blocks of large files, that are sent at once.
-        overwrite: whether files with other content may be replaced.
-        complete: the error to raise if something lacked in a folder that must not change.
+        data: Files to upload.
+        source: Local folder as the user gave it, for messages.
+        client: Client of the container, created without retries.
+        target: Folder in the container as the user gave it, such as prepared/imagenet.
+        folder: Folder in the container.
+        retry: Retries requests.
+        progress: Counts the uploaded bytes.
+        threads: Number of files, and of blocks of large files, to upload concurrently.
+        overwrite: Whether to replace files with other content.
+        complete: Error to raise if a file is missing in a folder that must not change, or None.
     """
 
     def __init__(
@@ -130,13 +131,13 @@ class FolderUpload:
         self._retry, self._progress, self._threads = retry, progress, threads
         self._overwrite, self._complete = overwrite, complete
         self.hashes: dict[str, Hashes] = {}
-        """Of all files that are known to be in the container."""
+        """Hashes of all files that are known to be in the container, by name."""
         self.new: set[str] = set()
-        """Names of the files that were sent now."""
+        """Names of the files that this upload has sent."""
         self._problems: list[str] = []
 
     def preview(self) -> dict[str, list[str]]:
-        """What would be sent, without reading the files: names by what would be done."""
+        """Return names of files by what `run` would do with them, without reading the files."""
         blobs = self._list()
         would: dict[str, list[str]] = {"send": [], "compare": [], "replace": [], "keep": []}
         for name, file in self._data.files.items():
@@ -150,13 +151,13 @@ class FolderUpload:
         return would
 
     def run(self) -> None:
-        """Send what lacks until nothing does; what is there is compared, not believed.
+        """Upload missing files until none is missing; existing ones are verified by their hashes.
 
         Raises:
-            LocalError: some of it cannot be sent.
-            ConflictError: the folder must not change, and would.
-            RequestError: the container never lists what it was sent.
-            AzureError: the container refuses.
+            LocalError: Some files cannot be uploaded.
+            ConflictError: The folder must not change, but would.
+            RequestError: The container's listing never matches the uploaded files.
+            AzureError: The container refused a request.
         """
         for _ in range(ROUNDS):
             blobs = self._list()
@@ -170,16 +171,16 @@ class FolderUpload:
                 return
             self._send(next_files, blobs)
         raise RequestError(
-            f"{self._target}: lists other files than it was sent, again and again; does someone"
-            " else write to this folder?"
+            f"{self._target}: after {ROUNDS} rounds its files still differ from the uploaded ones;"
+            " check whether someone else writes to this folder"
         )
 
     def say_how_far(self) -> None:
-        """Tell a person that nothing is lost."""
+        """Print what was uploaded before the upload was stopped."""
         self._progress.say(
             f"stopped: {len(self.new):,} of {len(self._data.files):,} files and"
-            f" {size(self._progress.total_moved)} were sent now; the same command sends what is"
-            " still missing, and no more"
+            f" {size(self._progress.total_moved)} were sent; run the same command again to send the"
+            " rest"
         )
 
     def _send(self, files: Sequence[LocalFile], blobs: Mapping[str, Blob]) -> None:
@@ -215,7 +216,7 @@ class FolderUpload:
             for_each(files, work, self._threads, self._retry)
         if self._problems:
             raise LocalError(
-                f"{self._source}: not all of it could be sent:\n{listing(self._problems)}"
+                f"{self._source}: some files could not be uploaded:\n{listing(self._problems)}"
             )
 
     def _is_there(self, file: LocalFile, blob: Blob | None) -> bool:
@@ -233,20 +234,20 @@ class FolderUpload:
         strange = sorted(set(blobs) - set(self._data.files))
         if strange:
             raise LocalError(
-                f"{self._target}: holds {len(strange)} files that {self._source} does not, such as"
-                f" {strange[0]}; upload to an empty folder, or to one where this upload was"
+                f"{self._target}: contains {len(strange)} files that {self._source} does not, such"
+                f" as {strange[0]}; upload to an empty folder, or to one where this upload was"
                 " interrupted"
             )
         return blobs
 
 
 def is_same(file: LocalFile, blob: Blob, hashes: Hashes | None) -> bool:
-    """Whether a blob is a file, as far as can be told without reading the file. Pure.
+    """Whether a blob is known to equal a file without reading the file. Pure.
 
     Args:
-        file: with the manifest's checksum, if it has one.
-        blob: of its name.
-        hashes: of the file, if it was read already.
+        file: File, with its checksum in the manifest if there is one.
+        blob: Blob of the file's name.
+        hashes: Hashes of the file, or None if it was not read yet.
     """
     if blob.size != file.size or blob.md5 is None:
         return False

@@ -1,6 +1,4 @@
-"""Files of this machine that are to be sent: which ones, whether storage can hold them, and reading
-each once while it is hashed.
-"""
+"""Local files to upload: find them, check that storage can hold them, read and hash each once."""
 
 import hashlib
 import os
@@ -17,36 +15,36 @@ from common.errors import UserError
 from common.text import listing
 
 LONGEST_NAME: Final = 1024
-"""Characters of a blob's name (Azure, "Naming and referencing containers, blobs")."""
+"""Maximum characters of a blob's name (Azure, "Naming and referencing containers, blobs")."""
 
 
 class LocalError(UserError):
-    """Files that cannot be sent, or that are not what they should be."""
+    """Files cannot be uploaded or written, or are not what they should be."""
 
     exit_code = 3
 
 
 class ChangedError(LocalError):
-    """A file was written to while it was read."""
+    """A file changed while it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file as it was when the folder was looked through."""
+    """A file as it was when the folder was scanned."""
 
     name: str
-    """Below the folder, with slashes."""
+    """Path relative to the folder, with slashes."""
     path: Path
     size: int
     stamp: tuple[int, ...]
-    """Changes whenever the file does: when it was written to, and which file it is."""
+    """Size, modification time and inode, which change whenever the file does."""
     xxh128: str | None = None
-    """Its checksum by the manifest of its folder, if it is in one."""
+    """Checksum of the file in the folder's manifest, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hashes:
-    """Of a file that was read, and of its blob."""
+    """Hashes of a file that was read, and of its blob."""
 
     md5: bytes
     xxh128: str | None
@@ -54,14 +52,14 @@ class Hashes:
 
 @dataclass(frozen=True)
 class LocalFolder:
-    """What a folder holds."""
+    """Content of a local folder."""
 
     files: Mapping[str, LocalFile]
-    """In order of their names."""
+    """Files by name, sorted by name."""
     hidden: tuple[str, ...]
-    """Names of files and folders that begin with a dot, which are left out."""
+    """Names of files and folders that begin with a dot, which are skipped."""
     empty: tuple[str, ...]
-    """Folders without a file, which storage does not know."""
+    """Folders without files, which storage cannot represent."""
 
     @property
     def bytes(self) -> int:
@@ -69,16 +67,16 @@ class LocalFolder:
 
 
 def scan(path: Path) -> LocalFolder:
-    """All files of a folder, or the one file that the path is.
+    """Find all files of a folder, or the single file at the path.
 
-    Hidden ones are left out: they are other programs' scratch. A link is refused, as it may lead
-    out of the folder, and to what someone else may change.
+    Hidden files are skipped, as they are other programs' temporary files. Symbolic links are
+    refused: they may lead out of the folder, to files that someone else may change.
 
     Raises:
-        LocalError: it is not there, or some of it cannot be sent; all of that is named.
+        LocalError: The path does not exist, or some files cannot be uploaded; lists all of them.
     """
     if not path.exists():
-        raise LocalError(f"{path}: is not there")
+        raise LocalError(f"{path}: does not exist")
     if not path.is_dir():
         only = _file(path.name, path)
         _refuse(path, _name_problems(only.name))
@@ -90,9 +88,9 @@ def scan(path: Path) -> LocalFolder:
     for name, entry in _walk(path, "", hidden, empty):
         own = _name_problems(name)
         if entry.is_symlink():
-            own.append(f"{name}: is a link; put the file itself there")
+            own.append(f"{name}: is a symbolic link; replace it with the file itself")
         elif not entry.is_file(follow_symlinks=False):
-            own.append(f"{name}: is no ordinary file")
+            own.append(f"{name}: is not a regular file")
         problems += own
         if not own:
             files[name] = _file(name, Path(entry.path))
@@ -101,7 +99,7 @@ def scan(path: Path) -> LocalFolder:
 
 
 class FileReader:
-    """Reads a file once, and makes sure that it is what it was, and what it should be."""
+    """Reads a file once; checks that it has not changed and that it matches its manifest."""
 
     def __init__(self, file: LocalFile) -> None:
         self._file = file
@@ -110,25 +108,25 @@ class FileReader:
 
     @property
     def hashes(self) -> Hashes:
-        """Of what was read; to be asked for after the last block.
+        """Hashes of the content; only valid after the last block was read.
 
         Raises:
-            LocalError: it is not what the manifest says.
+            LocalError: The file does not match its checksum in the manifest.
         """
         expected = self._file.xxh128
         if expected is not None and self._xxh128.hexdigest() != expected:
             raise LocalError(
-                f"{self._file.path}: is damaged: its checksum {self._xxh128.hexdigest()} is not the"
-                f" manifest's, {expected}"
+                f"{self._file.path}: is damaged: its checksum is {self._xxh128.hexdigest()}, but"
+                f" {expected} in the manifest"
             )
         return Hashes(self._md5.digest(), expected)
 
     def blocks(self, size: int) -> Iterator[bytes]:
-        """The content, in parts of a size.
+        """Read the content in blocks of a size.
 
         Raises:
-            ChangedError: it is, or becomes while it is read, another than when it was found.
-            LocalError: it cannot be read.
+            ChangedError: The file has changed since it was found, or changes while it is read.
+            LocalError: The file cannot be read.
         """
         file = self._file
         try:
@@ -152,13 +150,13 @@ class FileReader:
     def _compare(self, now: tuple[int, ...]) -> None:
         if now != self._file.stamp:
             raise ChangedError(
-                f"{self._file.path}: changed since this began; wait until nothing writes to it, and"
-                " give the same command again"
+                f"{self._file.path}: changed during the upload; wait until nothing writes to it,"
+                " and run the same command again"
             )
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What changes with a file; see `LocalFile`."""
+    """Return values that change with a file; see `LocalFile.stamp`."""
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
@@ -168,7 +166,7 @@ def _file(name: str, path: Path) -> LocalFile:
     except OSError as error:
         raise LocalError(f"{path}: cannot be read ({error.strerror})") from error
     if not stat.S_ISREG(status.st_mode):
-        raise LocalError(f"{path}: is no ordinary file")
+        raise LocalError(f"{path}: is not a regular file")
     return LocalFile(name, path, status.st_size, _stamp(status))
 
 
@@ -193,22 +191,24 @@ def _walk(
 
 
 def _name_problems(name: str) -> list[str]:
-    """What keeps a name from being a blob's that every reader finds again."""
+    """Return why a file name cannot be used as the name of a blob."""
     shown = name.encode("utf-8", "backslashreplace").decode()
     if shown != name:
-        return [f"{shown}: is no text in UTF-8; rename it"]
+        return [f"{shown}: its name is not valid UTF-8; rename it"]
     if any(not character.isprintable() or character == "\\" for character in name):
-        return [f"{name!r}: has a backslash or a control character; rename it"]
+        return [f"{name!r}: its name has a backslash or a control character; rename it"]
     if any(part.endswith(".") for part in name.split("/")):
-        return [f"{name}: a part of its name ends in a dot, which storage drops; rename it"]
+        return [f"{name}: a part of its name ends with a dot, which storage drops; rename it"]
     if len(name) > LONGEST_NAME:
-        return [f"{name[:60]}...: has {len(name)} characters, storage takes {LONGEST_NAME}"]
+        return [
+            f"{name[:60]}...: its name has {len(name)} characters, storage allows {LONGEST_NAME}"
+        ]
     return []
 
 
 def _refuse(path: Path, problems: Sequence[str]) -> None:
     if problems:
-        raise LocalError(f"{path}: cannot be sent as it is:\n{listing(problems)}")
+        raise LocalError(f"{path}: cannot be uploaded:\n{listing(problems)}")
 
 
 def _read(opened: FileIO, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Many items by many threads, until one fails or a person says stop."""
+"""Process items with many threads, until one fails or Ctrl-C."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -11,17 +11,17 @@ T = TypeVar("T")
 
 
 def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry: Retry) -> None:
-    """Work on all items; after an error or Ctrl-C, no more of them are begun.
+    """Process all items; after an error or Ctrl-C, start no more of them.
 
     Args:
-        items: taken in order.
-        work: what to do with an item; called by several threads at once.
-        threads: how many.
-        retry: is stopped when something fails, so that the other threads end soon.
+        items: Items, processed in order.
+        work: Processes an item; called by several threads at once.
+        threads: Number of threads.
+        retry: Stopped when an item fails, so that the other threads end soon.
 
     Raises:
-        Exception: the first that work raised, when all threads have ended.
-        KeyboardInterrupt: likewise.
+        Exception: First exception that `work` raised, once all threads have ended.
+        KeyboardInterrupt: Ctrl-C was pressed; raised once all threads have ended.
     """
     lock, remaining = threading.Lock(), iter(items)
     causes: list[BaseException] = []
@@ -53,7 +53,7 @@ def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry:
 
 
 class _End:
-    """Nothing is left."""
+    """Marks the end of the items."""
 
 
 _END = _End()

@@ -1,4 +1,4 @@
-"""How far a transfer is: a bar on a terminal, a line now and then elsewhere. On stderr."""
+"""Progress of a transfer on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
 import sys
 import threading
@@ -14,17 +14,17 @@ from rich.progress import Progress as Bar
 from common.text import duration, size
 
 WINDOW: Final = 20.0
-"""Seconds that a rate is taken over."""
+"""Seconds over which the rate is averaged."""
 
 
 class Progress:
-    """Totals of many threads.
+    """Progress of a transfer by many threads.
 
     Args:
-        activity: what is done, such as "uploading".
-        files: in all.
-        total: bytes in all.
-        every: seconds between two lines where there is no terminal.
+        activity: What is done, such as "uploading".
+        files: Number of all files.
+        total: Bytes of all files.
+        every: Seconds between two lines if stderr is not a terminal.
     """
 
     def __init__(self, activity: str, files: int, total: int, every: float = 10.0) -> None:
@@ -48,12 +48,12 @@ class Progress:
 
     @property
     def total_moved(self) -> int:
-        """Bytes that went over the network."""
+        """Bytes transferred over the network."""
         return self._moved
 
     @property
     def total_files(self) -> int:
-        """Files that are done."""
+        """Number of completed files."""
         return self._done_files
 
     def __enter__(self) -> Self:
@@ -69,19 +69,19 @@ class Progress:
         self._bar.stop()
 
     def moved(self, count: int) -> None:
-        """So many bytes went over the network."""
+        """Count bytes transferred over the network."""
         self._advance(moved=count)
 
     def kept(self, count: int) -> None:
-        """So many bytes were there already."""
+        """Count bytes that need no transfer, as they already exist at the target."""
         self._advance(kept=count)
 
     def file(self) -> None:
-        """One more file is done."""
+        """Count a completed file."""
         self._advance(files=1)
 
     def say(self, text: str) -> None:
-        """Print a line for a person."""
+        """Print a line to stderr."""
         self._console.print(text, markup=False)
 
     def _advance(self, *, moved: int = 0, kept: int = 0, files: int = 0) -> None:
@@ -105,21 +105,21 @@ class Progress:
     def _text(self) -> str:
         (since, before), (now, moved) = self._recent[0], self._recent[-1]
         rate = (moved - before) / (now - since) if now > since else 0.0
-        # What is sent a second time is no progress.
+        # Bytes that are transferred twice do not count as progress.
         done = min(self._moved + self._kept, self._total)
         return line(self._activity, self._done_files, self._files, done, self._total, rate)
 
 
 def line(activity: str, done_files: int, files: int, done: int, total: int, rate: float) -> str:
-    """How far it is, in words.
+    """Format the progress as a line.
 
     Args:
-        activity: what is done.
-        done_files: of all files.
-        files: in all.
-        done: bytes of all.
-        total: bytes in all.
-        rate: bytes a second.
+        activity: What is done.
+        done_files: Number of completed files.
+        files: Number of all files.
+        done: Completed bytes.
+        total: Bytes of all files.
+        rate: Bytes per second.
     """
     text = f"{activity} {done_files:,} of {files:,} files, {size(done)} of {size(total)}"
     if rate <= 0:

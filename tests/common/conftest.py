@@ -1,4 +1,4 @@
-"""What the tests of common/ share."""
+"""Fixtures of the tests of common/."""
 
 from tests.common.support.engines import machine
 

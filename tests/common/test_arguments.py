@@ -1,4 +1,4 @@
-"""From a command line to a frozen dataclass."""
+"""A command line is parsed into a frozen dataclass."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,10 +12,10 @@ from common.fields import Bounds, Formerly
 
 @dataclass(frozen=True)
 class Options:
-    """A command's options."""
+    """Options of a command."""
 
     retry_timeout: Annotated[float, Bounds(above=0), Formerly("patience")] = 1.0
-    """How long to go on."""
+    """How long to retry."""
 
 
 def test_a_renamed_option_is_refused_with_its_name_of_today():

@@ -1,4 +1,4 @@
-"""What runs containers, with stand-ins for Docker, Podman and Buildah."""
+"""Container engines, with stand-ins for Docker, Podman and Buildah."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.common.support.engines import PODMAN
 
 def test_the_client_of_docker_alone_is_no_engine(machine):
     machine.install("docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
-    with pytest.raises(UserError, match="docker is installed, but no engine answers it"):
+    with pytest.raises(UserError, match="docker is installed, but its daemon does not respond"):
         find_engine()
 
 
@@ -29,7 +29,7 @@ def test_docker_comes_before_podman_and_podman_before_buildah(machine, monkeypat
 def test_buildah_is_for_root_alone(machine, monkeypatch):
     machine.install("buildah", "exit 0")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(UserError, match="buildah serves root alone"):
+    with pytest.raises(UserError, match="buildah requires root"):
         find_engine()
 
 

@@ -1,4 +1,4 @@
-"""One reader of typed fields, for whatever form a value comes in."""
+"""Typed fields are read by the same rules from every source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Files that are complete or absent."""
+"""Files are written completely or not at all."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Numbers in words."""
+"""Durations, sizes and counts are formatted."""
 
 import pytest
 

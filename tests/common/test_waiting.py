@@ -1,4 +1,4 @@
-"""Waiting ends with the condition or with the time, and asks at least once."""
+"""Waiting ends with the condition or the timeout, and checks at least once."""
 
 import pytest
 

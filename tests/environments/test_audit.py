@@ -1,4 +1,4 @@
-"""Known vulnerabilities of what is locked are judged, and the judgements are kept honest."""
+"""Known vulnerabilities of locked packages must be reviewed, and reviews expire."""
 
 import json
 import re
@@ -37,8 +37,8 @@ def test_an_unjudged_finding_is_told_with_its_mend_and_its_lock():
         Finding("h11", "0.1", ("CVE-2",), ("0.2",)): ["cpu.txt"],
     }
     assert audit.problems(found, [], TODAY) == [
-        "horovod 0.28.1 has PYSEC-1 = GHSA-1 = CVE-1, mended nowhere; it is in cpu.txt, gpu.txt",
-        "h11 0.1 has CVE-2, mended in 0.2; it is in cpu.txt",
+        "horovod 0.28.1 has PYSEC-1 = GHSA-1 = CVE-1, not fixed yet; it is in cpu.txt, gpu.txt",
+        "h11 0.1 has CVE-2, fixed in 0.2; it is in cpu.txt",
     ]
 
 
@@ -47,13 +47,13 @@ def test_a_judgement_is_of_one_package():
     told = audit.problems({FOUND: ["cpu.txt"]}, [other], TODAY)
     assert [line.split(" has ")[0] for line in told] == [
         "horovod 0.28.1",
-        "numpy GHSA-1 was judged, but is found no more; delete the entry",
+        "numpy GHSA-1 was reviewed, but is no longer found; delete its entry",
     ]
 
 
 def test_a_judgement_ends():
     (told,) = audit.problems({FOUND: ["cpu.txt"]}, [JUDGED], date(2026, 11, 23))
-    assert told == "horovod GHSA-1 was judged until 2026-11-22; look again"
+    assert told == "horovod GHSA-1: its review expired on 2026-11-22; review it again"
 
 
 def test_findings_are_read_from_the_report():
@@ -99,7 +99,7 @@ def test_what_was_judged_is_locked_and_explained():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Answers in place of pip-audit; gives the commands."""
+    """Replace pip-audit by given answers; return its commands."""
     commands = []
 
     def answers(stdout, stderr=""):
@@ -130,12 +130,12 @@ def test_all_is_well_if_what_is_found_is_judged(asked, capsys, monkeypatch):
     judged = Judgement("horovod", "CVE-1", "is not used here", date.max)
     monkeypatch.setattr(audit, "judgements", lambda _path: [judged])
     assert audit.main([]) == 0
-    assert capsys.readouterr().out.endswith("1 known vulnerabilities, 0 to look at\n")
+    assert capsys.readouterr().out.endswith("1 known vulnerabilities, 0 to review\n")
 
 
 def test_no_answer_is_not_taken_for_no_findings(asked, capsys):
     asked("", "Traceback\nConnectionError: cannot reach api.osv.dev\n")
     assert audit.main([]) == 2
     said = capsys.readouterr().err
-    assert "OSV must be in reach" in said
+    assert "check that OSV can be reached" in said
     assert "cannot reach api.osv.dev" in said

@@ -1,4 +1,4 @@
-"""What makes images here, with stand-ins for Docker, Podman, Buildah and mmdebstrap."""
+"""Builds of images, with stand-ins for Docker, Podman, Buildah and mmdebstrap."""
 
 import json
 import re
@@ -26,13 +26,13 @@ for last; do :; done
 
 @pytest.fixture(autouse=True)
 def no_reader(tmp_path, monkeypatch):
-    """A machine without what writes the bill of materials."""
+    """A machine without the tools for the bill of materials."""
     monkeypatch.setattr(build, "SBOM", tmp_path / "nowhere")
 
 
 @pytest.fixture
 def podman(machine):
-    """A builder that needs no rights, by stand-in."""
+    """A stand-in for Podman, which needs no privileges."""
     machine.install("podman", PODMAN)
     return PodmanBuilder(Podman())
 
@@ -53,7 +53,7 @@ def test_a_base_that_cannot_be_pulled_is_made_of_debians_packages(podman, machin
     told = []
     built = build.build(podman, order(tmp_path), told.append)
     assert built.base == base.LOCAL
-    assert any("cannot be pulled (Error: no such host)" in line for line in told)
+    assert any("cannot pull it (Error: no such host)" in line for line in told)
     (made,) = machine.said("mmdebstrap")
     assert "etc/resolv.conf" in made, "the servers of names of this machine"
     assert machine.said(f"--build-arg=BASE_IMAGE={base.LOCAL}")
@@ -173,14 +173,14 @@ def test_a_failed_build_shows_its_end_and_where_the_rest_is(podman, tmp_path, mo
 def test_a_build_that_was_stopped_is_none_whatever_its_status(podman, tmp_path, monkeypatch):
     monkeypatch.setenv("STOPPED", "1")
     given = order(tmp_path, base="debian")
-    with pytest.raises(UserError, match="interrupted; give the command again"):
+    with pytest.raises(UserError, match="interrupted; run the command again"):
         build.build(podman, given, str)
     assert not build.record(given).exists()
 
 
 def test_an_image_beyond_its_budget_is_refused(podman, tmp_path, monkeypatch):
     monkeypatch.setenv("SIZE", str(build.BUDGET["cpu"] + 1))
-    with pytest.raises(UserError, match=r"more than its 2\.20"):
+    with pytest.raises(UserError, match=r"more than its limit of 2\.20"):
         build.build(podman, order(tmp_path, base="debian"), str)
 
 
@@ -235,7 +235,7 @@ def test_a_stand_in_that_cannot_be_made_shows_why(machine, tmp_path, monkeypatch
 def test_the_image_for_processors_has_nothing_to_stand_in_for(machine, tmp_path, capsys):
     machine.install("podman", PODMAN)
     assert main(["build", "cpu", "--stand-in", "--base", "debian"]) == 1
-    assert "trainer-cpu: has nothing of CUDA" in capsys.readouterr().err
+    assert "trainer-cpu: does not use CUDA" in capsys.readouterr().err
     assert not machine.said()
 
 

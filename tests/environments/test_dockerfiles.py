@@ -1,4 +1,4 @@
-"""The images hold what the trainer needs, in the versions that it is tested with."""
+"""The images contain what the trainer needs, in the versions that it is tested with."""
 
 import ast
 import re
@@ -15,21 +15,21 @@ from tests.repository.test_import_rules import files, imported
 
 IMAGES = ("cpu", "gpu")
 NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime"}
-"""For an export that a person asks for, where the run has been downloaded to."""
+"""Packages for ONNX exports, which are made on a user's machine."""
 
 IN_IMAGES_ONLY = {"mlflow": "mlflow-skinny"}
 COMPUTE_CAPABILITY = {"V100": 70, "T4": 75, "A100": 80, "H100": 90, "H200": 90}
-"""Of NVIDIA's models of GPU, times ten."""
+"""CUDA compute capability of NVIDIA's GPU models, times ten."""
 
 
 def locked(name):
-    """Versions by package."""
+    """Return the locked versions by package."""
     text = (ROOT / "locks" / f"{name}.txt").read_text()
     return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE))
 
 
 def one_name(package):
-    """As indexes compare names, and the same for both TensorFlows."""
+    """Normalize a package name as package indexes do, the same for both TensorFlow packages."""
     return re.sub(r"[-_.]+", "-", package).lower().removesuffix("-cpu")
 
 
@@ -57,7 +57,7 @@ def dockerfile(image):
 
 
 def instructions(text):
-    """Lines without comments, with those that are continued in one."""
+    """Return the instructions of a Dockerfile without comments, one per line."""
     lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
     return [re.sub(r"\s+", " ", line) for line in "\n".join(lines).replace("\\\n", " ").split("\n")]
 

@@ -1,4 +1,4 @@
-"""The image that is tried, and what was measured of it."""
+"""The image under test, and its measurements."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def measured(pytestconfig):
-    """What the summary shows: values by what they are of."""
+    """Measurements in the summary: values by name."""
     return pytestconfig.stash[MEASURED]
 
 
@@ -32,7 +32,7 @@ def builder():
 def image(builder, tmp_path_factory):
     name = Order("cpu").name
     if not builder.engine.has(name):
-        pytest.skip(f"{name} is not here: make images builds it")
+        pytest.skip(f"{name} does not exist; `make images` builds it")
     return Image(builder, name, tmp_path_factory.mktemp("work"))
 
 
@@ -40,7 +40,7 @@ def pytest_terminal_summary(terminalreporter, config):
     measured = config.stash[MEASURED]
     if not measured:
         return
-    terminalreporter.section("the image for processors")
+    terminalreporter.section("the CPU image")
     width = max(map(len, measured))
     for what, value in measured.items():
         terminalreporter.write_line(f"{what:<{width}}  {value}")

@@ -1,4 +1,4 @@
-"""Programs in an image, seen from a test."""
+"""Run programs in an image from a test."""
 
 import json
 import os
@@ -25,12 +25,12 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Image:
-    """An image with this repository's trainer at /code, and a folder that stays at /work."""
+    """An image with this repository's trainer at /code, and a persistent folder at /work."""
 
     builder: Builder
     name: str
     folder: Path
-    """Of this machine, seen as /work."""
+    """Folder on this machine that is mounted at /work."""
 
     def run(
         self,
@@ -52,7 +52,7 @@ class Image:
         mounts: Sequence[Mount] = (),
         variables: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Play scenes one after the other in one container; see inside/drive.py."""
+        """Run scenes one after the other in one container; see inside/drive.py."""
         program = ("python", "/inside/drive.py", json.dumps(scenes))
         done = self.run(*program, mounts=mounts, variables=variables)
         assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ class Image:
         mounts: Sequence[Mount] = (),
         variables: Mapping[str, str] | None = None,
     ) -> Iterator["subprocess.Popen[str]"]:
-        """Start a program, which is gone with its container when the block ends."""
+        """Start a program; remove it with its container when the block ends."""
         given = {"PYTHONPATH": "/code", "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})}
         name = f"images-test-{os.getpid()}-{next(_numbers)}"
         own = [

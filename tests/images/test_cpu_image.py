@@ -1,4 +1,4 @@
-"""What is in the image, what is not, and what it weighs."""
+"""What the image contains, what it must not contain, and its size."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_nothing_of_the_builder_has_stayed(image, root):
 
 
 def test_the_authorities_are_those_of_debian(root):
-    """Not the builder's, which may know a proxy that opens what is encrypted."""
+    """The image must not contain the build machine's CA, such as that of a TLS-inspecting proxy."""
     bundle = (root / "etc/ssl/certs/ca-certificates.crt").read_text()
     folder = root / "usr/share/ca-certificates"
     listed = (root / "etc/ca-certificates.conf").read_text().splitlines()
@@ -88,7 +88,7 @@ def test_a_horovod_that_does_not_fit_is_refused(image, root):
     mount = Mount(other, f"{SITE}/horovod/tensorflow/{library.name}")
     done = image.run("python", CHECK, "gloo", "mpi", mounts=[mount])
     assert done.returncode == 1
-    assert "error: Horovod does not load:" in done.stderr
+    assert "error: Horovod cannot be imported:" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -114,14 +114,14 @@ def test_what_is_built_already_is_not_built_again(image, measured, tmp_path):
     file = record(Order("cpu"))
     told = json.loads(file.read_text()) if file.is_file() else {}
     if told.get("version") != build_context(ROOT, "cpu").version or told.get("arguments"):
-        pytest.skip("this image was built from something else, or by arguments: make images")
+        pytest.skip("the image was built from other files or with arguments; run `make images`")
     cold = told["cold_seconds"]
     order = Order("cpu", base=told["base"], tag="again", folder=tmp_path)
     try:
         again = build(image.builder, order, str)
     finally:
         image.builder.remove(order.name)
-    measured["cold build"] = "not known of this version" if cold is None else f"{cold:.0f} s"
+    measured["cold build"] = "unknown for this version" if cold is None else f"{cold:.0f} s"
     measured["warm build"] = f"{again.seconds:.1f} s"
     assert again.bytes == told["bytes"]
     assert again.cached_steps > again.steps / 2

@@ -1,4 +1,4 @@
-"""The image for GPUs, compiled here with Debian's CUDA, as far as it shows without a GPU."""
+"""The GPU image, compiled with Debian's CUDA, as far as it can be tested without a GPU."""
 
 import re
 import subprocess
@@ -45,14 +45,14 @@ def root(builder):
 
 @pytest.fixture(scope="module")
 def horovod(root):
-    """The compiled part of Horovod."""
+    """The compiled library of Horovod."""
     (found,) = (root / SITE / "horovod" / "tensorflow").glob("mpi_lib*.so")
     return found
 
 
 @pytest.fixture
 def run(builder, request):
-    """What a program in a container says; it has to succeed."""
+    """Return the output of a program in a container, which must succeed."""
     name = re.sub(r"\W+", "-", f"images-gpu-{request.node.name}")
 
     def run(*program, image=IMAGE, mounts=(), folder="/"):

@@ -1,4 +1,4 @@
-"""Two containers as two nodes: mpirun reaches the other by SSH, as between nodes of a cluster."""
+"""Two containers as two nodes: mpirun connects to the other by SSH, as in a cluster."""
 
 import re
 import shutil
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.images
 
 @pytest.fixture(scope="module")
 def other_node(image):
-    """Address of a node that answers by SSH."""
+    """Address of a node that runs an SSH server."""
     if isinstance(image.builder.engine, Buildah):
-        pytest.skip("buildah gives containers no network of their own; install Podman or Docker")
+        pytest.skip("Buildah cannot isolate the network of containers; install Podman or Docker")
     if shutil.which("ssh-keygen") is None:
         pytest.skip("ssh-keygen is not installed (openssh-client)")
     (image.folder / "ssh").mkdir()
@@ -34,7 +34,7 @@ def other_node(image):
 
 
 def on_both(address, command):
-    """A command of mpirun's, on this node and the other."""
+    """Return an mpirun command for this node and the other."""
     assert command[:3] == ["mpirun", "-np", "2"]
     return ["sh", "/inside/on_nodes.sh", address, *command[3:]]
 

@@ -1,4 +1,4 @@
-"""Jobs of Azure on loopback in the image for processors, where mpirun starts their ranks."""
+"""Jobs of the stand-in in the CPU image, where mpirun starts their ranks."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def containers_of(mark):
 
 
 def command_lines():
-    """Of all processes of this machine."""
+    """Return the command lines of all processes of this machine."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -67,7 +67,7 @@ def azure(tmp_path_factory):
     except UserError as error:
         pytest.skip(str(error))
     if not there:
-        pytest.skip(f"{IMAGE} is not here; `make images` builds it")
+        pytest.skip(f"{IMAGE} does not exist; `make images` builds it")
     with Loopback(tmp_path_factory.mktemp("azure"), IN_IMAGE) as azure:
         declare(azure)
         yield azure

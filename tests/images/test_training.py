@@ -1,4 +1,4 @@
-"""Two ranks under the image's mpirun train, are disturbed, and go on to the same bits."""
+"""Two ranks under the image's mpirun train, are disturbed, and resume to the same bits."""
 
 import json
 import re
@@ -27,7 +27,7 @@ STOPPED = [name for name in STRUCK if "SIGKILL" not in name and "SIGSTOP" not in
 
 @pytest.fixture(scope="module")
 def whole(image):
-    """A run that nobody has disturbed."""
+    """A run without disturbances."""
     (told,) = image.drive({"command": train(*PACED, "--name", "whole")})
     assert told["status"] == 0, told["said"]
     return image.folder / "runs" / "whole", told["said"]

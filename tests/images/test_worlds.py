@@ -1,4 +1,4 @@
-"""What the image's mpirun makes of ranks, with each Horovod, and how it ends them."""
+"""How the image's mpirun starts and ends ranks, with each build of Horovod."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.images.training import SHORT, metrics, train
 pytestmark = pytest.mark.images
 
 GRACE_SECONDS = 3
-"""Of a save that is not lost, whoever is told to end."""
+"""Seconds of a save that must not be lost, whichever process is told to end."""
 
 OF = {"launcher": "mpirun", "0": "a rank"}
 
@@ -22,19 +22,19 @@ OF = {"launcher": "mpirun", "0": "a rank"}
 def gloo(image):
     """A Horovod without MPI, mounted over the image's."""
     if not GLOO_ONLY.is_dir():
-        pytest.skip(f"{GLOO_ONLY} is not here: make setup builds it")
+        pytest.skip(f"{GLOO_ONLY} does not exist; `make setup` builds it")
     mount = gloo_only()
     done = image.run("python", "/opt/trainer/check.py", "gloo", mounts=[mount])
     if done.returncode:
         # Where it is to be shown it must not be left out in silence.
         assert not os.environ.get("CI"), done.stderr
-        pytest.skip(f"this machine's Horovod does not load in the image: {done.stderr}")
+        pytest.skip(f"this machine's Horovod cannot be imported in the image: {done.stderr}")
     return mount
 
 
 @pytest.fixture
 def no_names(image):
-    """A container in which no name resolves, its own neither."""
+    """A container in which no host name resolves, not even its own."""
     file = image.folder / "hosts"
     file.touch()
     return Mount(file, "/etc/hosts")

@@ -1,4 +1,4 @@
-"""The trainings that are tried in an image, and what they leave."""
+"""The trainings that are tested in an image, and their results."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ SMALL = [
     *("--data.streams", "4", "--data.shuffle-window", "50", "--data.dir", "digits"),
     *("--log.every-steps", "5", "--evaluation.every-epochs", "0"),
 ]
-"""270 steps of the digits with the smallest network that learns something of them."""
+"""270 steps of the digits data set with the smallest network that learns something."""
 
 PACED = ("--exchange.cycle-time-ms", "40")
 """So that a step lasts as long on a fast machine, and the run is not over before what is to disturb
@@ -20,7 +20,7 @@ SHORT = ("--max-steps", "3", *BRIEF)
 
 
 def train(*options, before=()):
-    """The command of a training on two ranks; `before` comes in front of each rank's program."""
+    """Return the command of a training on two ranks; `before` prefixes each rank's program."""
     trainer = ("python", "-m", "trainer", "train", "--preset", "digits")
     return ["mpirun", "-np", "2", *before, *trainer, *SMALL, *options]
 
@@ -31,7 +31,7 @@ def metrics(run, event):
 
 
 def saved(run):
-    """Steps of the checkpoints that count, in their order, each with the hash of its tensors."""
+    """Return the steps of the valid checkpoints in order, each with the hash of its tensors."""
     found = {}
     for done in run.glob("checkpoints/*/DONE"):
         step = json.loads((done.parent / "meta.json").read_text())["step"]

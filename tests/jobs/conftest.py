@@ -1,4 +1,4 @@
-"""Settings of all tests of jobs, and the Azure on loopback that they share."""
+"""Settings of all tests of jobs, and the stand-in for Azure that they share."""
 
 from hypothesis import settings
 

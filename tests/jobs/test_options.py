@@ -1,4 +1,4 @@
-"""Options of a job: what is wrong is told at once, key by key."""
+"""All problems of a job's options are reported at once."""
 
 import pytest
 

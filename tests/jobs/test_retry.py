@@ -1,4 +1,4 @@
-"""Requests are repeated while Azure is away, and no longer than was asked for."""
+"""Requests are retried while Azure is unreachable, up to the timeout."""
 
 import threading
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def answering(status, headers=None):
 
 
 def scripted(*steps):
-    """A request that raises or returns one step after the other."""
+    """Create a request that raises or returns the given values in turn."""
     left = list(steps)
 
     def request():
@@ -43,7 +43,7 @@ def said():
 
 @pytest.fixture
 def waits(monkeypatch):
-    """What was waited, without waiting."""
+    """Record the pauses instead of waiting."""
     waited = []
     monkeypatch.setattr(retry.Retry, "_wait", lambda _, seconds: waited.append(seconds))
     return waited
@@ -54,8 +54,8 @@ def test_an_outage_is_waited_for_longer_and_longer_and_told_once(said, waits):
     assert StorageRetry(600, said.append).call(scripted(*gone, "here")) == "here"
     assert [round(wait, 1) for wait in waits] == [0.5, 1, 2, 4, 8, 15, 15]
     assert said == [
-        "storage does not answer (connection refused); trying again for 10 minutes",
-        "storage answers again",
+        "storage does not respond (connection refused); retrying for 10 minutes",
+        "storage responds again",
     ]
 
 
@@ -96,12 +96,12 @@ def test_who_is_stopped_while_waiting_ends():
 
 
 def test_azure_is_asked_again_at_the_same_pace_and_told_once(said, waits):
-    away = UnreachableError("no answer from host\nlook at the network")
+    away = UnreachableError("no response from host\ncheck the network")
     assert AzureRetry(600, said.append, 5).call(scripted(away, away, away, "here")) == "here"
     assert waits == [5, 5, 5]
     assert said == [
-        "no answer from Azure; a job that runs goes on, and so does asking (no answer from host)",
-        "Azure answers again",
+        "no response from Azure; retrying, a running job is not affected (no response from host)",
+        "Azure responds again",
     ]
 
 

@@ -247,7 +247,7 @@ def test_a_value_in_place_of_a_group_is_refused():
 
 
 def test_an_argument_without_a_place_is_refused():
-    with pytest.raises(ConfigError, match="runs/x: there is no place"):
+    with pytest.raises(ConfigError, match="runs/x: unexpected argument"):
         cli.parse_train(["runs/x"])
 
 

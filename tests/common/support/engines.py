@@ -51,12 +51,12 @@ class Machine:
         }
 
     def install(self, name: str, script: str) -> None:
-        """Put a program on the path."""
+        """Install a program on the PATH."""
         (self.programs / name).write_text(f"#!/bin/sh\n{script}")
         (self.programs / name).chmod(0o755)
 
     def said(self, *words: str) -> list[str]:
-        """The commands that were given, those that hold all the words."""
+        """Return the recorded commands that contain all the words."""
         lines = self._said.read_text().splitlines()
         return [line for line in lines if all(word in line for word in words)]
 

@@ -1,4 +1,4 @@
-"""What is inside an image is told from its files, without running any of them."""
+"""The bill of materials is read from an image's files, without running any of them."""
 
 import base64
 import hashlib
@@ -73,7 +73,7 @@ def hashed(content):
 
 
 def installed(site, name, version, metadata="", files=()):
-    """A distribution whose RECORD lists its metadata and the files, by name."""
+    """Write a distribution whose RECORD lists its metadata and the given files."""
     folder = site / f"{name}-{version}.dist-info"
     written(
         folder / "METADATA", f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n{metadata}"
@@ -140,7 +140,7 @@ def run(root, to, **environment):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Holds `root` and what was written about it."""
+    """Folder with `root` and its bill of materials."""
     folder = tmp_path_factory.mktemp("image")
     done = run(small(folder / "root"), folder)
     assert done.returncode == 0, done.stderr
@@ -246,10 +246,10 @@ def test_the_time_is_the_one_that_the_build_is_given(folder, bill, tmp_path):
     ("file", "content", "said"),
     [
         ("var/lib/dpkg/status", None, "var/lib/dpkg/status: is missing"),
-        ("var/lib/dpkg/status", b"", "var/lib/dpkg/status: does not tell"),
+        ("var/lib/dpkg/status", b"", "var/lib/dpkg/status: the architecture"),
         (f"{SITE}/silent-3.0.dist-info/METADATA", b"", "silent-3.0.dist-info: METADATA is missing"),
         (f"{SITE}/carrier-4.0.dist-info/sboms/auditwheel.cdx.json", b'{"spdxVersion": "SPDX-2.3"}',
-         "auditwheel.cdx.json: is not of CycloneDX"),
+         "auditwheel.cdx.json: is not in CycloneDX"),
         (f"{SITE}/carrier-4.0.dist-info/sboms/auditwheel.cdx.json", b"{",
          "auditwheel.cdx.json: cannot be read"),
     ],
@@ -268,24 +268,24 @@ def test_what_cannot_be_told_is_an_error_that_names_the_file(tmp_path, file, con
 def test_the_page_of_licences_names_what_is_unknown_and_where_to_read(bill, folder):
     page = (folder / "licences.txt").read_text()
     assert page == report(bill)
-    assert "4 packages of Debian, 5 Python distributions, and 2 parts that these declare" in page
+    assert "4 Debian packages, 5 Python distributions, and 2 parts that these declare" in page
     counts = dict(reversed(line.split(maxsplit=1)) for line in sections(page)["Licences by"])
     assert counts["MIT"] == "3"
     assert counts["GPL-2.0-or-later"] == counts["Zlib"] == counts["Odd-One"] == "1"
     assert counts["unknown, see below"] == "3"
     assert [" ".join(line.split()) for line in sections(page)["Unknown: 3"]] == [
         "dpkg 1.21.22 Debian no text either",
-        "three 3.0 Debian read usr/share/doc/three/copyright (refers to LGPL-2.1)",
+        "three 3.0 Debian see usr/share/doc/three/copyright (refers to LGPL-2.1)",
         "silent 3.0 PyPI no text either",
     ]
-    textless = [line.split()[0] for line in sections(page)["No licence"]]
+    textless = [line.split()[0] for line in sections(page)["Without licence"]]
     assert textless == ["dpkg", "carrier", "closed", "silent", "vague"]
     assert sections(page)["Shared libraries"] == ["carrier.libs/libdeep-1234.so.5  in carrier"]
     assert len(sections(page)["All parts"]) == 11
 
 
 def sections(page):
-    """Lines by the first two words of the title above them."""
+    """Split a report into lines by the first two words of their section's title."""
     found, lines = {}, page.splitlines()
     for number, line in enumerate(lines):
         if line and set(line) == {"-"}:
@@ -314,4 +314,4 @@ def test_licences_are_counted_one_by_one(declared, names):
 
 def test_an_image_with_nothing_unknown_has_a_page_as_well():
     page = report({"metadata": {"component": {"name": "empty"}}, "components": []})
-    assert "0 packages of Debian, 0 Python distributions" in page
+    assert "0 Debian packages, 0 Python distributions" in page

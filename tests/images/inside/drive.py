@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 MARK = "DRIVEN_BY"
-"""A variable that all that is started here has."""
+"""Environment variable that marks all processes started here."""
 TIMEOUT_SECONDS = 240.0
 
 
@@ -62,7 +62,7 @@ def _read(process: "subprocess.Popen[str]", lines: list[str]) -> None:
 
 
 def _seen(scene: dict[str, Any], process: "subprocess.Popen[str]", lines: list[str]) -> bool:
-    """Wait for the scene's lines; whether they came before the program ended."""
+    """Wait for the scene's lines; return whether they came before the program ended."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         if sum(bool(re.search(scene["until"], line)) for line in lines) >= scene["times"]:
@@ -72,7 +72,7 @@ def _seen(scene: dict[str, Any], process: "subprocess.Popen[str]", lines: list[s
 
 
 def _started() -> list[tuple[int, dict[str, str]]]:
-    """Processes that a scene has started and that live, with their variables."""
+    """Return the running processes of a scene, with their environment variables."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -87,7 +87,7 @@ def _started() -> list[tuple[int, dict[str, str]]]:
 
 
 def _target(launcher: int, wanted: str) -> int:
-    """The process of the launcher, or of a rank."""
+    """Return the process of the launcher, or of a rank."""
     if wanted == "launcher":
         return launcher
     (pid,) = (

@@ -1,4 +1,4 @@
-"""A rank that needs some seconds to save what it has, once it is asked to stop."""
+"""A rank that takes some seconds to save its state when asked to stop."""
 
 import os
 import signal

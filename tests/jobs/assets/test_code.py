@@ -1,4 +1,4 @@
-"""Code is uploaded once for each content, and registered when all of it is there."""
+"""Code is uploaded once per content, and registered when it is complete."""
 
 import os
 
@@ -15,7 +15,7 @@ from tests.jobs.support.live import sdk
 
 @pytest.fixture
 def contents():
-    """Files that no test before has sent."""
+    """Return a snapshot with content that no earlier test has uploaded."""
     return {
         "trainer/__init__.py": os.urandom(16),
         "trainer/deep/er.py": b"x = 1\n",
@@ -28,7 +28,7 @@ def upload(live, contents):
 
 
 def sent(live):
-    """Files that were sent."""
+    """Return the uploaded files."""
     return [r for r in live.azure.requests if r.method == "PUT" and "/code/" in r.path]
 
 

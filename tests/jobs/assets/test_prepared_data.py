@@ -11,7 +11,7 @@ from trainer.data.manifest import read_manifest
 
 
 def write(live, folder, to, *, without=(), cut=None):
-    """Put a folder into storage as a job's mount does: without hashes."""
+    """Upload a folder as a job's mount does: without hashes."""
     client = container(live, "prepared")
     for path in folder.iterdir():
         if path.name not in without:
@@ -42,18 +42,20 @@ def test_the_same_version_in_another_folder_is_refused(live, tmp_path):
     write(live, folder, "twice/one")
     write(live, folder, "twice/other")
     register(live, "twice/one", "dogs")
-    with pytest.raises(ConflictError, match="is registered already, at"):
+    with pytest.raises(ConflictError, match="is already registered at"):
         register(live, "twice/other", "dogs")
 
 
 def test_a_preparation_that_did_not_end_is_told(live, tmp_path):
     write(live, write_shards(tmp_path / "set"), "unfinished", without=["manifest.json"])
-    with pytest.raises(MissingError, match=r"prepared/unfinished: has no manifest\.json"):
+    with pytest.raises(MissingError, match=r"prepared/unfinished: manifest\.json is missing"):
         register(live, "unfinished")
 
 
 def test_shards_that_do_not_fit_are_named(live, tmp_path):
     first, second = "train-00000.tfrecord", "train-00001.tfrecord"
     write(live, write_shards(tmp_path / "set"), "unfit-job", without=[first], cut=second)
-    with pytest.raises(UserError, match=f"{first}: missing\n  - {second}: 19999 bytes, not 20000"):
+    with pytest.raises(
+        UserError, match=f"{first}: missing\n  - {second}: 19999 bytes instead of 20000"
+    ):
         register(live, "unfit-job")

@@ -1,4 +1,4 @@
-"""The numbers of a run before it is submitted, from the manifest of its data set."""
+"""A training is planned before it is submitted, from the manifest of its data set."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What Azure tells of a cluster: its nodes, cores that are left, and why a job waits."""
+"""The state of a cluster in Azure: its nodes, the cores left, and why a job waits."""
 
 import pytest
 
@@ -58,8 +58,8 @@ def test_nodes_fit_if_their_cores_are_left(used, limit, wanted, allocated, enoug
 
 def test_what_is_missing_says_how_many_nodes_fit():
     (text,) = cores_problems(Quota("q", 0, 100), ND, 4, 0, "LowPriority")
-    assert "4 x Standard_ND40rs_v2 need 160 low-priority cores, 100 of 100 are left" in text
-    assert "at most 2 nodes fit" in text
+    assert "4 x Standard_ND40rs_v2 need 160 low-priority cores, but 100 of 100 are left" in text
+    assert "enough for 2 nodes" in text
 
 
 def test_no_quota_at_all_is_told():
@@ -102,13 +102,13 @@ def test_a_cluster_of_no_nodes_yet_is_read():
 
 def test_other_jobs_are_named_as_the_reason_when_they_hold_the_nodes():
     text = "\n".join(explain_queue(2, cluster_nodes(allocated=4, running=3), []))
-    assert "1 of 2 nodes are left beside other jobs" in text
+    assert "other jobs leave 1 of the 2 nodes needed" in text
     assert "a region may have none" not in text
 
 
 def test_a_region_without_nodes_is_the_reason_when_nothing_else_is():
     text = "\n".join(explain_queue(2, cluster_nodes(), []))
-    assert "a region may have none left for hours, of low priority before all" in text
+    assert "a region may have none for hours, especially of low priority" in text
 
 
 def test_quota_and_errors_of_the_cluster_come_before_a_guess():
@@ -134,7 +134,7 @@ def test_a_cluster_as_the_outputs_say_has_no_problems():
     [
         (cluster(vmSize="Standard_NC6"), "has Standard_NC6, not Standard_ND40rs_v2"),
         (cluster(vmPriority="Dedicated"), "is Dedicated, not LowPriority"),
-        (cluster(scaleSettings={"maxNodeCount": 3}), "--nodes: 4, but the cluster"),
+        (cluster(scaleSettings={"maxNodeCount": 3}), "--nodes: 4, but cluster"),
         (cluster("Creating"), "its state is Creating"),
     ],
 )  # fmt: skip

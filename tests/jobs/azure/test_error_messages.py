@@ -1,4 +1,4 @@
-"""Each of Azure's refusals is told with its cause and what to do."""
+"""Each of Azure's errors is explained with its cause and what to do."""
 
 from types import SimpleNamespace
 
@@ -109,7 +109,7 @@ def test_a_secret_that_is_refused_is_a_question_of_the_sign_in():
         ("host='account.blob.core.windows.net', port=443: timed out", "allowlisted",
          "allowed_addresses"),
         ("host='management.azure.com', port=443: Name or service not known", "private",
-         "network of this machine"),
+         "this machine's network"),
     ],
 )  # fmt: skip
 def test_no_answer_is_explained_by_the_stacks_network(message, profile, advice):

@@ -1,4 +1,4 @@
-"""One body for each job: a first attempt's from its spec, a further one's from the one before."""
+"""The request body of a first attempt is built from its spec, a further one's from the previous."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What Azure answers about a job becomes plain data, and from it how an attempt has ended."""
+"""Azure's responses about a job become plain data, which tells how an attempt ended."""
 
 from datetime import UTC, datetime
 

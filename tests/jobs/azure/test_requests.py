@@ -1,4 +1,4 @@
-"""What a request names, and what an answer holds."""
+"""Names of requested resources, and parsing of responses."""
 
 from types import SimpleNamespace
 
@@ -38,13 +38,18 @@ def test_answers_are_json_or_empty():
 
 
 def test_what_is_no_json_is_not_azures_answer():
-    with pytest.raises(RequestError, match="answers, but not as Azure does"):
+    with pytest.raises(RequestError, match="is not JSON; check for a proxy"):
         read_json(b"<html>sign in to the guest network</html>", WORKSPACE)
 
 
 @pytest.mark.parametrize(
     ("asked", "pause", "told"),
-    [(None, None, ""), ("2", 2, ""), ("30", 30, "again in 30 s"), ("7200", 60, "again in 60 s")],
+    [
+        (None, None, ""),
+        ("2", 2, ""),
+        ("30", 30, "retrying in 30 s"),
+        ("7200", 60, "retrying in 60 s"),
+    ],
 )
 def test_a_long_pause_is_told_and_has_an_end(capsys, asked, pause, told):
     headers = {} if asked is None else {"Retry-After": asked}
@@ -63,4 +68,4 @@ def test_a_pause_that_grew_long_is_told(capsys):
         for count in range(1, 7)
     ]
     assert pauses == sorted(pauses)
-    assert capsys.readouterr().err.count("asking again in") == sum(one > 5 for one in pauses) > 0
+    assert capsys.readouterr().err.count("retrying in") == sum(one > 5 for one in pauses) > 0

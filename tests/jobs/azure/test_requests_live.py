@@ -1,4 +1,4 @@
-"""Commands against a loopback Azure that refuses, is busy, or lacks what they ask for."""
+"""Commands against the stand-in when it refuses, is busy, or lacks what they request."""
 
 import json
 from dataclasses import replace
@@ -76,7 +76,7 @@ def test_preflight_names_what_is_to_mend_and_goes_on(capsys, outputs, other):
 
 def test_preflight_says_that_data_are_missing_before_a_job_fails_by_it(capsys):
     assert main(["preflight", "--preset", "imagenet-ndv2", "--data.path", "nowhere"]) == 1
-    assert "there is no manifest.json in nowhere" in capsys.readouterr().out
+    assert "manifest.json is missing in folder nowhere" in capsys.readouterr().out
 
 
 def test_preflight_says_that_code_is_incomplete(capsys, tmp_path, monkeypatch):
@@ -92,7 +92,7 @@ def test_preflight_reads_quota(capsys, live, outputs):
         assert main(["preflight", "--nodes", "4"]) == 1
         text = capsys.readouterr().out
         assert "STOP  quota: 4 x Standard_ND40rs_v2 need 160 low-priority cores" in text
-        assert "at most 2 nodes fit" in text
+        assert "enough for 2 nodes" in text
     finally:
         live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 1000)
 
@@ -103,7 +103,7 @@ def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys
         assert main(command) == 1
         text = capsys.readouterr().err
         assert "gone" in text
-        assert "is not there" in text
+        assert "not found" in text
 
 
 def test_a_cluster_that_is_gone_is_told_before_submitting(
@@ -115,7 +115,7 @@ def test_a_cluster_that_is_gone_is_told_before_submitting(
     gone = replace(outputs.clusters.preparation, name="prep-gone")
     other(clusters=replace(outputs.clusters, preparation=gone))
     assert main(["submit", "--kind", "smoke", "--name", "nocluster"]) == 1
-    assert "cluster prep-gone: is not in workspace" in capsys.readouterr().err
+    assert "cluster prep-gone: does not exist in workspace" in capsys.readouterr().err
     assert not [
         r for r in live.azure.requests if r.method in ("PUT", "POST") and "/jobs/" in r.path
     ]
@@ -129,7 +129,7 @@ def test_a_data_set_that_is_not_registered_is_told_before_submitting(capsys):
 
 def test_a_run_that_is_not_there_is_told_with_the_list_of_those_that_are(capsys):
     assert main(["logs", "nothing"]) == 1
-    assert "has no job and no run of this name; `python -m jobs list`" in capsys.readouterr().err
+    assert "`python -m jobs list` lists the jobs" in capsys.readouterr().err
 
 
 def test_a_secret_that_is_wrong_is_told_as_a_sign_in(capsys, monkeypatch):
@@ -144,7 +144,7 @@ def test_a_secret_that_is_wrong_is_told_as_a_sign_in(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
-        (401, "InvalidAuthenticationToken", "does not take this sign-in"),
+        (401, "InvalidAuthenticationToken", "rejects this sign-in"),
         (403, "AuthorizationFailed", "needs the role AzureML Data Scientist on workspace"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_cut_connection_is_asked_again(live):
 def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
     monkeypatch.setattr(requests, "RETRIES", 1)
     live.azure.admin.fault("GET .*/computes/", status=503, times=None)
-    with pytest.raises(UnreachableError, match="still is after several tries"):
+    with pytest.raises(UnreachableError, match="still busy after several retries"):
         connect(live.outputs).manager.get("computes/x")
 
 
@@ -185,7 +185,9 @@ def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):
         code="Forbidden",
         message="Public network access is disabled",
     )
-    with pytest.raises(AccessError, match="is private: its services answer from inside"):
+    with pytest.raises(
+        AccessError, match="is private: its services can be reached only from inside"
+    ):
         connect(live.outputs).manager.get("computes/x")
 
 
@@ -219,7 +221,7 @@ def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, 
     args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
     assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
     text = capsys.readouterr().out
-    assert f"version {pets.version}: 9,000 images to train on, 2 classes" in text
+    assert f"version {pets.version}: 9,000 training images, 2 classes" in text
     assert "steps " in text
     assert main(["preflight", *args]) == 0
     assert "data: version" in capsys.readouterr().out
@@ -241,5 +243,5 @@ def test_a_network_that_is_away_is_no_question_of_the_sign_in(capsys, monkeypatc
     monkeypatch.setattr(requests, "RETRIES", 0)
     assert main(["status"]) == 22
     text = capsys.readouterr().err
-    assert "no answer from" in text
+    assert "no response from" in text
     assert "az login" not in text

@@ -1,4 +1,4 @@
-"""Who is signed in, by the name in a token."""
+"""The signed-in user is read from the token."""
 
 import base64
 import json

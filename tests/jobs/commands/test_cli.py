@@ -1,4 +1,4 @@
-"""The command line: what it takes, and how it refuses."""
+"""The command line: valid arguments, and errors for invalid ones."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def test_help_names_every_command_and_every_exit_status(capsys):
     text = capsys.readouterr().out
     for command in COMMANDS:
         assert f"\n  {command} " in text
-    for status in ("20 cancelled", "21 interrupted", "22 Azure", "23 a check", "130"):
+    for status in ("20 cancelled", "21 interrupted", "22 Azure", "23 the cluster check", "130"):
         assert status in text
 
 
@@ -120,7 +120,7 @@ def test_options_of_the_trainer_stand_after_two_dashes(capsys):
     assert main(["submit", "--preset", "digits", "--", "--epoch", "4"]) == 2
     assert "--epoch: there is no such key; did you mean --epochs?" in capsys.readouterr().err
     assert main(["status", "--", "--epochs", "4"]) == 1
-    assert "takes no options of the trainer" in capsys.readouterr().err
+    assert "this command accepts no trainer options" in capsys.readouterr().err
 
 
 def test_a_training_without_a_preset_is_refused_with_their_names(capsys):
@@ -131,7 +131,7 @@ def test_a_training_without_a_preset_is_refused_with_their_names(capsys):
 @pytest.mark.parametrize("command", ["follow", "logs", "cancel", "tensorboard"])
 def test_a_command_about_a_run_asks_for_its_name(command, capsys):
     assert main([command]) == 1
-    assert f"{command}: name a run or a job" in capsys.readouterr().err
+    assert f"{command}: NAME is missing" in capsys.readouterr().err
 
 
 def test_the_first_argument_may_stand_anywhere_among_options():
@@ -146,7 +146,7 @@ def test_the_first_argument_may_stand_anywhere_among_options():
 
 def test_two_names_are_one_too_many(capsys):
     assert main(["follow", "a", "b"]) == 2
-    assert "b: there is no place for this argument" in capsys.readouterr().err
+    assert "b: unexpected argument" in capsys.readouterr().err
 
 
 def test_a_rank_is_all_or_numbers(capsys):
@@ -179,8 +179,8 @@ def test_a_file_of_outputs_that_is_missing_is_told(capsys):
 def test_all_problems_of_a_job_are_told_before_anyone_is_asked(capsys):
     assert main(["submit", "--preset", "imagenet-ndv2", "--nodes", "99"]) == 2
     text = capsys.readouterr().err
-    assert "--data.asset: name the data set" in text
-    assert "--nodes: 99, but the cluster" in text
+    assert "--data.asset: is missing; pass the data set" in text
+    assert "--nodes: 99, but cluster" in text
 
 
 def test_a_spec_is_printed_and_can_be_loaded_again(capsys):

@@ -1,4 +1,4 @@
-"""Deploying is Pulumi's, with what is missing said before it begins."""
+"""Pulumi deploys, after a check of what it requires."""
 
 import json
 
@@ -81,14 +81,14 @@ def test_what_is_missing_is_said_before_anything_begins(pulumi, capsys, verb, sa
 def test_without_pulumi_it_is_told_what_to_install(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["up"]) == PlatformReadError.exit_code
-    assert "pulumi: is not on the path; install" in capsys.readouterr().err
+    assert "pulumi: not found on the PATH; install" in capsys.readouterr().err
 
 
 def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     pulumi(stack_export=EXPORTED, up={"err": "quota", "status": 255})
     assert main(["up", "--yes", "True"]) == UserError.exit_code
     err = capfd.readouterr().err
-    assert "pulumi up: ended with status 255" in err
+    assert "pulumi up: failed with exit status 255" in err
     assert "quota" in err
 
 
@@ -122,7 +122,7 @@ def test_a_locked_stack_is_told_with_what_to_do(pulumi, capfd, said):
     assert main(["up", "--yes", "True"]) == LockedError.exit_code
     err = capfd.readouterr().err
     assert said in err
-    assert "only if nobody is at it, take the lock off by `pulumi cancel --stack dev`" in err
+    assert "If not, remove the lock with `pulumi cancel --stack dev`" in err
 
 
 def test_pending_operations_are_told_before_anything_begins(pulumi, capfd):
@@ -132,6 +132,6 @@ def test_pending_operations_are_told_before_anything_begins(pulumi, capfd):
     asked = pulumi(stack_export={"out": json.dumps(state)})
     assert main(["up", "--yes", "True"]) == LockedError.exit_code
     err = capfd.readouterr().err
-    assert "a deployment makes registry at this moment, or was killed" in err
+    assert "a deployment is creating registry, or was killed" in err
     assert "pulumi refresh --yes --clear-pending-creates --stack dev" in err
     assert len(asked()) == 1

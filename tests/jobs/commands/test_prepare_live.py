@@ -1,4 +1,4 @@
-"""From a folder of raw images on a person's disk to a registered data set, by a job."""
+"""A job turns a local folder of raw images into a registered data set."""
 
 import json
 
@@ -11,7 +11,7 @@ from jobs.cli import main
 
 @pytest.fixture
 def photos(tmp_path):
-    """A folder for each of two classes."""
+    """Create raw images: a folder for each of two classes."""
     generator = np.random.default_rng(0)
     for number in range(20):
         folder = tmp_path / "photos" / ("cat", "dog")[number % 2]
@@ -28,7 +28,7 @@ def test_raw_images_become_a_registered_data_set_that_a_training_can_read(
     folders = ["--raw", "creatures", "--prepared", "creatures"]
     prepare = ["prepare", "folder", *folders, "--poll-seconds", "0.2"]
     assert main([*prepare, "--name", "shards-of-it", "--no-follow", "--", "--held-out", "0.2"]) == 0
-    assert "is registered when `follow` sees the job's good end" in capsys.readouterr().out
+    assert "is registered once `follow` sees the job complete" in capsys.readouterr().out
     assert main(["follow", "shards-of-it", "--poll-seconds", "0.2", "--json"]) == 0
     reference = json.loads(capsys.readouterr().out)["asset"]
     name, version = reference.split(":")
@@ -39,4 +39,4 @@ def test_raw_images_become_a_registered_data_set_that_a_training_can_read(
     dry = ["submit", "--preset", "images", "--data.asset", reference, "--dry-run"]
     assert main([*dry, "--", "--batch-size", "1"]) == 0
     said = capsys.readouterr().out
-    assert "16 images to train on, 2 classes" in said
+    assert "16 training images, 2 classes" in said

@@ -99,7 +99,7 @@ def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monke
         put(live, {f"{source.rpartition('/export/')[0]}/export/export.json": b"{}"})
 
     monkeypatch.setattr(models, "_copy_one", changing)
-    with pytest.raises(UserError, match="changed while it was copied, so nothing was registered"):
+    with pytest.raises(UserError, match="changed during the copy, so nothing was registered"):
         model_of(live, "moving")
     assert not [r for r in live.azure.requests if r.method == "PUT" and "/models/m" in r.path]
 
@@ -108,9 +108,9 @@ def test_an_export_that_changes_while_it_is_copied_is_not_registered(live, monke
     ("there", "words"),
     [
         ({}, "a: missing"),
-        ({"a": (2, b"m")}, "a: 2 bytes, not 1"),
-        ({"a": (1, b"n")}, "a: has another MD5"),
-        ({"a": (1, b"m"), "b": (1, b"m")}, "b: is not to be there"),
+        ({"a": (2, b"m")}, "a: 2 bytes instead of 1"),
+        ({"a": (1, b"n")}, "a: its MD5 differs"),
+        ({"a": (1, b"m"), "b": (1, b"m")}, "b: unexpected file"),
     ],
 )
 def test_a_copy_is_compared_by_names_sizes_and_hashes(there, words):
@@ -134,7 +134,7 @@ def test_a_run_that_was_exported_again_does_not_change_its_version(live):
     put(live, files("changed"))
     model_of(live, "changed")
     put(live, files("changed", result=RESULT | {"steps": 900}, facts=FACTS | {"step": 900}))
-    with pytest.raises(ConflictError, match="exported again since"):
+    with pytest.raises(ConflictError, match="from an earlier export"):
         model_of(live, "changed")
     assert model_of(live, "changed", model="other") == 0
 
@@ -142,13 +142,13 @@ def test_a_run_that_was_exported_again_does_not_change_its_version(live):
 @pytest.mark.parametrize(
     ("run", "missing", "words"),
     [
-        ("x1", {"config": None}, r"has no folder runs/x\w+/x\w+"),
-        ("x2", {"result": None}, "has not trained to its end.*follow x.* --supervise"),
+        ("x1", {"config": None}, r"there is no folder runs/x\w+/x\w+"),
+        ("x2", {"result": None}, "has not completed.*follow x.* --supervise"),
         ("x3", {"facts": None}, "has no exported model.*--export True"),
         (
             "x4",
             {"facts": FACTS | {"step": 300}},
-            "model is of step 300, but it has trained to step 450",
+            "model is from step 300, but it was trained to step 450",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Runs with their attempts, and what costs money now."""
+"""`status` shows runs with their attempts, and the nodes that cost money now."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -26,18 +26,18 @@ def test_no_nodes_cost_nothing():
 def test_allocated_nodes_are_told_with_what_they_do_and_since_when():
     text = cost_lines([cluster_nodes(allocated=3, target=3, running=2, idle=1,
                              since=NOW - timedelta(hours=5))], NOW)[1]  # fmt: skip
-    assert "gpu: 3 x Standard_ND40rs_v2 (LowPriority): 2 busy, 1 idle; as many for 5 h" in text
+    assert "gpu: 3 x Standard_ND40rs_v2 (LowPriority): 2 busy, 1 idle; unchanged for 5 h" in text
 
 
 def test_nodes_that_nobody_uses_are_named_as_such():
     text = cost_lines([cluster_nodes(allocated=2, target=2, idle=2)], NOW)[1]
-    assert "2 idle; nothing runs there" in text
+    assert "2 idle; no job is running" in text
 
 
 def test_a_cluster_that_changes_says_to_what():
     changing = cluster_nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)
     text = cost_lines([changing], NOW)[1]
-    assert "1 being prepared; Azure is changing that to 4" in text
+    assert "1 being prepared; Azure is scaling to 4" in text
 
 
 def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():
@@ -74,5 +74,5 @@ def test_that_older_jobs_were_not_looked_at_is_told(live, monkeypatch, capsys, l
     )
     status.run(StatusOptions(), live.outputs, as_json=False)
     said = capsys.readouterr().out
-    assert (f"only the newest {limit} jobs were looked at" in said) == older
+    assert (f"only runs among the newest {limit} jobs" in said) == older
     assert ("old" in said.replace("older", "")) != older

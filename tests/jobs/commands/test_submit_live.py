@@ -1,4 +1,4 @@
-"""Submitting to a loopback Azure, through the SDK."""
+"""Jobs are submitted to the stand-in."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ GOOD = {
 
 @pytest.fixture(autouse=True)
 def small(tmp_path_factory, monkeypatch):
-    """A repository with as little code as possible, as all of it is sent with each job."""
+    """A repository with minimal code, as all code is uploaded with each job."""
     folder = tmp_path_factory.mktemp("repository")
     for package in ("common", "trainer"):
         (folder / package).mkdir()
@@ -39,7 +39,7 @@ def small(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def instead(monkeypatch):
-    """Lets jobs run a line of shell instead of the trainer."""
+    """Make jobs run a shell command instead of the trainer."""
     make, check = from_options.make_spec, from_options.check_spec
 
     def change(training, checking="true"):
@@ -68,12 +68,12 @@ def test_a_run_goes_from_its_summary_to_its_end(live, capsys, instead):
     text = capsys.readouterr().out
     cluster = live.outputs.clusters.preparation
     for words in ("whole, attempt 1 (smoke)", f"{cluster.name}: 1 x {cluster.size}, Dedicated",
-                  "64 images a step over 2 ranks", "90 (4 epochs)", "is registered", "whole-r1:"
-                  " submitted", "\ntrainer/__init__.py\n", "trained to its end"):  # fmt: skip
+                  "64 images per step over 2 ranks", "90 (4 epochs)", "is registered", "whole-r1:"
+                  " submitted", "\ntrainer/__init__.py\n", "training completed"):  # fmt: skip
         assert words in text
     order = [
         text.index(words)
-        for words in ("attempt 1 (smoke)", "registered", "submitted", "trained to")
+        for words in ("attempt 1 (smoke)", "registered", "submitted", "training completed")
     ]
     assert order == sorted(order)
 
@@ -136,8 +136,8 @@ def test_a_good_check_is_followed_by_the_training(live, capsys, instead):
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--name", "checked"]
     assert main([*args, "--check-cluster", *QUICK]) == 0
     text = capsys.readouterr().out
-    assert "InfiniBand is there on all nodes" in text
-    assert "checked-r1: trained to its end" in text
+    assert "InfiniBand works on all nodes" in text
+    assert "checked-r1: training completed" in text
     assert job(live, "checked-check-r1")["tags"]["kind"] == "check"
 
 
@@ -146,7 +146,7 @@ def test_a_poor_check_stops_the_training_unless_asked(live, capsys, instead):
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
     assert main([*args, "--name", "poor"]) == 23
     found = capsys.readouterr()
-    assert "gradients take the Ethernet" in found.out
+    assert "gradients go over Ethernet" in found.out
     assert "--even-if-poor" in found.err
     assert job(live, "poor-r1") is None
     assert main([*args, "--name", "poor", "--even-if-poor"]) == 0
@@ -157,14 +157,14 @@ def test_a_check_that_fails_stops_the_training(live, capsys, instead):
     instead(TRAINED, "exit 9")
     args = ["submit", "--kind", "benchmark", "--nodes", "2", "--check-cluster", *QUICK]
     assert main([*args, "--name", "unchecked"]) == 1
-    assert "the check has not succeeded" in capsys.readouterr().err
+    assert "the cluster check failed" in capsys.readouterr().err
     assert job(live, "unchecked-r1") is None
 
 
 def test_a_check_by_itself_says_whether_it_is_good(live, capsys, instead):
     instead(TRAINED, check_command({**GOOD, "infiniband": False}))
     assert main(["submit", "--kind", "check", "--nodes", "2", "--name", "look", *QUICK]) == 23
-    assert "something is poor" in capsys.readouterr().out
+    assert "the check found a problem" in capsys.readouterr().out
 
 
 def test_a_workspace_that_refuses_the_code_is_told(live, capsys, small):
@@ -176,7 +176,7 @@ def test_a_workspace_that_refuses_the_code_is_told(live, capsys, small):
 
 
 def interrupted(live, *args, match):
-    """Ctrl-C while Azure takes its time for a request; what was said."""
+    """Press Ctrl-C during a slow request; return the output."""
     live.azure.admin.fault(match, delay=8.0)
     submitting = ("submit", "--kind", "smoke", *args, *QUICK)
     with started(live, *submitting, repository=from_options.REPOSITORY) as child:
@@ -199,7 +199,7 @@ def test_ctrl_c_while_the_image_is_registered_leaves_no_job(live):
 
 def test_ctrl_c_while_the_code_is_sent_leaves_no_job(live):
     text = interrupted(live, "--name", "sent", match="GET .*/codes/")
-    assert "sent-r1 is not there, but a request on its way may still make it" in text
+    assert "sent-r1 does not exist yet; if a request already sent creates it" in text
     assert job(live, "sent-r1") is None
 
 
@@ -221,11 +221,11 @@ def test_a_preparation_is_a_job_like_others(live, capsys):
     assert main(["cancel", "shards"]) == 0
     capsys.readouterr()
     assert main(["prepare"]) == 1
-    assert "name what to prepare: folder or imagenet" in capsys.readouterr().err
+    assert "the first argument must be folder or imagenet" in capsys.readouterr().err
 
 
 def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, instead):
-    """A Ctrl-C after the PUT has come to Azure: the job is there, and that is said."""
+    """Press Ctrl-C after Azure received the PUT: the job exists, and the command says so."""
     instead('sleep 600; ls "${{outputs.run}}"')
     real = submit.submission.submit
 
@@ -235,14 +235,14 @@ def test_the_interrupted_request_may_have_arrived(live, monkeypatch, capsys, ins
 
     monkeypatch.setattr(submit.submission, "submit", cut)
     assert main(["submit", "--kind", "smoke", "--name", "arrived", *QUICK]) == 130
-    assert "arrived-r1 was submitted already" in capsys.readouterr().err
+    assert "arrived-r1 was already submitted" in capsys.readouterr().err
     assert main(["cancel", "arrived"]) == 0
 
 
 def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
     live, monkeypatch, capsys, instead
 ):
-    """The job comes between the first look and the second one."""
+    """The job appears between the first lookup and the second."""
     instead('sleep 600; ls "${{outputs.run}}"')
     request, look = submit.submission.submit, Jobs.get
     interrupted, looks, arrived = [], [], []
@@ -262,7 +262,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
     monkeypatch.setattr(submit.submission, "submit", cut)
     monkeypatch.setattr(Jobs, "get", late)
     assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
-    assert "later-r1 was submitted already" in capsys.readouterr().err
+    assert "later-r1 was already submitted" in capsys.readouterr().err
     assert arrived
     assert main(["cancel", "later"]) == 0
 
@@ -272,5 +272,5 @@ def test_a_run_that_nobody_follows_is_told_to_be_unattended(live, capsys):
                  "--outputs", str(live.file), "--", "--max-steps", "5"]) == 0  # fmt: skip
     live.azure.scheduler.cancel(f"{live.workspace}/jobs/lone-r1")
     text = capsys.readouterr().out
-    assert "submitted again only while someone follows it with --supervise" in text
+    assert "submitted again only while `follow --supervise` runs" in text
     assert f"`python -m jobs follow lone --supervise --outputs {live.file}` follows it" in text

@@ -79,7 +79,7 @@ PULUMI = """\
 
 
 class Stack:
-    """A platform of its own, with a repository and a Pulumi that knows it."""
+    """A separate platform with a repository, and a stand-in for Pulumi that has its state."""
 
     def __init__(self, live, folder):
         self.live, self.outputs, self.repository = live, live.outputs, folder
@@ -111,7 +111,7 @@ class Stack:
 
     @property
     def asked(self):
-        """What Pulumi was asked, without its looks at the state."""
+        """Return Pulumi's commands, except those that read the state."""
         lines = (self.state / "asked").read_text().splitlines()
         return [line for line in lines if not line.startswith("stack export")]
 
@@ -199,7 +199,7 @@ def test_a_live_platform_that_pulumi_does_not_know_is_refused(stack, begun):
     if begun:
         TeardownRecord(stack.repository, "dev").write(stack.outputs)
     (stack.state / "elsewhere").touch()
-    with pytest.raises(UnknownError, match=r"workspace .*-ml is there, but Pulumi knows nothing"):
+    with pytest.raises(UnknownError, match=r"workspace .*-ml exists, but is not in Pulumi's state"):
         stack.tear_down()
     assert stack.deletions() == []
 
@@ -219,7 +219,7 @@ def test_a_group_that_pulumi_does_not_know_is_deleted_only_if_begun_here(stack):
     connect(stack.outputs).manager.delete(stack.live.workspace)
     (stack.state / "elsewhere").touch()
     stack.live.azure.admin.forget_requests()
-    with pytest.raises(UnknownError, match=r"resource group .*-rg is there"):
+    with pytest.raises(UnknownError, match=r"resource group .*-rg exists"):
         stack.tear_down()
     assert stack.deletions() == []
     record = TeardownRecord(stack.repository, "dev")
@@ -244,7 +244,9 @@ def test_a_job_that_ends_before_it_is_cancelled_stops_nothing(stack, capsys, mon
 
 def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
     other = replace(stack.outputs, resource_group="other-rg")
-    with pytest.raises(UserError, match=r"outputs are of .*other-rg, but .* nothing was deleted"):
+    with pytest.raises(
+        UserError, match=r"outputs belong to .*other-rg, but .* nothing was deleted"
+    ):
         stack.tear_down(outputs=other)
     with pytest.raises(ConfigError, match="'prod', but the outputs are those of 'dev'"):
         stack.tear_down(stack="prod")
@@ -253,7 +255,7 @@ def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
 
 def test_nobody_who_could_be_asked_means_no(stack, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("dev\n"))
-    with pytest.raises(UserError, match="give --yes True"):
+    with pytest.raises(UserError, match="pass --yes True"):
         stack.tear_down(replace(YES, yes=False))
     assert stack.deletions() == []
 
@@ -273,7 +275,7 @@ def test_a_person_types_the_name_of_the_stack(stack, monkeypatch, typed, goes):
 
 def test_after_pulumi_failed_the_same_command_goes_on(stack, capsys):
     (stack.state / "fails").touch()
-    with pytest.raises(UserError, match="pulumi destroy: ended with status 255"):
+    with pytest.raises(UserError, match="pulumi destroy: failed with exit status 255"):
         stack.tear_down()
     (stack.state / "fails").unlink()
     stack.live.azure.admin.forget_requests()
@@ -317,13 +319,13 @@ def test_pending_operations_are_not_taken_for_nothing(stack):
     urn = stack.resources.pop()["urn"]
     stack.resources = []
     stack.write({"pending_operations": [{"type": "creating", "resource": {"urn": urn}}]})
-    with pytest.raises(PendingOperationsError, match="or was killed while it did"):
+    with pytest.raises(PendingOperationsError, match="or was killed while creating it"):
         stack.tear_down(outputs=None, stack="dev")
     assert stack.deletions() == []
 
 
 def test_a_stack_that_was_deployed_in_part_is_not_taken_for_nothing(stack):
-    with pytest.raises(PlatformReadError, match="was never deployed to its end"):
+    with pytest.raises(PlatformReadError, match="its deployment never completed"):
         stack.tear_down(outputs=None, stack="dev")
     assert stack.deletions() == []
 
@@ -361,7 +363,7 @@ def clusters(stack):
 
 
 def knows_clusters(stack):
-    """As after `up`: Pulumi's state has the clusters."""
+    """Put the clusters into Pulumi's state, as after `up`."""
     kind = "azure-native:machinelearningservices:Compute"
     for role in ("gpu", "preparation", "build"):
         id_ = f"{stack.live.workspace}/computes/{getattr(stack.outputs.clusters, role).name}"
@@ -398,7 +400,7 @@ def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
 
 
 def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
-    with pytest.raises(UserError, match="Pulumi knows nothing of it in stack dev"):
+    with pytest.raises(UserError, match="is not in Pulumi's state of stack dev"):
         stack.tear_down(replace(YES, cluster=stack.outputs.clusters.gpu.name))
     knows_clusters(stack)
     stack.resources[-1]["protect"] = True
@@ -412,7 +414,7 @@ def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
 def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
     knows_clusters(stack)
     name = stack.outputs.clusters.gpu.name
-    with pytest.raises(UserError, match=rf"'gqu' is no cluster of .*; there are {name} \(gpu\), "):
+    with pytest.raises(UserError, match=rf"'gqu' is not a cluster of .*; it has {name} \(gpu\), "):
         stack.tear_down(replace(YES, cluster="gqu"))
 
 
@@ -426,7 +428,7 @@ def test_the_cluster_that_is_there_is_meant_and_not_that_of_a_failed_up(stack, c
 
 
 def test_a_stack_without_outputs_has_no_clusters(stack):
-    with pytest.raises(NotDeployedError, match="exports nothing"):
+    with pytest.raises(NotDeployedError, match="has no outputs"):
         stack.tear_down(replace(YES, cluster="gpu"), outputs=None, stack="dev")
 
 
@@ -486,7 +488,7 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
         signal.signal(signal.SIGINT, was)
     said = capsys.readouterr().err
     assert "interrupted; done: deleted 3 clusters" in said
-    assert "give the same command again" in said
+    assert "run the same command again" in said
 
 
 def test_ctrl_c_lets_pulumi_end_what_it_has_begun(stack, capsys):
@@ -515,7 +517,7 @@ def test_ctrl_c_lets_pulumi_end_what_it_has_begun(stack, capsys):
 def test_a_missing_pulumi_is_told(stack, monkeypatch):
     shutil.rmtree(stack.repository / "bin")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(PlatformReadError, match="pulumi: is not on the path"):
+    with pytest.raises(PlatformReadError, match="pulumi: not found on the PATH"):
         stack.tear_down()
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("outputs")
 
 
 def curves(folder, steps):
-    """An event file as the trainer writes it."""
+    """Write an event file as the trainer does."""
     writer = EventFileWriter(str(folder))
     for step in range(steps):
         value = Summary.Value(tag="train/loss", simple_value=1.0 / (step + 1))
@@ -77,7 +77,7 @@ def test_curves_of_all_attempts_are_served_and_grow(live, tmp_path):
 
 def test_a_run_that_is_not_there_is_told(capsys):
     assert main(["tensorboard", "nothing"]) == 1
-    assert "has no job and no run of this name" in capsys.readouterr().err
+    assert "there is no job or run of this name" in capsys.readouterr().err
 
 
 def test_an_account_is_addressed_as_azure_does_and_as_a_path():

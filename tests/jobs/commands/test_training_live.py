@@ -1,4 +1,4 @@
-"""The real trainer on a loopback Azure that takes its nodes back: it ends with the same bits."""
+"""The trainer on the stand-in, whose nodes are pre-empted, ends with bit-identical weights."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from tests.jobs.support.tiny import meanwhile, running, wait_for
 
 TRAINER = ROOT / ".venv-trainer" / "bin" / "python"
 EVERY = 20
-"""Steps between two checkpoints; of many more, so that a training lasts until its nodes go."""
+"""Steps between two checkpoints; few of all steps, so that a training lasts until pre-emption."""
 SMALL = [
     *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8", "--epochs", "15"),
     *("--checkpoint.every-steps", f"{EVERY}", "--checkpoint.keep", "99"),
@@ -43,7 +43,7 @@ def submit(run, *options):
 
 
 def saved(live, run):
-    """Newest step of which a complete checkpoint has come to storage."""
+    """Return the newest step with a complete checkpoint in storage."""
     names = container(live).list_blob_names(name_starts_with=f"runs/{run}/{run}/checkpoints/")
     found = (re.search(r"/step-(\d+)[^/]*/DONE", name) for name in names)
     return max((int(match[1]) for match in found if match), default=0)
@@ -74,7 +74,7 @@ def test_a_training_that_is_pre_empted_twice_ends_with_the_same_weights(
     assert submit("taken") == 0
     text = capsys.readouterr().out
     assert text.count("PreemptionError") >= 2
-    assert "taken-r3: trained to its end" in text
+    assert "taken-r3: training completed" in text
     # What had come to storage is all that a lost node leaves, and none of it is trained again.
     continued = [int(step) for step in re.findall(r"continues at step (\d+)", text)]
     assert [at <= step for at, step in zip(taken_at, continued, strict=True)] == [True] * 2

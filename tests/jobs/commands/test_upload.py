@@ -35,7 +35,7 @@ def send_folder(live, folder, to, **options):
 
 
 def child(live):
-    """Environment of a command."""
+    """Return the environment of a command."""
     path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return {**live.environment, **path}
 
@@ -46,7 +46,7 @@ def data_requests(live, method):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Send Ctrl-C at the so-manieth call of a method, which goes on when it was heard."""
+    """Send Ctrl-C during the nth call of a method, which continues once it was handled."""
 
     def at(owner, name, number):
         before, lock, calls = getattr(owner, name), threading.Lock(), []
@@ -108,7 +108,7 @@ def test_after_ctrl_c_the_same_command_sends_only_the_rest(live, tmp_path, capsy
     interrupted(BlobUploader, "_put", 100)
     assert send_folder(live, folder, "raw/stopped", threads=4) == INTERRUPTED
     said = capsys.readouterr()
-    assert "the same command sends what is still missing" in said.err
+    assert "run the same command again to send the rest" in said.err
     before = len(blobs(live, "raw/stopped"))
     # What was under way may have been stopped before it was sent.
     assert 90 <= before <= 99
@@ -146,7 +146,7 @@ def test_a_file_that_changes_underneath_leaves_the_set_incomplete(live, tmp_path
         return found
 
     monkeypatch.setattr(upload, "read_data_set", changing)
-    with pytest.raises(LocalError, match=r"train-00002\.tfrecord: changed since this began"):
+    with pytest.raises(LocalError, match=r"train-00002\.tfrecord: changed during the upload"):
         send_folder(live, folder, "prepared/changing")
     found = blobs(live, "prepared/changing")
     assert victim.name not in found
@@ -181,14 +181,16 @@ def test_a_set_that_does_not_fit_its_manifest_is_refused_before_sending(live, tm
 def test_another_version_in_the_folder_of_one_is_refused(live, tmp_path):
     send_folder(live, write_shards(tmp_path / "one"), "prepared/taken")
     other = write_shards(tmp_path / "two", seed=1)
-    with pytest.raises(ConflictError, match=r"taken: is data set taken:.*another folder"):
+    with pytest.raises(
+        ConflictError, match=r"taken: is registered as data set taken:.*another folder"
+    ):
         send_folder(live, other, "prepared/taken", overwrite=True)
 
 
 def test_a_version_in_another_folder_is_refused(live, tmp_path):
     folder = write_shards(tmp_path / "one")
     send_folder(live, folder, "prepared/here", name="moved")
-    with pytest.raises(ConflictError, match="is registered already, at"):
+    with pytest.raises(ConflictError, match="is already registered at"):
         send_folder(live, folder, "prepared/there", name="moved")
     assert blobs(live, "prepared/there") == {}
 
@@ -196,7 +198,7 @@ def test_a_version_in_another_folder_is_refused(live, tmp_path):
 def test_files_that_the_local_folder_does_not_have_are_refused(live, tmp_path):
     send_folder(live, write_files(tmp_path / "one", 3, 10), "raw/mixed", register=False)
     (tmp_path / "one" / "file-00001.bin").unlink()
-    with pytest.raises(LocalError, match=r"holds 1 files that .* such as file-00001.bin"):
+    with pytest.raises(LocalError, match=r"contains 1 files that .* such as file-00001.bin"):
         send_folder(live, tmp_path / "one", "raw/mixed", register=False)
 
 
@@ -218,7 +220,9 @@ def test_a_file_that_another_program_sent_without_a_hash_is_not_trusted(live, tm
     client = container(live, "raw")
     blob = client.upload_blob("foreign/file-00000.bin", bytes(10))
     blob.set_http_headers(ContentSettings())
-    with pytest.raises(LocalError, match="already, without a hash to compare with"):
+    with pytest.raises(
+        LocalError, match="already exists in foreign, without a hash to compare with"
+    ):
         send_folder(live, folder, "raw/foreign")
     send_folder(live, folder, "raw/foreign", overwrite=True)
     assert client.download_blob("foreign/file-00000.bin").readall() == content(0, 10)
@@ -255,11 +259,11 @@ def test_a_registered_raw_folder_is_never_changed(live, tmp_path):
     send_folder(live, folder, "raw/closed")
     before = blobs(live, "raw/closed")
     (folder / "file-00001.bin").write_bytes(b"0123456789")
-    with pytest.raises(ConflictError, match="runs rely on its content"):
+    with pytest.raises(ConflictError, match="whose content must not change"):
         send_folder(live, folder, "raw/closed", overwrite=True)
     (folder / "file-00001.bin").write_bytes(content(1, 10))
     (folder / "more.bin").write_bytes(b"")
-    with pytest.raises(ConflictError, match="runs rely on its content"):
+    with pytest.raises(ConflictError, match="whose content must not change"):
         send_folder(live, folder, "raw/closed")
     assert blobs(live, "raw/closed") == before
 
@@ -274,8 +278,8 @@ def test_odd_names_and_empty_files_arrive_and_hidden_ones_stay(live, tmp_path, c
     (folder / "void").mkdir()
     send_folder(live, folder, "raw/odd")
     said = capsys.readouterr().err
-    assert "left out: 1 hidden, such as .hidden" in said
-    assert "left out: 1 empty folders, such as void" in said
+    assert "skipped: 1 hidden, such as .hidden" in said
+    assert "skipped: 1 empty folders, such as void" in said
     found = blobs(live, "raw/odd")
     assert sorted(found) == sorted(names)
     assert found["empty"].size == 0
@@ -336,7 +340,7 @@ def test_storage_that_stays_away_is_given_up_in_the_time_asked_for(live, tmp_pat
     options = UploadOptions(
         folder=str(write_files(tmp_path / "set", 2, 10)), to="raw/away", retry_timeout_minutes=0.02
     )
-    with pytest.raises(UnreachableError, match=r"no answer from 127\.0\.0\.1"):
+    with pytest.raises(UnreachableError, match=r"no response from 127\.0\.0\.1"):
         upload.run(options, outputs, as_json=True)
 
 
@@ -347,7 +351,7 @@ def test_from_the_command_line(live, tmp_path):
         [*command, "--json"], env=child(live), cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout)["new_files"] == 3
-    assert "no manifest.json: sent as raw files" in done.stderr
+    assert "no manifest.json: uploading raw files" in done.stderr
     done = subprocess.run(
         [*command, "--threads", "0"], env=child(live), cwd=ROOT, capture_output=True, text=True,
         check=False,
@@ -359,10 +363,10 @@ def test_from_the_command_line(live, tmp_path):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, "name the folder to upload"),
+        ({}, "FOLDER is missing"),
         ({"folder": "x", "to": "raw"}, "must be DATASTORE/PATH"),
         ({"folder": "x", "to": "raw/../up"}, "must be DATASTORE/PATH"),
-        ({"folder": "x", "to": "attic/x"}, "'attic' is no datastore; there are raw, prepared"),
+        ({"folder": "x", "to": "attic/x"}, "unknown datastore 'attic'; choose from raw, prepared"),
         ({"folder": "x", "to": "raw/a.b"}, "--name: 'a.b'"),
     ],
 )
@@ -393,7 +397,7 @@ def test_a_blob_server_that_is_killed_and_comes_back_costs_only_time(
 
     def saying(progress, text):
         say(progress, text)
-        if "storage does not answer" in text:
+        if "storage does not respond" in text:
             told.set()
 
     def outage():
@@ -415,8 +419,8 @@ def test_a_blob_server_that_is_killed_and_comes_back_costs_only_time(
             event.set()
         killer.join()
     said = capsys.readouterr()
-    assert "storage does not answer" in said.err
-    assert "storage answers again" in said.err
+    assert "storage does not respond" in said.err
+    assert "storage responds again" in said.err
     assert json.loads(said.out)["bytes"] == MANY * SIZE + (24 << 20)
     found = blobs(live, "raw/outage")
     assert len(found) == MANY + 1

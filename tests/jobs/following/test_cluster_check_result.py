@@ -1,4 +1,4 @@
-"""What a check of a cluster means."""
+"""The result of a cluster check is assessed."""
 
 from dataclasses import replace
 
@@ -32,11 +32,11 @@ def test_a_cluster_as_it_should_be_is_good():
     found = assess(measured(), NDV2)
     assert found.good
     assert found.lines == (
-        "16 ranks, 8 a node",
-        "InfiniBand is there on all nodes",
-        "2 nodes: 15.9 GB/s of bus bandwidth for 256 MiB, 99% of the 16.0 that Azure published for"
-        " 2 nodes of Standard_ND40rs_v2",
-        "data: 1000 MB/s on the slowest of 2 nodes, 3000 MB/s on all together",
+        "16 ranks, 8 per node",
+        "InfiniBand works on all nodes",
+        "2 nodes: 15.9 GB/s of bus bandwidth for 256 MiB, 99% of the 16.0 GB/s"
+        " that Azure published for 2 nodes of Standard_ND40rs_v2",
+        "data: 1000 MB/s on the slowest of 2 nodes, 3000 MB/s in total",
     )
 
 
@@ -46,9 +46,9 @@ def test_a_cluster_as_it_should_be_is_good():
         ({"bandwidth": 12.7e9}, "79% of the 16.0"),
         (
             {"infiniband": False, "nodes": [SOUND, {"infiniband_fault": "no adapter"}]},
-            "take the Ethernet: node 1: no adapter",
+            "go over Ethernet: node 1: no adapter",
         ),
-        ({"ranks_per_node": 4}, "4 a node, not 8"),
+        ({"ranks_per_node": 4}, "4 per node instead of 8"),
         ({"environment": {"gpus": ["V100"] * 15}}, "15 see a GPU"),
         ({"environment": {}}, "0 see a GPU"),
     ],
@@ -62,10 +62,10 @@ def test_what_would_make_a_job_slow_is_told(changes, told):
 def test_one_node_and_a_size_without_a_figure_are_not_judged():
     alone = assess(measured(ranks=8, bandwidth=1.0, infiniband=False), NDV2)
     assert alone.good
-    assert "inside of it" in alone.lines[1]
+    assert "within the node" in alone.lines[1]
     other = assess(measured(bandwidth=1e9), replace(NDV2, size="Standard_ND96asr_v4"))
     assert other.good
-    assert "no figure to compare with" in " ".join(other.lines)
+    assert "no published figure to compare with" in " ".join(other.lines)
 
 
 def test_without_data_nothing_is_said_of_reading():

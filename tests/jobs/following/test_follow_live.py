@@ -1,4 +1,4 @@
-"""Following jobs on a loopback Azure to each of the ends that they may take."""
+"""Jobs on the stand-in are followed to each possible end."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def test_a_run_that_trains_to_its_end_is_0_and_its_lines_are_shown(live, capsys)
     text = capsys.readouterr().out
     assert "hello" in text.splitlines()
     assert text.index("hello\n") < text.index("good-r1: completed")
-    assert "good-r1: trained to its end" in text
+    assert "good-r1: training completed" in text
     assert "python -m jobs download good" in text
 
 
@@ -60,7 +60,7 @@ def test_a_program_that_fails_gives_status_last_lines_and_azures_words(live, cap
     assert main(["follow", "broken", *QUICK, "--rank", "7", *AGAIN]) == 3
     found = capsys.readouterr()
     assert "failed by its own error, so it is not submitted again" in found.out
-    assert "the last lines of user_logs/std_log_process_00.txt" in found.err
+    assert "last lines of user_logs/std_log_process_00.txt" in found.err
     assert "  the cause" in found.err
     assert "exited with status code 3" in found.err
 
@@ -86,7 +86,7 @@ def test_what_someone_else_cancels_stops_with_20(live, capsys):
     job = begin(live, "ended", "sleep 600")
     meanwhile(running(live, job), lambda: live.azure.scheduler.cancel(job))
     assert main(["follow", "ended", *QUICK, *AGAIN]) == 20
-    assert "cancelled by someone else or by Azure" in capsys.readouterr().out
+    assert "cancelled by another user or by Azure" in capsys.readouterr().out
 
 
 def test_what_we_cancel_stops_all_who_supervise_whatever_they_opted_for(live, capsys):
@@ -97,7 +97,7 @@ def test_what_we_cancel_stops_all_who_supervise_whatever_they_opted_for(live, ca
         lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
     )
     assert main(["follow", "stopped", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 20
-    assert "cancelled, as you asked" in capsys.readouterr().out
+    assert "cancelled by `cancel`" in capsys.readouterr().out
 
 
 def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monkeypatch):
@@ -112,7 +112,7 @@ def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monke
     )
     pause = ["--supervise", "--resubmit.backoff-seconds", "60"]
     assert main(["follow", "paused", *QUICK, *pause]) == 20
-    assert "attempt 2 of 5 comes next, in 60 s" in capsys.readouterr().out
+    assert "attempt 2 of 5 follows, in 60 s" in capsys.readouterr().out
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
 
 
@@ -129,7 +129,7 @@ def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypa
         lambda: live.azure.admin.preempt(job=job),
     )
     assert main(["follow", "gap", *QUICK, *AGAIN]) == 0
-    assert "gap-r2: trained to its end" in capsys.readouterr().out
+    assert "gap-r2: training completed" in capsys.readouterr().out
 
 
 def test_a_time_out_is_told_with_the_option(live, capsys):
@@ -162,7 +162,7 @@ def test_a_run_that_is_pre_empted_twice_goes_on_until_it_has_trained(live, capsy
     assert main(["follow", "night", *QUICK, *AGAIN]) == 0
     text = capsys.readouterr().out
     assert text.count("PreemptionError") >= 2
-    assert "attempt 2 of 5 comes next" in text
+    assert "attempt 2 of 5 follows" in text
     assert [f"life {n}" in text for n in range(3)] == [True] * 3
     third = live.azure.resources.get(f"{live.workspace}/jobs/night-r3")["properties"]
     first = live.azure.resources.get(job)["properties"]
@@ -178,7 +178,7 @@ def test_a_run_that_is_pre_empted_twice_goes_on_until_it_has_trained(live, capsy
 
 
 def written(live, run, job):
-    """Whether the file that counts the lives has come to storage for the attempt that runs."""
+    """Whether the running attempt's file that counts its starts is in storage."""
     count = content(live, f"runs/{run}/n")
     return count is not None and count.decode().strip() == job[-1]
 
@@ -202,7 +202,7 @@ def test_a_job_that_azure_begins_anew_in_its_place_is_followed_through(live, cap
     assert main(["follow", "anew", *QUICK]) == 0
     text = capsys.readouterr().out
     assert "second" in text
-    assert "anew-r1: trained to its end" in text
+    assert "anew-r1: training completed" in text
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
 
 
@@ -261,10 +261,10 @@ def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatc
     finally:
         live.azure.admin.capacity(f"{live.workspace}/computes/{gpu.name}", None)
     text = capsys.readouterr().out
-    assert f"queued, waits for 2 nodes of {gpu.name}" in text
+    assert f"queued, waiting for 2 nodes of {gpu.name}" in text
     assert "still queued after" in text
     assert f"{gpu.name} has " in text
-    assert "a region may have none left for hours" in text
+    assert "a region may have none for hours" in text
 
 
 def asked(live, path):
@@ -278,7 +278,7 @@ def test_a_network_that_is_cut_in_the_middle_loses_no_line(live, capsys, monkeyp
 
     def noting(console, text):
         note(console, text)
-        if "Azure answers again" in text:
+        if "Azure responds again" in text:
             told.set()
 
     monkeypatch.setattr(Console, "note", noting)
@@ -299,8 +299,8 @@ def test_a_network_that_is_cut_in_the_middle_loses_no_line(live, capsys, monkeyp
     said = capsys.readouterr()
     shown = [line for line in said.out.splitlines() if line.startswith("line ")]
     assert shown == [f"line {number}" for number in range(1, 41)]
-    assert "no answer from Azure; a job that runs goes on" in said.err
-    assert "Azure answers again" in said.err
+    assert "no response from Azure; retrying, a running job is not affected" in said.err
+    assert "Azure responds again" in said.err
 
 
 def test_a_network_that_stays_cut_ends_following_and_not_the_job(live, capsys):
@@ -310,9 +310,9 @@ def test_a_network_that_stays_cut_ends_following_and_not_the_job(live, capsys):
     try:
         assert main(["follow", "far", *QUICK, "--retry-timeout-minutes", "0.01"]) == 22
         said = capsys.readouterr().err
-        assert "no answer" in said
-        assert "what Azure runs goes on" in said
-        assert "`python -m jobs follow far` goes on with it" in said
+        assert "no response" in said
+        assert "the job continues in Azure" in said
+        assert "`python -m jobs follow far` resumes this" in said
         assert status(live, job) == "Running"
     finally:
         live.azure.admin.clear_faults()
@@ -344,13 +344,13 @@ def test_nodes_that_are_allocated_are_what_costs(live, capsys):
     assert main(["cancel", "costly"]) == 0
     assert "costly-r1: Canceled" in capsys.readouterr().out
     assert main(["cancel", "costly"]) == 0
-    assert "had ended already" in capsys.readouterr().out
+    assert "had already ended" in capsys.readouterr().out
 
 
 def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
     job = begin(live, "left", "sleep 600")
     with started(live, "follow", "left", *QUICK) as child:
-        read_until(child, "runs on")
+        read_until(child, "running on")
         said = interrupt(child)
     assert "python -m jobs follow left" in said
     assert "python -m jobs cancel left" in said
@@ -359,7 +359,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
 
 
 def failed_by_pre_emption(live, run):
-    """An attempt that was taken away, without anyone who follows it."""
+    """Submit an attempt that is pre-empted while nobody follows it."""
     job = begin(live, run, "sleep 600", cluster=live.outputs.clusters.gpu)
     wait_for(lambda: status(live, job) == "Running")
     live.azure.admin.preempt(job=job)
@@ -381,9 +381,9 @@ def test_a_cut_network_in_the_pause_says_that_nobody_submits_again(live, capsys,
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.1)
     assert main(["follow", "mid", *QUICK, *waits]) == 22
     said = capsys.readouterr().err
-    assert "no answer from Azure" in said
-    assert "its last attempt has ended; nothing of it goes on by itself" in said
-    assert "`python -m jobs follow mid --supervise` goes on with it" in said
+    assert "no response from Azure" in said
+    assert "its last attempt has ended, and this command does not submit it again" in said
+    assert "`python -m jobs follow mid --supervise` resumes this" in said
 
 
 def test_a_refusal_in_the_pause_is_waited_out_with_two_notes(live, capsys, monkeypatch):
@@ -397,8 +397,8 @@ def test_a_refusal_in_the_pause_is_waited_out_with_two_notes(live, capsys, monke
     pause = ["--supervise", "--resubmit.backoff-seconds", "1"]
     assert main(["follow", "vpn", *QUICK, *pause]) == 20
     said = capsys.readouterr().err
-    assert "no answer from Azure; a job that runs goes on" in said
-    assert "Azure answers again" in said
+    assert "no response from Azure; retrying, a running job is not affected" in said
+    assert "Azure responds again" in said
 
 
 def test_storage_that_is_away_at_the_end_is_waited_for(live, capsys):
@@ -407,8 +407,8 @@ def test_storage_that_is_away_at_the_end_is_waited_for(live, capsys):
     live.azure.admin.fault("HEAD .*result.json", status=503, times=6)
     assert main(["follow", "slow", *QUICK]) == 0
     found = capsys.readouterr()
-    assert "slow-r1: trained to its end" in found.out
-    assert "cannot be looked at" not in found.err
+    assert "slow-r1: training completed" in found.out
+    assert "cannot be read from here" not in found.err
 
 
 def test_a_result_that_nobody_could_look_at_is_no_success(live, capsys):
@@ -417,7 +417,7 @@ def test_a_result_that_nobody_could_look_at_is_no_success(live, capsys):
     live.azure.admin.fault("HEAD .*result.json", status=403, times=None)
     assert main(["follow", "unseen", *QUICK]) == 22
     text = capsys.readouterr().out
-    assert "unseen-r1: completed; its result could not be looked at" in text
+    assert "unseen-r1: completed, but its result could not be read" in text
 
 
 def test_an_old_attempts_name_cancels_the_run(live, capsys):
@@ -450,7 +450,7 @@ def test_a_refused_cancel_says_that_the_job_runs_on_and_is_marked(live, capsys):
     wait_for(lambda: status(live, job) == "Running")
     live.azure.admin.fault("POST .*/cancel", status=403)
     assert main(["cancel", "kept"]) == 22
-    assert "was not cancelled and may run on; it is marked" in capsys.readouterr().err
+    assert "was not cancelled and may still run; it is marked" in capsys.readouterr().err
     assert main(["cancel", "kept"]) == 0
 
 
@@ -465,4 +465,4 @@ def test_a_mark_that_changed_nothing_is_set_by_the_documented_way(live, capsys, 
 
 def test_a_name_that_is_mistyped_is_1(live, capsys):
     assert main(["follow", "nihgt"]) == 1
-    assert "has no job and no run of this name" in capsys.readouterr().err
+    assert "there is no job or run of this name" in capsys.readouterr().err

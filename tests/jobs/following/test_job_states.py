@@ -1,11 +1,11 @@
-"""States in words, and when a reason is looked for."""
+"""Descriptions of job states, and when the reason for a long queue time is looked up."""
 
 from jobs.following.job_states import WAITING, hint_due, restarted, words
 
 
 def test_words_name_the_nodes_and_the_cluster():
-    assert words("Queued", 1, "gpu") == "queued, waits for 1 node of gpu"
-    assert words("Running", 4, "gpu") == "runs on 4 nodes of gpu"
+    assert words("Queued", 1, "gpu") == "queued, waiting for 1 node of gpu"
+    assert words("Running", 4, "gpu") == "running on 4 nodes of gpu"
     assert words("SomethingNew", 4, "gpu") == "SomethingNew"
 
 

@@ -1,4 +1,4 @@
-"""Logs are read on from where they were, line by line, whatever happens between."""
+"""Logs are read from the last position, line by line, despite interruptions."""
 
 import pytest
 
@@ -10,7 +10,7 @@ RANK_0, RANK_1 = "user_logs/std_log_process_00.txt", "user_logs/std_log_process_
 
 
 class Storage:
-    """Files that grow, and addresses that may fail."""
+    """Growing log files at URLs that may fail."""
 
     def __init__(self):
         self.files = {}

@@ -1,4 +1,4 @@
-"""When a run is submitted again, and what it is told when it is not."""
+"""When a run is submitted again, and the reason when it is not."""
 
 from dataclasses import replace
 
@@ -49,12 +49,12 @@ NO_ROLE = AttemptResult(
     ("history", "expected", "why"),
     [
         # It has done what it should.
-        ([AttemptResult("Completed")], 22, "could not be looked at"),
+        ([AttemptResult("Completed")], 22, "could not be read"),
         ([AttemptResult("Completed", trains=False)], 0, "completed"),
-        ([AttemptResult("Completed", trained=True)], 0, "trained"),
-        ([PREEMPTED, PREEMPTED, AttemptResult("Completed", trained=True)], 0, "trained"),
-        ([replace(PREEMPTED, trained=True)], 0, "trained"),
-        ([replace(CANCELLED, trained=True)], 0, "trained"),
+        ([AttemptResult("Completed", trained=True)], 0, "training completed"),
+        ([PREEMPTED, PREEMPTED, AttemptResult("Completed", trained=True)], 0, "training completed"),
+        ([replace(PREEMPTED, trained=True)], 0, "training completed"),
+        ([replace(CANCELLED, trained=True)], 0, "training completed"),
         # It was taken away.
         ([PREEMPTED], Resubmit, "PreemptionError"),
         ([PREEMPTED, PREEMPTED], Resubmit, "attempt 3 of 3"),
@@ -69,13 +69,13 @@ NO_ROLE = AttemptResult(
         ([replace(PREEMPTED, exit_code=6), PEER], Resubmit, "status 6"),
         ([WEEK_OVER], Resubmit, "7 days"),
         # It was taken away too often.
-        ([PREEMPTED] * 3, NOT_RESUBMITTED, "3 attempts are all"),
-        ([PREEMPTED] * 5, NOT_RESUBMITTED, "3 attempts are all"),
+        ([PREEMPTED] * 3, NOT_RESUBMITTED, "allows only 3 attempts"),
+        ([PREEMPTED] * 5, NOT_RESUBMITTED, "allows only 3 attempts"),
         # Somebody wanted its end.
-        ([CANCELLED], CANCELED, "without word of pre-emption"),
-        ([PREEMPTED, CANCELLED], CANCELED, "without word of pre-emption"),
-        ([replace(CANCELLED, canceled_by_us=True)], CANCELED, "as you asked"),
-        ([replace(PREEMPTED, canceled_by_us=True)], CANCELED, "as you asked"),
+        ([CANCELLED], CANCELED, "without evidence of pre-emption"),
+        ([PREEMPTED, CANCELLED], CANCELED, "without evidence of pre-emption"),
+        ([replace(CANCELLED, canceled_by_us=True)], CANCELED, "by `cancel`"),
+        ([replace(PREEMPTED, canceled_by_us=True)], CANCELED, "by `cancel`"),
         ([replace(CANCELLED, timeout_seconds=3600)], CANCELED, "--timeout-hours"),
         # It is broken.
         ([FAILED_BY_CODE], 1, "its own error"),
@@ -119,7 +119,7 @@ def test_a_person_who_submits_a_run_again_begins_to_count_anew():
     assert isinstance(decide([PREEMPTED] * 3 + [PREEMPTED], OPTIONS, LENT), Stop)
     decision = decide([PREEMPTED] * 3 + [anew], OPTIONS, LENT)
     assert (decision.number, decision.delay) == (5, 60)
-    assert "attempt 5 comes next, 2 of 3 since a person's" in decision.reason
+    assert "attempt 5 follows, 2 of 3 since it was last submitted by a user" in decision.reason
     assert isinstance(decide([anew] + [PREEMPTED] * 2, OPTIONS, LENT), Stop)
 
 

@@ -1,4 +1,4 @@
-"""Outputs are read from Pulumi or from a file, and what is missing is said."""
+"""Outputs are read from Pulumi or a file, and errors say what is missing."""
 
 import json
 
@@ -31,8 +31,8 @@ def test_a_file_is_read_instead_in_both_forms(tmp_path):
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE"),
         ("error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions",
          "pulumi login"),
-        ("error: current stack does not have output property 'platform'", "never been deployed"),
-        ("error: something else", "could not read the stack dev: something else"),
+        ("error: current stack does not have output property 'platform'", "has never completed"),
+        ("error: something else", "could not read stack dev: something else"),
     ],
 )  # fmt: skip
 def test_what_pulumi_says_is_told_with_what_to_do(pulumi, tmp_path, said, advice):
@@ -46,7 +46,7 @@ def test_what_pulumi_says_is_told_with_what_to_do(pulumi, tmp_path, said, advice
 
 def test_a_missing_pulumi_is_told_with_the_way_around_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(PlatformReadError, match=r"not on the path.*--outputs"):
+    with pytest.raises(PlatformReadError, match=r"not found on the PATH.*--outputs"):
         read_outputs(tmp_path, "dev", None)
 
 

@@ -1,4 +1,4 @@
-"""What is uploaded as a job's code."""
+"""The files that are uploaded as a job's code."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ def test_the_digest_is_of_names_and_contents_only(repository):
 
 def test_a_link_is_refused(repository):
     (repository / "trainer" / "keys").symlink_to("/etc")
-    with pytest.raises(SnapshotError, match="keys: is a link"):
+    with pytest.raises(SnapshotError, match="keys: is a symbolic link"):
         read_snapshot(repository)
 
 

@@ -1,4 +1,4 @@
-"""The contract from both sides: every kind of job, from what each way of deploying exports."""
+"""The contract from both sides: every kind of job is built from the outputs of every deployment."""
 
 import json
 
@@ -21,7 +21,7 @@ STACKS = {
 
 @pytest.fixture(params=STACKS)
 def stack(request):
-    """What a stack exports, as the engine writes it and jobs read it."""
+    """Return a stack's outputs as Pulumi's engine writes them."""
     name, changed = STACKS[request.param]
     return outputs.from_dict(json.loads(json.dumps(ran(name, **changed).platform)))
 

@@ -1,4 +1,4 @@
-"""What a person asks to be run, as the trainer's configuration."""
+"""Options of the command line become the trainer's configuration."""
 
 import shlex
 
@@ -46,12 +46,12 @@ def test_without_a_named_data_set_a_preset_reads_its_own():
 
 
 def test_another_source_beside_a_named_data_set_is_refused():
-    with pytest.raises(SpecError, match="'synthetic' reads no data of the platform"):
+    with pytest.raises(SpecError, match="'synthetic' reads no data from storage"):
         spec("digits", "--data.source", "synthetic")
 
 
 def test_a_folder_of_this_machine_is_refused():
-    with pytest.raises(SpecError, match="'data/mine' is a folder of a machine"):
+    with pytest.raises(SpecError, match="'data/mine' is a local folder"):
         spec("digits", "--data.dir", "data/mine")
 
 

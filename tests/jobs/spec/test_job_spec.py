@@ -1,4 +1,4 @@
-"""A JobSpec that exists could run; whatever could not is told at once."""
+"""A JobSpec is valid; all problems of an invalid one are reported at once."""
 
 from dataclasses import replace
 
@@ -31,15 +31,15 @@ def problems(**changes):
         ({"experiment": ""}, "experiment: ''"),
         ({"environment": "trainer-gpu"}, "must be NAME:VERSION"),
         ({"environment": "trainer-gpu@latest"}, "must be NAME:VERSION"),
-        ({"nodes": 0}, "from 1 to 16"),
-        ({"nodes": 17}, "from 1 to 16; ask for fewer, or raise its maximum"),
+        ({"nodes": 0}, "allows 1 to 16"),
+        ({"nodes": 17}, "allows 1 to 16; request fewer, or raise its maximum"),
         ({"processes_per_node": 4}, "has 8 GPUs"),
         ({"processes_per_node": None, "nodes": 1}, "has 8 GPUs"),
         ({"processes_per_node": 0}, "must be at least 1"),
         ({"shm_size": "64 gigs"}, "--shm-size: '64 gigs'"),
         ({"timeout_seconds": 0}, "--timeout-hours: 0"),
         ({"timeout_seconds": -5}, "--timeout-hours"),
-        ({"timeout_seconds": 7 * 24 * 3600 + 1}, "lives 168 hours at most; a longer run goes on"),
+        ({"timeout_seconds": 7 * 24 * 3600 + 1}, "to 168 hours; omit it, as a longer run resumes"),
         ({"command": "python ${{inputs.nope}}"}, "${{inputs.nope}} is not among"),
         ({"command": "python ${{outputs.nope}}"}, "${{outputs.nope}} is not among"),
         ({"command": "python ${{ inputs.data }}"}, "${{ inputs.data }} is not among"),
@@ -47,7 +47,7 @@ def problems(**changes):
         ({"command": "python ${{inputs.data"}, "${{ is not among"),
         ({"command": "python"}, "${{inputs.data}} is never used"),
         ({"command": " ", "inputs": {}, "outputs": {}}, "command: is empty"),
-        ({"inputs": {"data": replace(MOUNT, mode="rw_mount")}}, "never written"),
+        ({"inputs": {"data": replace(MOUNT, mode="rw_mount")}}, "inputs are read-only"),
         ({"inputs": {"data": replace(MOUNT, uri="azureml:imagenet")}}, "inputs.data"),
         ({"inputs": {"data": replace(MOUNT, uri="./data")}}, "inputs.data"),
         (
@@ -59,7 +59,10 @@ def problems(**changes):
             "inputs.data",
         ),
         ({"outputs": {"run": MOUNT}}, "outputs.run"),
-        ({"outputs": {"run": replace(RESULT, mode="download")}}, "pre-emption comes before"),
+        (
+            {"outputs": {"run": replace(RESULT, mode="download")}},
+            "pre-emption would lose everything",
+        ),
     ],
 )
 def test_what_could_not_run_is_refused(changes, told):
@@ -80,7 +83,7 @@ def test_every_problem_is_told_at_once():
 
 def test_a_cluster_larger_than_mpi_is_told():
     large = replace(SOUND.cluster, max_nodes=200)
-    assert any("MPI on at most 100" in one for one in problems(cluster=large, nodes=101))
+    assert any("MPI jobs to 100 nodes" in one for one in problems(cluster=large, nodes=101))
     assert replace(SOUND, cluster=large, nodes=100).ranks == 800
 
 

@@ -1,4 +1,4 @@
-"""Jobs from what a stack exports: nothing is named twice, and nothing unsound gets through."""
+"""Jobs are built from a stack's outputs, and invalid ones are refused."""
 
 import json
 import shlex
@@ -144,8 +144,8 @@ def test_a_folder_instead_of_a_version_is_told():
     assert spec.inputs["data"].uri == (
         f"azureml://datastores/{STACK.datastores.prepared.name}/paths/imagenet"
     )
-    assert any("can change" in note for note in spec.notes)
-    assert not any("can change" in note for note in training().notes)
+    assert any("may change" in note for note in spec.notes)
+    assert not any("may change" in note for note in training().notes)
 
 
 def test_options_of_a_persons_machine_are_refused_at_once():

@@ -21,7 +21,7 @@ from tests.jobs.support.wire import wire_body
 
 GOLDEN = Path(__file__).parent / "golden"
 CODE = Path("/snapshot")
-"""In place of a folder that is another one for each person."""
+"""Placeholder for the path of the code folder, which differs between machines."""
 KINDS = samples.every_kind()
 
 
@@ -35,7 +35,7 @@ def written(spec):
 
 
 def body(job):
-    """What is sent, with the references that the SDK would look up in place of local ones."""
+    """Return the request body, with local references resolved as the SDK does."""
     job.code, job.environment, job.compute = "/codes/1", "/environments/1", "/computes/1"
     for each in job.inputs.values():
         # A file's reference to a data asset loses its prefix, and gets it back on its way.

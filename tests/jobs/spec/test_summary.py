@@ -1,4 +1,4 @@
-"""What a person reads before a job is submitted."""
+"""The summary before a job is submitted."""
 
 from jobs.assets.prepared_data import plan
 from jobs.spec.summary import document, lines
@@ -14,17 +14,17 @@ def test_a_summary_names_what_is_paid_for_and_guesses_nothing():
     spec, found = training(4, platform()), manifest()
     text = lines(spec, plan(IMAGENET, spec.ranks, found), found, None)
     assert "4 x Standard_ND40rs_v2 with 8 GPUs, InfiniBand, LowPriority" in text
-    assert f"version {found.version}: 1,281,167 images to train on, 1000 classes" in text
+    assert f"version {found.version}: 1,281,167 training images, 1000 classes" in text
     assert "over 32 ranks" in text
     assert "azureml:imagenet:3 (ro_mount)" in text
     assert "7 days" in text
-    assert "note: nodes of LowPriority may be pre-empted" in text
+    assert "note: LowPriority nodes may be pre-empted" in text
     assert "$" not in text
 
 
 def test_a_summary_says_why_steps_are_not_known():
     text = lines(training(1, platform()), None, None, "the container cannot be read from here")
-    assert "not known: the container cannot be read from here" in text
+    assert "unknown: the container cannot be read from here" in text
 
 
 def test_a_check_has_no_steps():

@@ -1,4 +1,4 @@
-"""Folders to upload, made fast."""
+"""Create folders to upload."""
 
 import os
 
@@ -10,13 +10,13 @@ _NOISE = os.urandom(1 << 20)
 
 
 def content(number, size):
-    """Bytes that no other number has."""
+    """Return bytes that are different for each number."""
     whole = number.to_bytes(8, "big") + _NOISE * (size // len(_NOISE) + 1)
     return whole[:size]
 
 
 def write_files(folder, count, size):
-    """Raw files."""
+    """Write raw files."""
     folder.mkdir(parents=True)
     for number in range(count):
         (folder / f"file-{number:05d}.bin").write_bytes(content(number, size))
@@ -24,7 +24,7 @@ def write_files(folder, count, size):
 
 
 def write_shards(folder, count=4, size=20_000, seed=0):
-    """Shards with a manifest; what is in them is no TFRecord."""
+    """Write shards with a manifest; their content is not TFRecord."""
     folder.mkdir(parents=True)
     shards = []
     for number in range(count):

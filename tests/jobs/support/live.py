@@ -34,7 +34,7 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 @dataclass(frozen=True)
 class Live:
-    """An Azure with one platform in it."""
+    """The stand-in with one platform."""
 
     azure: Loopback
     outputs: PlatformOutputs
@@ -114,7 +114,7 @@ def declare(azure: Loopback, folder: Path, described: PlatformOutputs | None = N
 
 
 def with_endpoints(azure: Loopback, described: PlatformOutputs) -> PlatformOutputs:
-    """The outputs with addresses of this Azure's blob storage, and its tenant."""
+    """Return the outputs with the URLs of the stand-in's blob storage, and its tenant."""
     stores = described.datastores
     moved = {
         name: replace(store, blob_endpoint=azure.blob_endpoint(store.account))
@@ -150,7 +150,7 @@ def _compute(out: PlatformOutputs, cluster: contract.Cluster) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory):
-    """One Azure for the session."""
+    """The stand-in for the session."""
     options = Options(
         program_folder=ROOT / ".venv-trainer" / "bin",
         max_processes_per_node=1,
@@ -170,7 +170,7 @@ def platform_on_loopback(azure, tmp_path_factory):
 
 
 def sdk(live: Live) -> Any:
-    """Azure's own client of the platform, to see what others see of it."""
+    """Client of Azure's SDK for the platform, to check what other programs see."""
     from azure.ai.ml import MLClient
 
     outputs = live.outputs
@@ -208,7 +208,7 @@ def live(platform_on_loopback, monkeypatch):
 
 @pytest.fixture
 def outputs(live, monkeypatch):
-    """The outputs of the platform, where a command line finds them."""
+    """Set the environment variable that names the platform's outputs."""
     monkeypatch.setenv("JOBS_OUTPUTS", str(live.file))
     return live.outputs
 

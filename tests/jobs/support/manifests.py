@@ -1,4 +1,4 @@
-"""Manifests without a data set."""
+"""Create manifests without a data set."""
 
 from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split
 

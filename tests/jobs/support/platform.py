@@ -1,4 +1,4 @@
-"""Platforms as stacks export them, and jobs on them."""
+"""Outputs of stacks, and jobs on their platforms."""
 
 from infra import outputs
 from infra.naming import Names
@@ -18,7 +18,7 @@ def guid(number: int) -> str:
 
 
 def cluster_nodes(**changes) -> ClusterNodes:
-    """Nodes of a cluster of which none is there."""
+    """State of a cluster without nodes."""
     known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
     return ClusterNodes(**{**known, "allocated": 0, "target": 0, "max_nodes": 4, **changes})
 

@@ -1,4 +1,4 @@
-"""A stand-in for the command line of Pulumi."""
+"""A stand-in for the Pulumi CLI."""
 
 import json
 import stat
@@ -23,7 +23,7 @@ sys.exit(answer.get("status", 0))
 
 @pytest.fixture
 def pulumi(tmp_path, monkeypatch):
-    """A `pulumi` that answers each command as told; gives what it was asked."""
+    """Install a `pulumi` with given answers; return the log of its commands."""
     program = tmp_path / "bin" / "pulumi"
     program.parent.mkdir()
     program.write_text(STAND_IN.format(python=sys.executable, folder=str(tmp_path)))

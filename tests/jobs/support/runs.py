@@ -1,4 +1,4 @@
-"""Runs as jobs leave them, without a job that runs, and what storage holds."""
+"""Create the results of runs in storage without running jobs, and read storage."""
 
 import json
 
@@ -9,29 +9,29 @@ ARM = "2024-10-01"
 
 
 def container(live, role="results"):
-    """Client of a container of the platform: raw, prepared or results."""
+    """Create a client of a container of the platform: raw, prepared or results."""
     storage = connect(live.outputs).storage
     return storage.container(getattr(storage.datastores, role))
 
 
 def blobs(live, to):
-    """What is in a folder such as prepared/imagenet, by name."""
+    """List the blobs in a folder such as prepared/imagenet, by name."""
     role, _, folder = to.partition("/")
     return listed(container(live, role), folder)
 
 
 def content(live, name):
-    """Content of a blob of the results; None if it is not there."""
+    """Read a blob in the container of results; None if it does not exist."""
     return read_small(container(live), name)
 
 
 def answer(capsys):
-    """The document that a command has printed for a program."""
+    """Parse the JSON document that a command printed."""
     return json.loads(capsys.readouterr().out)
 
 
 def put(live, files):
-    """Write files into the container of results; gives its client."""
+    """Write files to the container of results; return its client."""
     client = container(live)
     for name, data in files.items():
         client.upload_blob(name, data, overwrite=True)

@@ -1,4 +1,4 @@
-"""Every kind of job, as the golden files hold it."""
+"""Sample jobs of every kind, as in the golden files."""
 
 from dataclasses import replace
 
@@ -68,7 +68,7 @@ def check(stack):
 
 
 def tuned(stack):
-    """A second attempt with what can be set beside the defaults."""
+    """Build a second attempt with non-default options."""
     return kinds.train(
         stack,
         replace(TRAINING, profile_steps="20:25"),
@@ -93,7 +93,7 @@ def tuned(stack):
 
 
 def every_kind():
-    """By the name of the golden file."""
+    """Return the sample jobs by the names of their golden files."""
     stack = platform()
     return {
         "train-1-node": training(1, stack),

@@ -1,4 +1,4 @@
-"""Jobs of a line of shell on a loopback Azure, tagged as runs of this project."""
+"""Jobs that run a shell command on the stand-in, tagged as runs of this project."""
 
 import signal
 import subprocess
@@ -15,13 +15,13 @@ TRAINED = (
     'mkdir -p "${{outputs.run}}/%(run)s" && echo \'{"steps": 1}\' >'
     ' "${{outputs.run}}/%(run)s/result.json"'
 )
-"""Leaves what the trainer leaves when a run has trained to its end."""
+"""Shell command that writes the result of a completed run."""
 
 
 def begin(
     live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, timeout="PT1H", number=1
 ):
-    """Submit an attempt of a run; returns the id of its job."""
+    """Submit an attempt of a run; return the id of its job."""
     clusters = live.outputs.clusters
     image = f"{live.workspace}/{IMAGE}"
     live.azure.put(image, ARM, {"properties": {"image": "tiny"}})
@@ -52,12 +52,12 @@ def begin(
 
 
 def status(live, job):
-    """Of a job, by its id."""
+    """Return the status of a job by its id."""
     return live.azure.runs.get(job)["status"]
 
 
 def wait_for(condition, seconds=120.0):
-    """Until something is so."""
+    """Wait until a condition holds."""
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it has not come to that"
@@ -65,7 +65,7 @@ def wait_for(condition, seconds=120.0):
 
 
 def meanwhile(*steps):
-    """Do something, step by step, while the test's own thread follows a job."""
+    """Run steps in a thread while the test's thread follows a job."""
 
     def work():
         for step in steps:
@@ -77,7 +77,7 @@ def meanwhile(*steps):
 
 
 def running(live, job):
-    """A step: until a job runs."""
+    """Return a step that waits until a job runs."""
     return lambda: wait_for(lambda: status(live, job) == "Running")
 
 
@@ -103,7 +103,7 @@ def by_hand(live, *args, repository=ROOT):
 
 
 def interrupt(child):
-    """Ctrl-C, and what a command said until its end."""
+    """Send Ctrl-C, and return the output of a command."""
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=120)
     assert child.returncode == 130, err
@@ -113,7 +113,7 @@ def interrupt(child):
 
 @contextmanager
 def started(live, *args, **options):
-    """A command by hand, which does not outlive its test."""
+    """Start a command that ends with its test."""
     child = by_hand(live, *args, **options)
     try:
         yield child
@@ -123,7 +123,7 @@ def started(live, *args, **options):
 
 
 def read_until(child, words):
-    """Read what a command prints until a line has the words."""
+    """Read the output of a command until a line contains the words."""
     while words not in (line := child.stdout.readline()):
         assert line, child.stderr.read()
     return line

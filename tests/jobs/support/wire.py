@@ -1,4 +1,4 @@
-"""What Azure's SDK sends for a job."""
+"""Requests of Azure's SDK for a job."""
 
 import json
 
@@ -7,7 +7,7 @@ from azure.ai.ml.entities._job.to_rest_functions import to_rest_job_object
 
 
 def wire_body(job):
-    """Properties of the body, of a job whose references are resolved."""
+    """Return the properties in the request body of a job with resolved references."""
     return json.loads(
         json.dumps(to_rest_job_object(job), cls=SdkJSONEncoder, exclude_readonly=True)
     )["properties"]

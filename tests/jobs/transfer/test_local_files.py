@@ -1,4 +1,4 @@
-"""Local files are found, refused or read as storage needs it."""
+"""Local files are found, checked and read for an upload."""
 
 import os
 
@@ -38,16 +38,18 @@ def test_everything_that_cannot_be_sent_is_named_at_once(tmp_path):
         scan(tmp_path)
     told = str(error.value)
     for words in (
-        "link: is a link", "folder: is a link", "'back\\\\slash': has a backslash",
-        "'line\\nfeed': has a backslash or a control", "dot.: a part of its name ends in a dot",
-        "pipe: is no ordinary file", "is no text in UTF-8",
+        "link: is a symbolic link", "folder: is a symbolic link",
+        "'back\\\\slash': its name has a backslash",
+        "'line\\nfeed': its name has a backslash or a control",
+        "dot.: a part of its name ends with a dot",
+        "pipe: is not a regular file", "is not valid UTF-8",
     ):  # fmt: skip
         assert words in told
-    assert "good" not in told.replace("ordinary", "")
+    assert "good" not in told
 
 
 def test_a_place_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(LocalError, match="nowhere: is not there"):
+    with pytest.raises(LocalError, match="nowhere: does not exist"):
         scan(tmp_path / "nowhere")
 
 
@@ -70,7 +72,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
         (tmp_path / "other").replace(path)
     else:
         os.truncate(path, 1500)
-    with pytest.raises(ChangedError, match="changed since this began"):
+    with pytest.raises(ChangedError, match="changed during the upload"):
         list(blocks)
 
 

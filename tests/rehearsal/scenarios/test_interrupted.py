@@ -13,7 +13,7 @@ STEPS = (
     "cancelled 1 jobs",
     "deleted 3 clusters",
     "purged workspace",
-    "pulumi destroys what is left",
+    "running pulumi destroy",
     " deleted (",
     "destroyed the stack's resources",
     "purged vault",

@@ -81,8 +81,8 @@ def test_a_control_plane_away_for_20_seconds_ends_no_job_and_no_follower(cloud):
     assert cloud.status(away) == "Running"
     cloud.jobs("cancel", "away")
     assert following.wait() == CANCELED, following.words
-    assert "no answer from Azure; a job that runs goes on" in following.err
-    assert "Azure answers again" in following.err
+    assert "no response from Azure; retrying, a running job is not affected" in following.err
+    assert "Azure responds again" in following.err
     assert [name for name in cloud.job_names() if name.startswith("away")] == ["away-r1"]
     log = lines_of_training(cloud.jobs("logs", "away").out)
     assert len(log) > before
@@ -100,13 +100,13 @@ def test_a_killed_supervisor_started_again_submits_a_preempted_run(cloud):
     assert cloud.wait_until_ended(first) == "Failed"
     assert cloud.status(second) is None
     said = cloud.jobs("follow", "night", "--supervise", *QUICK, *AGAIN).out
-    assert "attempt 2 of 5 comes next" in said
+    assert "attempt 2 of 5 follows" in said
     assert "night-r2: submitted" in said
-    assert "night-r2: trained to its end" in said
+    assert "night-r2: training completed" in said
     (continued,) = re.findall(r"continues at step ([\d,]+)", said)
     assert int(continued.replace(",", "")) >= 20
     # Whoever comes later finds it done.
-    assert "trained to its end" in cloud.jobs("follow", "night", "--supervise", *QUICK).out
+    assert "training completed" in cloud.jobs("follow", "night", "--supervise", *QUICK).out
     assert cloud.status(job(cloud, "night-r3")) is None
 
 
@@ -134,7 +134,7 @@ def test_code_that_raises_fails_with_its_reason_and_is_not_resubmitted(cloud, tm
     ("role", "status", "words"),
     [
         ("gpus", 2, "--cluster: 'gpus'"),
-        ("gpu_dedicated", 2, "--cluster: the stack dev has no gpu_dedicated; declare it"),
+        ("gpu_dedicated", 2, "--cluster: the stack dev has no cluster gpu_dedicated; declare it"),
     ],
     ids=["no such role", "not of this stack"],
 )
@@ -151,7 +151,10 @@ def test_a_cluster_that_is_not_in_the_workspace_is_named(cloud, tmp_path):
     file.write_text(json.dumps(to_dict(replace(outputs, clusters=clusters))))
     ended = cloud.jobs("submit", "--name", "lost", *TRAINING, "--outputs", str(file), status=1)
     workspace = outputs.workspace
-    assert f"cluster gpu-of-before: is not in workspace {workspace}; deploy the stack" in ended.err
+    assert (
+        f"cluster gpu-of-before: does not exist in workspace {workspace}; deploy the stack"
+        in ended.err
+    )
     assert nothing_was_submitted(cloud, "lost")
 
 

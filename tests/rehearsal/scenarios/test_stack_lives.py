@@ -123,7 +123,7 @@ class TestDev:
         up.wait_for(lambda: "^C received" in up.words)
         workspace.open()
         assert up.wait() == 130, up.words
-        assert "to go on, give the same command again" in up.err
+        assert "run the same command again to continue" in up.err
         resources, pending = state(dev)
         assert pending == {}
         assert "workspace" in resources
@@ -169,7 +169,7 @@ class TestProd:
         up.kill()
         assert up.status == -signal.SIGKILL
         ended = prod.jobs("up", "--yes", "True", status=1)
-        assert "a deployment makes registry at this moment, or was killed" in ended.err
+        assert "a deployment is creating registry, or was killed" in ended.err
         assert "pulumi cancel --yes --stack prod" in ended.err
         # Azure goes on with what it was asked for.
         registry.open()

@@ -215,7 +215,7 @@ def test_a_model_of_someone_elses_and_a_damaged_one_are_refused(predict, run, im
         (["--top", "0"], "--top: 0 must be at least 1"),
         (["--mdel", "x"], "did you mean --model?"),
         (["--run"], "--run: needs a value"),
-        (["-x"], "-x: there is no place for this argument"),
+        (["-x"], "-x: unexpected argument"),
     ],
 )
 def test_options_that_cannot_be_are_refused(predict, run, images, args, words):
