@@ -330,35 +330,35 @@ class TrainConfig:
 
 
 def _contradictions(config: TrainConfig) -> list[str]:
-    """Fields that are each fine on their own and contradict another, with the options to change."""
+    """List fields that contradict each other, with the options to change."""
     problems = _bad_texts(config)
     data, optimizer = config.data, config.optimizer
     if data.source == "tfrecords" and data.dir is None:
         problems.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
-        problems.append("--data.dir: synthetic data is read from no folder; leave it out")
+        problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
     if data.source == "synthetic" and data.cache_dir is not None:
         problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
     if data.source == "digits" and data.flip:
-        problems.append("--data.flip: a mirrored digit is another sign; say False")
+        problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
     if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
         problems.append(
             f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view"
         )
     if config.batch_size % optimizer.accumulation:
         problems.append(
-            f"--batch-size: {config.batch_size} does not divide into"
+            f"--batch-size: {config.batch_size} cannot be divided evenly into"
             f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
         )
     if config.exchange.compression == "fp16" and config.compute.precision == "float32":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
     if optimizer.warmup_epochs >= config.epochs:
         problems.append(
-            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} leaves nothing of"
+            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} must be less than"
             f" --epochs {config.epochs}"
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
-        problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must rise")
+        problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must be increasing")
     return problems
 
 
@@ -378,11 +378,11 @@ def _bad_texts(config: TrainConfig) -> list[str]:
     for leaf in fields.leaves(type(config)):
         value = fields.get(config, leaf.key)
         if value == "None":
-            problems.append(f"{leaf.flag}: a text 'None' would be read as no text")
+            problems.append(f"{leaf.flag}: the text 'None' would be read as no value")
         elif (
             leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-"))
         ):
-            problems.append(f"{leaf.flag}: {value!r} is not a folder's name")
+            problems.append(f"{leaf.flag}: {value!r} is not a folder name")
     return problems
 
 

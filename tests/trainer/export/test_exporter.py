@@ -352,7 +352,7 @@ def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(
 
 
 def test_a_run_without_a_checkpoint_that_fits_is_refused(run):
-    with pytest.raises(CheckpointError, match="has no valid checkpoint that was evaluated"):
+    with pytest.raises(CheckpointError, match="has no valid, evaluated checkpoint"):
         export_run(str(run.path), "best", None, 5, onnx=False)
     shutil.rmtree(run.checkpoints.folder)
     with pytest.raises(CheckpointError, match="has no valid checkpoint;"):

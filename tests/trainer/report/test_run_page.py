@@ -107,9 +107,9 @@ def test_a_long_curve_is_averaged_and_keeps_its_mean_and_end():
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="is not the folder of a run"):
+    with pytest.raises(CheckpointError, match="is not a run folder"):
         write_report([tmp_path])
-    with pytest.raises(CheckpointError, match="is not the folder of a run"):
+    with pytest.raises(CheckpointError, match="is not a run folder"):
         write_report([tmp_path / "none"])
 
 
@@ -410,7 +410,7 @@ def test_the_command_prints_the_page_and_never_loads_tensorflow(run, tmp_path):
 
 def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
     assert main(["report", str(tmp_path / "none")]) == CheckpointError.exit_code
-    assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
+    assert f"{tmp_path / 'none'}: is not a run folder" in capsys.readouterr().err
 
 
 def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monkeypatch, capsys):
