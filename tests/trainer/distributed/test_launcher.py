@@ -252,4 +252,6 @@ def test_a_run_that_is_killed_early_and_breaks_twice_is_given_up(workplace, star
     assert process.returncode == 1
     assert "rank 0 was killed by SIGKILL" in err
     assert err.count("starting again from its start") == out.count("starting 1 rank") == 2
-    assert re.search(r"not started again: \w+ in \w+\.py, line \d+, after step 1, occurred twice", err)
+    assert re.search(
+        r"not started again: \w+ in \w+\.py, line \d+, after step 1, occurred twice", err
+    )
