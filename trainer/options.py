@@ -173,7 +173,7 @@ class PrepareTfrecordsOptions:
     """Folder of the shards: train-* and validation-* (or val-*)."""
 
     first_label: Literal["auto", "0", "1"] = "auto"
-    """Label of the first class in the records; auto determines it from the labels that occur."""
+    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read; 0 is one per core."""

@@ -344,7 +344,7 @@ def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(
     assert facts(path)["mean"] == list(record.normalization.mean)
 
     (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
-    with pytest.raises(DataError, match="was trained on other; prepare that data set again"):
+    with pytest.raises(DataError, match="was trained on other; prepare that version again"):
         export_run(str(folder.path), "last", None, 5, onnx=False)
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(DataError, match=r"without class names.*no such data folder"):

@@ -132,7 +132,7 @@ def test_a_damaged_record_is_named_with_what_finds_all_of_them(digits_folder, tm
     shard.write_bytes(data)
     with pytest.raises(DataError) as caught:
         write_inspection(folder, InspectOptions())
-    assert f"{shard}, record 1: its data do not fit their checksum" in str(caught.value)
+    assert f"{shard}, record 1: its data do not match their checksum" in str(caught.value)
     assert f"python -m trainer verify '{folder}'" in str(caught.value)
     assert not (folder / "inspect.html").exists()
 

@@ -174,7 +174,7 @@ def test_a_folder_with_something_else_is_refused_and_stays(cats_and_dogs, tmp_pa
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match=r"is not empty and holds no manifest\.json"):
+    with pytest.raises(DataError, match=r"is not empty and has no manifest\.json"):
         prepare(cats_and_dogs, out)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     with pytest.raises(DataError, match="is not a folder"):

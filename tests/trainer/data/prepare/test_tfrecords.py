@@ -65,7 +65,7 @@ def test_a_described_folder_is_a_data_set_without_a_fault(shards, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "labels run from 1 to 4: taken to start at 1 (if class 0 has no images, give"
         " --first-label 0)",
-        f"{shards}: 40 images to train on, 4 held out, 4 classes, version {manifest.version}",
+        f"{shards}: 40 training images, 4 held-out images, 4 classes, version {manifest.version}",
         f"{shards}: 5 shards, 44 records, 0 faults",
     ]
     assert content(shards) == before
@@ -149,7 +149,7 @@ def test_a_broken_record_is_named(shards):
     changed[-10] ^= 1
     path.write_bytes(changed)
     records = len(list(read_shard(shards / "train-00000-of-00003"))) - 2
-    with pytest.raises(DataError, match=rf"{path}, record {records}: its data do not fit"):
+    with pytest.raises(DataError, match=rf"{path}, record {records}: its data do not match"):
         describe(shards)
     assert not (shards / FILE_NAME).exists()
 
