@@ -162,7 +162,7 @@ class Order:
             if index < segment.count:
                 return segment.shard, segment.first + index
             index -= segment.count
-        raise IndexError(f"position {position} lies in no segment")
+        raise IndexError(f"position {position} is in no segment")
 
 
 def consecutive(

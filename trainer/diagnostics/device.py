@@ -43,7 +43,7 @@ def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
         tf.config.experimental.set_memory_growth(gpu, True)
     elif config.compute.precision != "float32" and communicator.rank == 0:
         print(
-            "warning: no GPU is visible (the environment of `make setup` has TensorFlow for CPUs);"
+            "warning: no GPU is visible (`make setup` installs TensorFlow for CPUs);"
             " mixed_float16 is slow without one",
             file=sys.stderr,
         )

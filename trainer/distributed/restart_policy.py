@@ -31,7 +31,7 @@ _STOPPED = STOP_STATUSES | {-number for number in STOP_SIGNALS}
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How one attempt of a run ended."""
+    """Outcome of one attempt of a run."""
 
     statuses: tuple[int, ...]
     """Exit statuses of the ranks that ended by themselves, in the order in which they ended; as in

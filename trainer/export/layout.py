@@ -6,7 +6,7 @@ FOLDER = "export"
 """Name of the export in a run folder."""
 SAVED_MODEL, ONNX, FACTS = "saved_model", "model.onnx", "export.json"
 STRANGE = "neither JPEG nor PNG"
-"""What the model's error says about images in other formats."""
+"""Words of the model's error about images in other formats."""
 
 
 def find_saved_model(folder: Path) -> Path | None:

@@ -42,7 +42,7 @@ class Panel:
     id: str
     title: str
     reading: str
-    """How to read it, in one line."""
+    """How to read the panel, in one line."""
     series: tuple[Series, ...]
     ticks: str = ""
     """d3 format of the axis; plotly chooses one if it is empty."""

@@ -27,7 +27,7 @@ class Plot:
     id: str
     title: str
     reading: str
-    """How to read it, in one line."""
+    """How to read the plot, in one line."""
     summary: str
     """Description of the plot for screen readers."""
     json: str

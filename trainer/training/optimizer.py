@@ -35,7 +35,7 @@ class Momentum:
         """Update all variables.
 
         Args:
-            gradients: mean gradients in the order of the variables, float32.
+            gradients: Mean gradients in the order of the variables, float32.
             learning_rate: float32 scalar.
         """
         for variable, slot, gradient in zip(self._variables, self.slots, gradients, strict=True):
