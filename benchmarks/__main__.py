@@ -1,7 +1,7 @@
-"""`python -m benchmarks WHAT`: what makes the numbers in the documents.
+"""`python -m benchmarks WHAT`: the benchmarks behind the numbers in the documents.
 
-Each benchmark is a module with its `Options` and `run`; one whose raw rounds fill a table of the
-documents has a `show`, too.
+Each benchmark is a module with `Options` and `run`; a module whose raw rounds fill a table of the
+documents also has `show`.
 """
 
 import importlib
@@ -17,36 +17,36 @@ from common.arguments import parse
 from common.errors import INTERRUPTED, ConfigError, UserError
 
 BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
-    "loop": ("training.loop", "CPU time of a step of the loop, beside other loops"),
-    "exchange": ("training.exchange", "an exchange of ResNet50's gradients, beside an all-reduce"),
-    "train": ("training.train", "images/s of two ranks, beside two independent trainings"),
-    "checkpoint": ("training.checkpoint", "how long a training stands still to save"),
+    "loop": ("training.loop", "CPU time of a step of the loop, compared with other loops"),
+    "exchange": ("training.exchange", "CPU time of a gradient exchange, compared with all-reduce"),
+    "train": ("training.train", "images/s of two ranks, compared with independent trainings"),
+    "checkpoint": ("training.checkpoint", "time that a training stops for a save"),
     "digits": ("training.digits", "accuracy and time of the first run, over several seeds"),
-    "input": ("data.input", "an image from shard to batch, beside decoding alone"),
-    "memory": ("data.memory", "what the input of a rank holds in memory"),
-    "slow-storage": ("data.slow_storage", "images/s where every read takes longer"),
-    "resume": ("data.resume", "how soon a run that continues reads its first record"),
-    "prepare": ("data.prepare", "an image from file to shard, beside a copy of the bytes"),
+    "input": ("data.input", "CPU time of an image from shard to batch, and of decoding alone"),
+    "memory": ("data.memory", "memory of a rank's input"),
+    "slow-storage": ("data.slow_storage", "images/s when every read takes longer"),
+    "resume": ("data.resume", "time until a resumed run reads its first record"),
+    "prepare": ("data.prepare", "CPU time of an image from file to shard, and of a plain copy"),
     "write-photos": ("data.photos", "write a folder of photographs like ImageNet's"),
     "chaos": (
         "faults.chaos",
-        "a training that is killed, stopped and frozen, beside one that is not",
+        "a training that is killed, stopped and frozen, compared with one that is not",
     ),
     "operations": ("profiles.operations", "the operations of a profiled step"),
     "timeline": ("profiles.timeline", "the phases of the exchange in a timeline"),
     "documents": ("documents", "fill the tables of the documents from benchmarks/results/"),
 }
-"""By name, the module below `benchmarks` and what it tells."""
+"""Module below `benchmarks`, and description, of each benchmark by name."""
 
 POSITIONAL: Final[Mapping[str, str]] = {
     "digits": "trainer",
     "write-photos": "folder",
     "timeline": "file",
 }
-"""Options that are given without their names: before all others, or after `--`."""
+"""Options given as positional arguments: before all others, or after `--`."""
 
 FORMER: Final[Mapping[str, str]] = {"photos": "write-photos", "photographs": "input --photos"}
-"""What is given today in place of names that benchmarks had before."""
+"""Current commands by the former names of benchmarks."""
 
 USAGE: Final = "\n".join(
     [
@@ -61,9 +61,9 @@ USAGE: Final = "\n".join(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a benchmark and return its exit status; errors of the user's come without a traceback."""
+    """Run a benchmark and return its exit status; print user errors without a traceback."""
     args = list(sys.argv[1:] if argv is None else argv)
-    # As the trainer's own command line does, before TensorFlow is imported.
+    # Same as in the trainer's command line; before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     if args[:1] in (["-h"], ["--help"]):
@@ -92,15 +92,15 @@ def _run(name: str, args: Sequence[str]) -> int:
 
 
 def read_options(name: str, default: Any, args: Sequence[str]) -> Any:
-    """The options of a benchmark.
+    """Parse the options of a benchmark.
 
     Args:
-        name: of the benchmark.
-        default: its options where nothing is given.
-        args: its command line.
+        name: Name of the benchmark.
+        default: Default options.
+        args: Command line of the benchmark.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: The command line has errors; lists all of them.
     """
     named = list(takewhile(lambda arg: arg != "--", args))
     leading = list(takewhile(lambda arg: not arg.startswith("-"), named))
@@ -110,11 +110,11 @@ def read_options(name: str, default: Any, args: Sequence[str]) -> Any:
     if not positional:
         return options
     if field is None:
-        raise ConfigError([f"{positional[0]}: there is no place for this argument"])
+        raise ConfigError([f"{positional[0]}: unexpected argument"])
     if isinstance(fields.get(default, field), tuple):
         return replace(options, **{field: tuple(positional)})
     if len(positional) > 1:
-        raise ConfigError([f"{positional[1]}: there is no place for this argument"])
+        raise ConfigError([f"{positional[1]}: unexpected argument"])
     return replace(options, **{field: positional[0]})
 
 

@@ -1,8 +1,7 @@
 """Fill the tables of the documents from the raw rounds in benchmarks/results/.
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`. NAME.json is what
-`python -m benchmarks NAME --json benchmarks/results/NAME.json` wrote; the table `summary` is made
-of several.
+A table stands between `<!-- NAME -->` and `<!-- end -->`. `python -m benchmarks NAME --json
+benchmarks/results/NAME.json` writes NAME.json; the table `summary` combines several of them.
 """
 
 import json
@@ -33,7 +32,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "checkpoint": checkpoint.show,
     "chaos": chaos.show,
 }
-"""From what a benchmark wrote to its tables, by name."""
+"""Functions that format a benchmark's results as tables, by name."""
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -43,13 +42,13 @@ class Options:
 
 
 def run(_: Options) -> None:
-    """Write the documents again."""
+    """Update the documents."""
     for document in DOCUMENTS:
         document.write_text(filled(document.read_text()))
 
 
 def filled(text: str) -> str:
-    """A document with every table made again."""
+    """Return a document with all tables updated."""
 
     def table(marked: re.Match[str]) -> str:
         name = marked[1]
@@ -60,20 +59,20 @@ def filled(text: str) -> str:
 
 
 def result(name: str) -> dict[str, Any]:
-    """What a benchmark measured."""
+    """Read the results of a benchmark."""
     data: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return data
 
 
 def summary() -> str:
-    """One line for each question."""
+    """Return the summary table, with one line per question."""
     alone, paired = (read_samples(result("loop")["worlds"][ranks]) for ranks in ("1", "2"))
     exchanged = read_samples(result("exchange")["samples"])
     read = read_samples(result("input")["samples"])
     prepared = read_samples(result("prepare")["samples"])
 
     rows = [
-        ["what", "beside", "1 rank", "2 ranks"],
+        ["what", "compared with", "1 rank", "2 ranks"],
         [
             "CPU time of a step of the loop, on a network so small that little else is left",
             "one `tf.function` call a step",

@@ -1,8 +1,8 @@
-"""Contenders taking turns, what is said about their times, and where it is written.
+"""Measurement of contenders in turns, and the statistics and output of their times.
 
-On a shared machine one time says little: contenders run one after the other in every round, the
-figure is the median over rounds with its range, ratios are formed inside a round, and processor
-time, which others' load disturbs least, comes before elapsed time.
+On a shared machine a single time says little: contenders run one after the other in every round,
+the figure is the median over rounds with its range, ratios are formed within a round, and CPU time,
+which the load of others affects least, is reported before elapsed time.
 """
 
 import json
@@ -24,13 +24,13 @@ class Sample:
     """One contender in one round."""
 
     cpu_ms: float
-    """Processor time of a unit of work in milliseconds, all threads, mean over ranks."""
+    """CPU time of a unit of work in milliseconds, all threads, mean over ranks."""
     wall_ms: float
-    """Elapsed time of a unit of work in milliseconds, of the slowest rank."""
+    """Elapsed time of a unit of work in milliseconds, on the slowest rank."""
 
 
 Samples = dict[str, list[Sample]]
-"""The rounds of each contender, in the order in which they took turns."""
+"""Rounds of each contender, in the order of turns."""
 
 
 def take_turns(
@@ -40,14 +40,14 @@ def take_turns(
     *,
     settle: bool = False,
 ) -> Samples:
-    """Let contenders do their work in turns, after a first time that is not counted.
+    """Run contenders in turns, after a first round that is not counted.
 
     Args:
-        contenders: by name; each does some units of work and returns how many.
-        rounds: how often each is measured.
-        world: all ranks measure together; rank 0 reports progress.
-        settle: wait until a contender's threads in the background are idle, and count their
-            processor time too: else what is done ahead would be counted for the next one.
+        contenders: Contenders by name; each does some units of work and returns their number.
+        rounds: Number of measurements of each.
+        world: World of ranks, which measure together; rank 0 reports progress.
+        settle: Whether to wait until a contender's background threads are idle, and count their
+            CPU time too. Otherwise work done ahead would count for the next contender.
     """
     console = Console(rounds, silent=world.rank != 0)
     for name, work in contenders.items():
@@ -75,7 +75,7 @@ def take_turns(
 
 
 def _settle() -> None:
-    """Wait until this process uses hardly any processor time."""
+    """Wait until this process uses hardly any CPU time."""
     pause, idle = 0.05, 0.02
     before, now = float("-inf"), time.process_time()
     while now - before > idle * pause:
@@ -92,23 +92,23 @@ class Spread:
     high: float
 
     def text(self, form: str = ".2f") -> str:
-        """The median with its range behind it."""
+        """Format the median followed by the range."""
         return f"{self.median:{form}} ({self.low:{form}}-{self.high:{form}})"
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median, lowest and highest of some values."""
+    """Return median, lowest and highest of some values."""
     return Spread(statistics.median(values), min(values), max(values))
 
 
 def ratio(samples: Samples, name: str, reference: str, clock: str = "cpu_ms") -> Spread:
-    """A contender's time over another's, formed inside each round."""
+    """Return the ratio of a contender's time to another's, formed within each round."""
     pairs = zip(samples[name], samples[reference], strict=True)
     return spread([getattr(a, clock) / getattr(b, clock) for a, b in pairs])
 
 
 def table(samples: Samples, unit: str, references: Sequence[str]) -> str:
-    """A table of all contenders: times, and ratios to some of them."""
+    """Format a table of all contenders: times, and ratios to some of them."""
     head = ["", f"CPU-ms/{unit}", f"wall-ms/{unit}", *(f"/ {name}" for name in references)]
     rows = [
         [
@@ -123,7 +123,7 @@ def table(samples: Samples, unit: str, references: Sequence[str]) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table, aligned so that it reads well as it is."""
+    """Format rows as a Markdown table with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
@@ -135,7 +135,7 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class BenchmarkOptions:
-    """What every benchmark that measures can be told."""
+    """Options of every benchmark that measures."""
 
     json: str | None = None
     """File for the raw rounds."""
@@ -148,17 +148,17 @@ def publish(
     show: Callable[[Mapping[str, Any]], str],
     **facts: Any,
 ) -> dict[str, Any]:
-    """Print what was measured, and write it down with every round if a file is named.
+    """Print the results, and write them with every round if a file is given.
 
     Args:
-        benchmark: its name.
-        options: what it was told.
-        started_on: the environment at its start.
-        show: makes the tables from what is in the file.
-        facts: what was measured.
+        benchmark: Name of the benchmark.
+        options: Options of the benchmark.
+        started_on: Environment at the start.
+        show: Formats the content of the file as tables.
+        facts: Results.
 
     Returns:
-        What is in the file.
+        The content of the file.
     """
     text = to_json(
         {
@@ -177,12 +177,12 @@ def publish(
 
 
 def read_samples(samples: Mapping[str, Sequence[Mapping[str, float]]]) -> Samples:
-    """Samples as JSON has them."""
+    """Read samples from JSON data."""
     return {name: [Sample(**sample) for sample in rounds] for name, rounds in samples.items()}
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """Plain data and dataclasses as JSON."""
+    """Convert plain data and dataclasses to JSON."""
 
     def plain(value: object) -> object:
         if is_dataclass(value) and not isinstance(value, type):

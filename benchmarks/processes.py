@@ -1,7 +1,7 @@
-"""Measurements in processes of their own: in a single one, or in a world of ranks.
+"""Measurements in separate processes: in a single one, or in a world of ranks.
 
-What is measured is a function with plain arguments and a plain result, named MODULE:FUNCTION. The
-command that starts the process neither imports TensorFlow nor takes part in what is measured.
+A measurement is a function with plain arguments and a plain result, named MODULE:FUNCTION. The
+command that starts the process neither imports TensorFlow nor takes part in the measurement.
 """
 
 import importlib
@@ -24,7 +24,7 @@ from trainer.distributed.launcher import launch
 from trainer.presets import PRESETS
 
 _RESULT: Final = "TRAINER_BENCHMARK_RESULT"
-"""Environment variable that names the file for the result."""
+"""Environment variable with the path of the file for the result."""
 
 
 def in_process(
@@ -34,11 +34,11 @@ def in_process(
 
     Args:
         function: MODULE:FUNCTION.
-        variables: of the environment, beside this process's own.
-        arguments: of the function.
+        variables: Environment variables, in addition to those of this process.
+        arguments: Arguments of the function.
 
     Raises:
-        UserError: the process failed.
+        UserError: The process failed.
     """
     with _result_file() as file:
         done = subprocess.run(
@@ -50,10 +50,10 @@ def in_process(
 
 
 def in_world(function: str, ranks: int, **arguments: Any) -> dict[str, Any]:
-    """Call a function as each of some ranks; the result of rank 0.
+    """Call a function on every rank of a world, and return the result of rank 0.
 
     Raises:
-        UserError: a rank failed.
+        UserError: A rank failed.
     """
     with _result_file() as file:
         status = launch([function, to_json(arguments)], ranks, "benchmarks.processes")
@@ -61,7 +61,7 @@ def in_world(function: str, ranks: int, **arguments: Any) -> dict[str, Any]:
 
 
 def join_world() -> Communicator:
-    """Join the world of ranks that this process was started in, with its device set up."""
+    """Join the world of ranks that this process belongs to, and set up its device."""
     from trainer.diagnostics.device import set_up_device
 
     world = connect(ExchangeConfig())
@@ -70,13 +70,13 @@ def join_world() -> Communicator:
 
 
 def hand_back(result: Mapping[str, Any]) -> None:
-    """Hand the result of this process to the one that started it; of ranks, rank 0 alone does."""
+    """Pass the result to the process that started this one; in a world only rank 0 does so."""
     if os.environ.get("HOROVOD_RANK", "0") == "0":
         Path(os.environ[_RESULT]).write_text(to_json(result))
 
 
 def hand_back_and_exit(result: Mapping[str, Any]) -> None:
-    """Hand the result back and end at once, whatever is still being read ahead."""
+    """Pass the result back and exit immediately, without waiting for data being read ahead."""
     hand_back(result)
     sys.stdout.flush()
     os._exit(0)
@@ -95,13 +95,13 @@ def _result_file() -> Iterator[Path]:
 
 def _read(file: Path, status: int) -> dict[str, Any]:
     if status:
-        raise UserError(f"the measurement ended with status {status}")
+        raise UserError(f"the measurement failed with exit status {status}; see its output above")
     result: dict[str, Any] = json.loads(file.read_text())
     return result
 
 
 def main(argv: Sequence[str]) -> int:
-    """Call the function that is named, and hand back what it returns."""
+    """Call the given function and pass its result back."""
     function, arguments = argv
     module, _, name = function.partition(":")
     try:

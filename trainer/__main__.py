@@ -11,10 +11,10 @@ status: int | None = None
 
 
 def leave() -> None:
-    """End here, once everything that Python ends itself has ended.
+    """Exit the process immediately, after Python's own cleanup.
 
-    TensorFlow's own threads now and then wait for one another for ever while the interpreter is
-    taken apart, and a command that has told its result must not fail by that.
+    TensorFlow's threads occasionally deadlock while the interpreter shuts down; a command that has
+    already printed its result must not hang or fail because of that.
     """
     if status is None:
         return
@@ -22,22 +22,22 @@ def leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except (AttributeError, OSError, ValueError):
-        # Who listened is gone; Python says so in its own way.
+        # The reader of the output is gone; Python reports that itself.
         return
     os._exit(status)
 
 
-# What is registered first is called last, after what libraries register when they are imported.
+# Handlers run in reverse order: this one after those that libraries register when imported.
 atexit.register(leave)
 
 can_dump = sys.stderr is not None
 if can_dump:
-    # A crash tells where, and `kill -USR2` where a process is, without ending it.
+    # Print all stacks on a crash, and on `kill -USR2` without ending the process.
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR2, all_threads=True)
 
 if "TRAINER_LAUNCHER_PID" in os.environ:
-    # A rank that is asked to stop while it still imports has nothing to save and nothing to say.
+    # A rank that is asked to stop during its imports has nothing to save and nothing to report.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from trainer.distributed import signals
@@ -48,7 +48,7 @@ if signals.started_by_mpirun(os.environ):
 from trainer.cli import main
 
 END_SECONDS = 60
-"""Time that libraries get to end what they have begun; a hang there is a hang as well."""
+"""Seconds that libraries may take to shut down; after that the process counts as hung."""
 
 if __name__ == "__main__":
     try:

@@ -1,6 +1,6 @@
 """The command line: `python -m trainer COMMAND`.
 
-Nothing here imports TensorFlow before the configuration is known to be good.
+TensorFlow is not imported before the configuration has been validated.
 """
 
 import os
@@ -29,30 +29,30 @@ from trainer.presets import parse_train
 USAGE = """\
 usage: python -m trainer COMMAND [options]
 
-  train      train a ResNet; without options on the handwritten digits that scikit-learn ships
-  evaluate   top-1 and top-5 of a checkpoint on the held-out images
-  export     a run's model as a SavedModel, and as ONNX, to be used without this code
-  predict    the classes of images, and of folders of them, by an exported model
-  report     a page about a run, or one that compares several: python -m trainer report RUN [RUN...]
+  train      train a ResNet; by default on the handwritten digits that scikit-learn ships
+  evaluate   print top-1 and top-5 of a checkpoint on the held-out images
+  export     write a run's model as a SavedModel (and as ONNX), usable without this code
+  predict    print the classes of images or folders of images, using an exported model
+  report     write a page about a run, or a comparison: python -m trainer report RUN [RUN...]
   prepare    write a data set as TFRecords with a manifest:
              prepare {imagenet, folder, tfrecords, digits, synthetic}
   verify     check a data set against its manifest: python -m trainer verify DIR
-  inspect    a page that shows a data set: python -m trainer inspect DIR
+  inspect    write a page that shows a data set: python -m trainer inspect DIR
 
 python -m trainer COMMAND --help lists the options of a command.
 
 exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
-5 non-finite loss; 6 another rank failed; 7 hung, and ended by its watchdog; 130, 138 or 143 stopped
-by SIGINT, SIGUSR1 or SIGTERM, with the state saved unless it was asked twice
+5 non-finite loss; 6 another rank failed; 7 hung and ended by its watchdog; 130, 138 or 143 stopped
+by SIGINT, SIGUSR1 or SIGTERM, after saving the state (a second Ctrl-C ends it without saving)
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status; errors of the user's come without a traceback."""
+    """Run a command and return its exit status; print user errors without a traceback."""
     args = list(sys.argv[1:] if argv is None else argv)
-    # TensorFlow's notes on start-up would bury what the run has to say; warnings and errors stay.
+    # TensorFlow's start-up notes would bury the run's own output; warnings and errors still appear.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    # Without this, importing TensorFlow imports Keras 3, which is not used: a third of the time.
+    # Otherwise importing TensorFlow also imports Keras 3, unused, which takes a third of the time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
         return _run(args)
@@ -107,7 +107,7 @@ def _run(args: list[str]) -> int:
         case ["-h" | "--help"]:
             print(USAGE, end="")
         case _:
-            wrong = f"error: {' '.join(args[:2])!r} is not a command\n\n" if args else ""
+            wrong = f"error: unknown command {' '.join(args[:2])!r}\n\n" if args else ""
             print(f"{wrong}{USAGE}", end="", file=sys.stderr)
             return ConfigError.exit_code
     return 0
@@ -115,7 +115,7 @@ def _run(args: list[str]) -> int:
 
 def _prepare(what: str, args: list[str]) -> None:
     command = f"prepare {what}"
-    # For the manifest, which is the same wherever it is written and by however many processes.
+    # For the manifest, which must not depend on the output folder or the number of processes.
     shaping = without_options(args, "--output", "--processes", "--max-rejected")
     line = shlex.join(["python", "-m", "trainer", "prepare", what, *shaping])
     match what:
@@ -158,7 +158,7 @@ def _look(what: str, args: list[str]) -> None:
 
 def _one_folder(command: str, named: list[str]) -> Path:
     if len(named) != 1:
-        raise ConfigError([f"{command}: name one folder of a data set, not {len(named)}"])
+        raise ConfigError([f"{command}: expected one data set folder, got {len(named)}"])
     return Path(named[0])
 
 
@@ -172,7 +172,7 @@ def _train(args: list[str]) -> int:
         return 0
     from trainer.distributed.launcher import is_rank, launch_with_restarts
 
-    # A job of Azure ML is started again by its service.
+    # A job of Azure ML is restarted by the service itself.
     restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts
     if (config.ranks > 1 or restarts) and not is_rank(os.environ):
         from trainer.training.setup import set_up_for_launch

@@ -91,7 +91,7 @@ class ModelConfig:
     """Height and width of the input, in pixels."""
 
     classes: Annotated[int | None, Bounds(at_least=2)] = None
-    """Outputs; none takes the number from the data set's manifest (synthetic: 1000)."""
+    """Outputs; None takes the number from the data set's manifest (synthetic: 1000)."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class ExchangeConfig:
 
 @dataclass(frozen=True)
 class WatchdogConfig:
-    """When a rank that hangs ends itself, with exit status 7, so that the run can go on."""
+    """When a rank that hangs ends itself, with exit status 7, so that the run can be restarted."""
 
     step_seconds: Annotated[int, NotNegative] = 600
     """Longest time without a step done; 0 switches the watchdog off. Must cover a step, and what
@@ -203,13 +203,13 @@ class EvaluationConfig:
     """Epochs between two evaluations; 0 evaluates at the end only."""
 
     batch_size: Annotated[int | None, Positive] = None
-    """Images a rank evaluates at once; none is the training batch."""
+    """Images a rank evaluates at once; None is the training batch."""
 
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """When the state is saved beside the end and a stop request, how many of the saves stay, and
-    when it is gone back to.
+    """When the state is saved, besides at the end and on a stop request, which checkpoints are
+    kept, and when the run rolls back to one.
     """
 
     every_minutes: Annotated[float, NotNegative] = 10.0
@@ -233,16 +233,16 @@ class CheckpointConfig:
     """Keep the first one in each stretch of so many steps as well, as history; 0 keeps none."""
 
     when_busy: Literal["wait", "skip"] = "wait"
-    """When a save comes while the one before is still being written: wait for that, or skip: go on
-    training, and of several that wait to be written keep the newest only, which takes the memory of
-    a second copy."""
+    """When a save comes while the previous one is still being written: wait for that, or skip:
+    continue training, and of several saves that wait to be written keep only the newest, which
+    takes the memory of a second copy."""
 
     on_non_finite: Literal["stop", "roll-back"] = "stop"
     """When a loss or gradient is not finite: stop with status 5, or go back to the newest
     checkpoint and leave out the images of all steps since."""
 
     rollbacks: Annotated[int, Positive, Formerly("roll_backs")] = 3
-    """How often `roll-back` may happen in a run; then it stops all the same."""
+    """How often `roll-back` may happen in a run; after that the run stops as with `stop`."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class LogConfig:
     """Steps between two lines of metrics."""
 
     tensorboard_dir: str | None = None
-    """Folder for TensorBoard, with a folder for each run in it; none is tblogs in the run folder,
+    """Folder for TensorBoard, with a folder for each run in it; None is tblogs in the run folder,
     and outputs/tblogs inside an Azure ML job, which uploads it while the job runs."""
 
     report: bool = True
@@ -268,8 +268,8 @@ class TrainConfig:
     """The preset that the other options are changes of."""
 
     name: str | None = None
-    """Name of the run and its folder; none makes one of preset and time. A run that exists is
-    continued."""
+    """Name of the run and its folder; None makes one of preset and time. An existing run is
+    resumed."""
 
     runs_dir: str = "runs"
     """Folder of all runs."""
@@ -283,7 +283,7 @@ class TrainConfig:
     them: then the launcher's world counts."""
 
     restarts: Annotated[int, NotNegative] = 3
-    """How often in a row a crashed run is started again without a newer checkpoint; never under
+    """How often in a row a crashed run is restarted without a newer checkpoint; never under
     mpirun, horovodrun or Azure ML. With 0 a single rank has no launcher at all."""
 
     batch_size: Annotated[int, Positive] = 256
@@ -330,35 +330,35 @@ class TrainConfig:
 
 
 def _contradictions(config: TrainConfig) -> list[str]:
-    """Fields that are each fine on their own and contradict another, with the options to change."""
+    """List fields that contradict each other, with the options to change."""
     problems = _bad_texts(config)
     data, optimizer = config.data, config.optimizer
     if data.source == "tfrecords" and data.dir is None:
         problems.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
-        problems.append("--data.dir: synthetic data is read from no folder; leave it out")
+        problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
     if data.source == "synthetic" and data.cache_dir is not None:
         problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
     if data.source == "digits" and data.flip:
-        problems.append("--data.flip: a mirrored digit is another sign; say False")
+        problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
     if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
         problems.append(
             f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view"
         )
     if config.batch_size % optimizer.accumulation:
         problems.append(
-            f"--batch-size: {config.batch_size} does not divide into"
+            f"--batch-size: {config.batch_size} cannot be divided evenly into"
             f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
         )
     if config.exchange.compression == "fp16" and config.compute.precision == "float32":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
     if optimizer.warmup_epochs >= config.epochs:
         problems.append(
-            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} leaves nothing of"
+            f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} must be less than"
             f" --epochs {config.epochs}"
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
-        problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must rise")
+        problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must be increasing")
     return problems
 
 
@@ -378,11 +378,11 @@ def _bad_texts(config: TrainConfig) -> list[str]:
     for leaf in fields.leaves(type(config)):
         value = fields.get(config, leaf.key)
         if value == "None":
-            problems.append(f"{leaf.flag}: a text 'None' would be read as no text")
+            problems.append(f"{leaf.flag}: the text 'None' would be read as no value")
         elif (
             leaf.key.endswith("dir") and value is not None and (not value or value.startswith("-"))
         ):
-            problems.append(f"{leaf.flag}: {value!r} is not a folder's name")
+            problems.append(f"{leaf.flag}: {value!r} is not a folder name")
     return problems
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a training, by its exit status."""
+"""Errors of a training, each with its exit status."""
 
 import signal
 
@@ -18,7 +18,7 @@ class CheckpointError(UserError):
 
 
 class SupersededError(CheckpointError):
-    """A later attempt of the same run has begun, so this one may change nothing any more."""
+    """A later attempt of the same run has begun, so this one must not change anything any more."""
 
 
 class NonFiniteError(UserError):
@@ -28,18 +28,19 @@ class NonFiniteError(UserError):
 
 
 class PeerError(UserError):
-    """Another rank ended, so this one cannot go on; the cause is in that rank's log."""
+    """Another rank ended, so this one cannot continue; the cause is in that rank's log."""
 
     exit_code = 6
 
 
 WATCHDOG_EXIT_CODE = 7
-"""Of a rank that its watchdog has ended; no error is raised, as what hangs can catch none."""
+"""Exit status of a rank that its watchdog ended. There is no exception for it, because a thread
+that hangs cannot handle one."""
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""What asks a run to stop after its step; it then ends with 128 + the signal. SIGUSR1 because
-mpirun passes it on at once and ends nothing by itself; see `trainer.distributed.signals` for
-what it makes of SIGTERM."""
+"""Signals that ask a run to stop after the current step; it then exits with 128 + the signal
+number. SIGUSR1 is one of them because mpirun forwards it immediately and ends nothing itself; see
+`trainer.distributed.signals` for how mpirun handles SIGTERM."""
 
 STOP_STATUSES = frozenset(128 + number for number in STOP_SIGNALS)
 """Exit statuses of a run that was asked to stop and has saved its state."""

@@ -1,4 +1,4 @@
-"""What the commands other than `train` can be told."""
+"""Options of the commands other than `train`."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -15,10 +15,10 @@ class EvaluateOptions:
     """Folder of the run."""
 
     checkpoint: Literal["last", "best"] = "last"
-    """last: the newest valid one; best: the one with the best top-1 among those kept."""
+    """last: the newest valid checkpoint; best: the kept checkpoint with the best top-1."""
 
     data_dir: str | None = None
-    """Folder of the data set, if it is not where the run found it."""
+    """Folder of the data set, if it has moved since the training."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ class ExportOptions:
     """Folder of the run; its data set need not be there."""
 
     checkpoint: Literal["last", "best"] = "last"
-    """last: the newest valid one; best: the one with the best top-1 among those kept."""
+    """last: the newest valid checkpoint; best: the kept checkpoint with the best top-1."""
 
     output: str | None = None
-    """Folder to write; none is `export` in the run's. An older export in it is replaced."""
+    """Folder to write, by default `export` in the run folder. An existing export is replaced."""
 
     top: Annotated[int, Positive] = 5
-    """Classes that the model gives for an image; all of them if it has fewer."""
+    """Classes that the model returns for each image; all of them if it has fewer."""
 
     onnx: bool = False
-    """Write model.onnx as well. It takes pixels that are decoded and cropped, as ONNX has no
-    portable way to decode images, and is compared with the SavedModel."""
+    """Also write model.onnx, and compare its results with those of the SavedModel. Its input is
+    decoded and cropped pixels, because ONNX has no portable way to decode images."""
 
 
 @dataclass(frozen=True)
@@ -52,33 +52,33 @@ class PredictOptions:
     """Folder of the run whose export is used."""
 
     model: str | None = None
-    """Folder of an export that is used instead of a run's."""
+    """Folder of an export to use instead of the run's."""
 
     top: Annotated[int | None, Positive] = None
-    """Classes to print for an image; none is all that the model gives, 5 unless it was exported
-    with another --top."""
+    """Classes to print for each image, by default all that the model returns: 5, unless it was
+    exported with another --top."""
 
     json: bool = False
-    """Print a JSON object a line for each image."""
+    """Print one JSON object per image, each on a line of its own."""
 
 
 @dataclass(frozen=True)
 class ReportOptions:
     """Write a page about a run, or one that compares several: python -m trainer report RUN [RUN...]
-    [options]. A RUN is the folder of a run; none is runs/latest.
+    [options]. RUN is the folder of a run; without one it is runs/latest.
     """
 
     output: str | None = None
-    """File to write; none is report.html in the run's folder, and compare.html beside the first of
-    several runs."""
+    """File to write, by default report.html in the run folder, or compare.html beside the first of
+    several run folders."""
 
 
 @dataclass(frozen=True)
 class PrepareDigitsOptions:
-    """Write scikit-learn's digits as TFRecords: 1,437 images to train on, 360 held out."""
+    """Write scikit-learn's digits as TFRecords: 1,437 training images and 360 held-out images."""
 
     output: str = "data/digits"
-    """Folder to write; replaced if it holds the same data set already."""
+    """Folder to write; left unchanged if it already holds the same data set."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class PrepareSyntheticOptions:
     """
 
     output: str = "data/synthetic"
-    """Folder to write; it stays as it is if it holds the same data set already."""
+    """Folder to write; left unchanged if it already holds the same data set."""
 
     images: Annotated[int, Positive] = 1000
-    """Images to train on; a tenth as many are held out."""
+    """Training images; a tenth as many are held out."""
 
 
 @dataclass(frozen=True)
@@ -104,60 +104,60 @@ class WriteOptions:
     than the network's input. None copies JPEGs untouched."""
 
     shard_mb: Annotated[int, Positive] = 128
-    """Size of a shard, in MB of 1,000,000 bytes; the last images of a split share theirs evenly."""
+    """Target size of a shard, in MB (1,000,000 bytes); the images of a split are spread evenly."""
 
     seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
-    """Decides the order of images in the shards, and which are held out."""
+    """Seed for the order of images in the shards and for the choice of held-out images."""
 
     max_rejected: str = "1%"
-    """Files that may be left out because they are no usable images: a number, or a percentage of
-    all. More are an error. rejected.csv names each with the reason."""
+    """Most files that may be rejected as unusable: a number, or a percentage of all files. More
+    than that is an error. rejected.csv lists each rejected file with the reason."""
 
     max_pixels: Annotated[int, Positive] = 50_000_000
-    """Pixels of the largest image that is taken; larger ones are rejected, as decoding one would
-    fill the memory."""
+    """Largest accepted image, in pixels. Larger images are rejected, because decoding one could
+    exhaust the memory."""
 
     processes: Annotated[int, NotNegative] = 0
-    """Processes that read and write; 0 is one for each core. The result does not depend on it."""
+    """Processes that read and write; 0 is one per core. The result does not depend on it."""
 
 
 @dataclass(frozen=True)
 class PrepareFolderOptions(WriteOptions):
     """Write a folder of images as TFRecords: INPUT/CLASS/..., or INPUT/train/CLASS/... and
-    INPUT/validation/CLASS/... Interrupted and started again, it continues.
+    INPUT/validation/CLASS/... If it is interrupted, the same command continues.
     """
 
     input: str = ""
-    """Folder with a folder for each class, or with train and validation (val, valid, test) above
-    them."""
+    """Folder with one folder per class, or with folders train and validation (val, valid, test)
+    that contain the class folders."""
 
     output: str = "data/images"
     """Folder to write; may be a mounted data store."""
 
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
-    """Part of each class that is held out for evaluation, if INPUT is not divided already."""
+    """Fraction of each class to hold out for evaluation, if INPUT is not split already."""
 
 
 @dataclass(frozen=True)
 class PrepareImagenetOptions(WriteOptions):
-    """Write ILSVRC2012 as TFRecords, from the archives as they are downloaded or from unpacked
-    folders. Interrupted and started again, it continues.
+    """Write ILSVRC2012 as TFRecords, from the downloaded archives or from unpacked folders. If
+    it is interrupted, the same command continues.
     """
 
     train: str = ""
-    """ILSVRC2012_img_train.tar, a folder of its 1,000 inner archives, or a folder of unpacked ones
-    (n01440764/...)."""
+    """ILSVRC2012_img_train.tar, a folder of its 1,000 inner archives, or a folder of the unpacked
+    inner archives (n01440764/...)."""
 
     validation: str = ""
-    """ILSVRC2012_img_val.tar, a folder of its images, or a folder that is sorted into synsets."""
+    """ILSVRC2012_img_val.tar, a folder of its images, or a folder with one folder per synset."""
 
     ground_truth: str | None = None
-    """Classes of the validation images, unless they are sorted: ILSVRC2012_devkit_t12.tar.gz, a
-    file with a synset a line, or LOC_val_solution.csv."""
+    """Classes of the validation images, unless these are sorted into synsets:
+    ILSVRC2012_devkit_t12.tar.gz, a file with one synset per line, or LOC_val_solution.csv."""
 
     words: str | None = None
-    """Names of the synsets: words.txt, synset_words.txt or LOC_synset_mapping.txt. None names the
-    classes by their synsets, or by the words in the development kit."""
+    """Names of the synsets: words.txt, synset_words.txt or LOC_synset_mapping.txt. By default the
+    names in the development kit are used, and without them the synsets themselves."""
 
     output: str = "data/imagenet"
     """Folder to write; may be a mounted data store."""
@@ -165,18 +165,18 @@ class PrepareImagenetOptions(WriteOptions):
 
 @dataclass(frozen=True)
 class PrepareTfrecordsOptions:
-    """Describe TFRecords that another tool wrote, in the usual ImageNet schema, by a manifest
-    beside them; the shards stay as they are.
+    """Write a manifest for TFRecords that another tool wrote in the usual ImageNet schema. The
+    shards are not changed.
     """
 
     input: str = ""
     """Folder of the shards: train-* and validation-* (or val-*)."""
 
     first_label: Literal["auto", "0", "1"] = "auto"
-    """What the records call the first class; auto looks whether any label is 0."""
+    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
 
     processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one for each core."""
+    """Processes that read; 0 is one per core."""
 
 
 @dataclass(frozen=True)
@@ -184,10 +184,10 @@ class VerifyOptions:
     """Check a data set against its manifest: python -m trainer verify DIR [options]."""
 
     deep: bool = False
-    """Decode every image as well."""
+    """Also decode every image."""
 
     processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one for each core."""
+    """Processes that read; 0 is one per core."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class InspectOptions:
     """Write a page that shows a data set: python -m trainer inspect DIR [options]."""
 
     output: str | None = None
-    """File to write; none is inspect.html in DIR."""
+    """File to write, by default inspect.html in DIR."""
 
     per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
-    """Images shown of each class; fewer of more than 100 classes, so that the page stays small."""
+    """Images shown per class; fewer if there are more than 100 classes, to keep the page small."""

@@ -1,5 +1,5 @@
-"""Presets: a configuration per machine, each with the result it is expected to give and who
-measured it; and the way between a configuration and its command line.
+"""Presets: a configuration per machine, each with its expected result and who measured it; and the
+conversion between a configuration and its command line.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from trainer.config import (
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a preset should give, and whose measurement that is."""
+    """Expected result of a preset, and who measured it."""
 
     result: str
     source: str
@@ -60,7 +60,7 @@ _IMAGES = TrainConfig(
         dir="data/images",
         streams=16,
         shuffle_window=128,
-        # At 64 pixels less of an image shows nothing of it.
+        # At 64 pixels a smaller part of an image is not recognisable.
         min_crop_area=0.25,
     ),
     model=ModelConfig(depth=18, width=32, image_size=64),
@@ -94,14 +94,14 @@ PRESETS: dict[str, TrainConfig] = {
         export=False,
         data=DataConfig(source="synthetic"),
         compute=ComputeConfig(steps_per_loop=5),
-        # Its steps take seconds, in which each round of Horovod's thread takes time from computing.
+        # A step takes seconds, and every cycle of Horovod's thread takes CPU time from it.
         exchange=ExchangeConfig(cycle_time_ms=20.0),
         evaluation=EvaluationConfig(every_epochs=0),
         checkpoint=CheckpointConfig(every_epochs=0),
         log=LogConfig(every_steps=5),
     ),
     "imagenet-1gpu": _IMAGENET_1GPU,
-    # The same recipe: the rate follows the global batch, and the ranks come from the launcher.
+    # The same recipe: the rate scales with the global batch, and the launcher sets the ranks.
     "imagenet-ndv2": replace(
         _IMAGENET_1GPU, preset="imagenet-ndv2", exchange=ExchangeConfig(infiniband=True)
     ),
@@ -136,31 +136,32 @@ EXPECTATIONS: dict[str, Expectation] = {
 
 
 def to_args(config: TrainConfig) -> list[str]:
-    """The command line that makes this configuration: its preset and whatever differs from it."""
+    """Return the command line of a configuration: its preset and every option that differs."""
     return ["--preset", config.preset, *fields.to_flags(config, PRESETS[config.preset])]
 
 
 def parse_train(args: Sequence[str]) -> TrainConfig:
-    """Read a training configuration: the named preset, then every option over it.
+    """Parse a training configuration: the named preset, overridden by the other options.
 
     Raises:
-        ConfigError: with every unknown option, unreadable value and contradiction.
+        ConfigError: The command line has errors; lists every unknown option, unreadable value and
+            contradiction.
     """
-    # Only who reads a command line needs tyro.
+    # tyro is needed only to parse a command line.
     from common.arguments import parse  # noqa: PLC0415
 
     return parse(_preset(args), "train", args, _train_help())
 
 
 def _preset(args: Sequence[str]) -> TrainConfig:
-    """The configuration that the other options change."""
+    """Return the preset that the other options override."""
     name = "digits"
     for position, arg in enumerate(args):
         if arg == "--preset":
             name = args[position + 1] if position + 1 < len(args) else ""
         elif arg.startswith("--preset="):
             name = arg.removeprefix("--preset=")
-    # One that does not exist is reported with whatever else is wrong.
+    # An unknown preset is reported later, together with all other problems.
     return PRESETS.get(name, PRESETS["digits"])
 
 
@@ -169,7 +170,7 @@ def _train_help() -> str:
         f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
     )
     return (
-        "Train a ResNet. --preset NAME picks where the options start from (shown: digits, or the"
-        " preset given before --help); --dry-run prints the resolved configuration and what follows"
-        f" from it, and exits.\n\nPresets:\n\n{presets}"
+        "Train a ResNet. --preset NAME selects the defaults of all other options (shown: digits, or"
+        " the preset given before --help); --dry-run prints the resolved configuration and the"
+        f" numbers derived from it, and exits.\n\nPresets:\n\n{presets}"
     )

@@ -58,33 +58,33 @@ _RESHAPES_THE_REST = (
     "optimizer.weight_decay",
     "optimizer.label_smoothing",
 )
-"""Those that make sense for the rest of a run, whose result is another one then."""
+"""Keys that may change for the rest of a run, but then change its result."""
 _SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "profile_steps")
-"""Those whose change is not worth a word."""
+"""Keys whose change is not reported."""
 Which = Literal["last", "best"]
 """last: the newest valid checkpoint; best: the one with the best top-1 among those kept."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What config.json says of a run: what it is trained with and on."""
+    """The content of config.json: what a run is trained with and on."""
 
     config: TrainConfig
     ranks: int
     global_batch: int
-    """Images a step, over all ranks."""
+    """Images per step, over all ranks."""
     data_version: str
     class_names: tuple[str, ...] | None = None
-    """In the order of the model's outputs; None in a run of a version that did not keep them."""
+    """Class names in the order of the model's outputs; None if an older version wrote the run."""
     normalization: Normalization | None = None
-    """Of the model's inputs; None as above."""
+    """Normalization of the model's inputs; None if an older version wrote the run."""
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
-        """Read what `to_json` gave.
+        """Read the data that `to_json` returns.
 
         Raises:
-            ConfigError: the configuration is of a version that knew other options.
+            ConfigError: The configuration was written by a version with other options.
         """
         current = fields.with_current_keys(TrainConfig, data["config"])
         config = fields.from_dict(TrainConfig, current)
@@ -98,7 +98,7 @@ class RunRecord:
         return replace(record, class_names=tuple(model["classes"]), normalization=normalization)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for config.json, and for every checkpoint."""
+        """Return plain data for config.json and for every checkpoint."""
         data = {
             "config": fields.to_dict(self.config),
             "config_hash": config_hash(self.config),
@@ -109,7 +109,7 @@ class RunRecord:
         }
         if self.class_names is not None and self.normalization is not None:
             mean, std = self.normalization.mean, self.normalization.std
-            # The key is of an earlier name of these facts.
+            # The key keeps the earlier name of these facts, so that existing runs can be read.
             data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
         return data
 
@@ -127,7 +127,7 @@ class RunFolder:
         return (self.path / "config.json").exists()
 
     def finished_at(self, step: int) -> bool:
-        """Whether the result is there, and of this step; an earlier one is of a shorter run."""
+        """Return whether result.json exists and is that of this step, not of a shorter run."""
         try:
             return bool(json.loads((self.path / "result.json").read_text())["steps"] == step)
         except (OSError, ValueError, KeyError, TypeError):
@@ -137,42 +137,43 @@ class RunFolder:
         """Read config.json.
 
         Raises:
-            CheckpointError: the folder is not a run's, or of a version that knew other options.
+            CheckpointError: The folder is not a run folder, or a version with other options wrote
+                it.
         """
         try:
             data = json.loads((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{self.path}: is not the folder of a run ({error})") from error
+            raise CheckpointError(f"{self.path}: is not a run folder ({error})") from error
         if not isinstance(data, dict) or not {"config", "global_batch", "data_version"} <= set(
             data
         ):
-            raise CheckpointError(f"{self.path}: its config.json is not that of a run")
+            raise CheckpointError(f"{self.path}: config.json is not that of a run")
         try:
             return RunRecord.from_json(data)
         except ConfigError as error:
-            raise CheckpointError(
-                f"{self.path}: its config.json cannot be used: {error}"
-            ) from error
+            raise CheckpointError(f"{self.path}: config.json cannot be used: {error}") from error
 
     def find_checkpoint(self, which: Which) -> Checkpoint:
-        """The checkpoint that is asked for.
+        """Return the last or the best checkpoint.
 
         Raises:
-            CheckpointError: there is no valid one, or for `best` none that was evaluated.
+            CheckpointError: There is no valid checkpoint, or for `best` none that was evaluated.
         """
         checkpoint = self.checkpoints.best() if which == "best" else self.checkpoints.newest()
         if checkpoint is None:
-            kind = "valid checkpoint that was evaluated" if which == "best" else "valid checkpoint"
-            raise CheckpointError(f"{self.path}: has no {kind}; train on, or choose another run")
+            kind = "valid, evaluated checkpoint" if which == "best" else "valid checkpoint"
+            raise CheckpointError(
+                f"{self.path}: has no {kind}; continue its training, or choose another run"
+            )
         return checkpoint
 
     def create(self, record: RunRecord) -> None:
-        """Make the folder, and let `latest` beside it point to it."""
+        """Make the folder with its config.json, and point the link `latest` beside it to it."""
         self._write("config.json", record.to_json())
         self.point_latest()
 
     def point_latest(self) -> None:
-        """Let runs/latest point here, where the file system has links."""
+        """Point the link runs/latest to this run, if the file system has links."""
         latest, scratch = self.path.parent / "latest", self.path.parent / f".latest-{os.getpid()}"
         try:
             scratch.symlink_to(self.path.name)
@@ -181,7 +182,7 @@ class RunFolder:
             scratch.unlink(missing_ok=True)
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write result.json, whole or not at all."""
+        """Write result.json atomically."""
         self._write("result.json", result)
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
@@ -189,7 +190,7 @@ class RunFolder:
 
 
 def without(config: TrainConfig, *groups: str) -> dict[str, object]:
-    """Dotted keys and values of a configuration, less some groups or keys, for comparison."""
+    """Return the dotted keys and values of a configuration, without some groups or keys."""
     return {
         leaf.key: fields.get(config, leaf.key)
         for leaf in fields.leaves(TrainConfig)
@@ -198,43 +199,45 @@ def without(config: TrainConfig, *groups: str) -> dict[str, object]:
 
 
 def decisive(config: TrainConfig) -> dict[str, object]:
-    """The options that decide the result, by dotted key."""
+    """Return the options that affect the result, by dotted key."""
     return without(config, *_MAY_CHANGE)
 
 
 def new_name(config: TrainConfig, now: datetime) -> str:
-    """The name of a run that was given none."""
+    """Return a name for a run that was not given one: its preset and the time."""
     return f"{config.preset}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
 
 
 def config_hash(config: TrainConfig) -> str:
-    """SHA-256 of the options that decide the result."""
+    """Return the SHA-256 of the options that affect the result."""
     text = json.dumps(decisive(config), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
-    """Make sure that a run that exists may be continued as this record says.
+    """Check that an existing run may be continued with this configuration.
 
     Returns:
-        What of the configuration is changed, in words; not what says where things are.
+        One sentence for each option that has changed, except those in `_SAYS_WHERE`.
 
     Raises:
-        CheckpointError: `--resume never`, or it belongs to another configuration; every difference
-            is listed.
+        CheckpointError: `--resume never` was given, or the run belongs to another configuration;
+            lists every difference.
     """
     if not run.exists:
         if run.path.exists() and not (run.path.is_dir() and not any(run.path.iterdir())):
-            raise CheckpointError(f"{run.path}: exists and is not a run; choose another --name")
+            raise CheckpointError(
+                f"{run.path}: exists but is not a run folder; choose another --name"
+            )
         return []
     if record.config.resume == "never":
         raise CheckpointError(
-            f"{run.path}: exists; choose another --name, or --resume auto to continue it"
+            f"{run.path}: already exists; choose another --name, or --resume auto to continue it"
         )
     stored = run.read()
     before, now = (without(each.config, *_SAYS_WHERE) for each in (stored, record))
     changed = {
-        key: f"--{key.replace('_', '-')}: {before[key]} then, {value} now"
+        key: f"--{key.replace('_', '-')}: was {before[key]}, is now {value}"
         for key, value in now.items()
         if before[key] != value
     }
@@ -243,19 +246,20 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
     ]
     if stored.global_batch != record.global_batch:
         differences.append(
-            f"global batch (--batch-size x ranks): {stored.global_batch} then,"
-            f" {record.global_batch} now; change --batch-size so that the product stays"
+            f"global batch (--batch-size x ranks): was {stored.global_batch}, is now"
+            f" {record.global_batch}; change --batch-size so that the product stays the same"
         )
     if stored.data_version != record.data_version:
-        differences.append(f"data version: {stored.data_version} then, {record.data_version} now")
+        differences.append(f"data version: was {stored.data_version}, is now {record.data_version}")
     if differences:
         listed = "\n".join(f"  - {difference}" for difference in differences)
         raise CheckpointError(
-            f"{run.path}: belongs to another configuration; choose another --name, or undo:\n"
+            f"{run.path}: belongs to another configuration; choose another --name, or undo these"
+            " changes:\n"
             f"{listed}"
         )
     return [
-        text + " (another result than without the change)" * _in(key, _RESHAPES_THE_REST)
+        text + " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)
         for key, text in changed.items()
     ]
 

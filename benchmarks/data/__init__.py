@@ -1,1 +1,1 @@
-"""What preparing and reading data cost."""
+"""Benchmarks of preparing and reading data."""

@@ -1,4 +1,4 @@
-"""What an image costs from shard to batch, beside decoding alone and a textbook pipeline."""
+"""CPU time of an image from shard to batch, compared with decoding alone and other pipelines."""
 
 import os
 import subprocess
@@ -20,47 +20,47 @@ PIPELINE, FLOOR = "our pipeline", "decode and resize alone"
 TEXTBOOK, REENCODED = "textbook pipeline", "ours, re-encoded"
 PHOTOS: Final = 1000
 COPIES: Final = 10
-"""How often each photograph is in the data sets of `--photos`."""
+"""Number of copies of each photograph in the data sets of `--photos`."""
 SHAPING: Final = ("--reencode", "292:90")
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """CPU-milliseconds of an image from shard to batch, beside decoding and resizing alone and
-    beside a textbook pipeline.
+    """CPU-milliseconds of an image from shard to batch, compared with decoding and resizing alone
+    and with a textbook pipeline.
     """
 
     data: str | None = None
-    """Folder of a data set; none makes 1,000 images of noise for the time of the measurement."""
+    """Folder of a data set; by default a temporary one of 1,000 images of noise."""
 
     reencoded: str | None = None
-    """Folder of the same images prepared with --reencode, to be compared with them."""
+    """Folder of the same images prepared with --reencode, for comparison."""
 
     photos: bool = False
     """Make 1,000 photographs as large as ImageNet's, and measure with data sets of ten copies of
-    each: one with the photographs as they are, and one re-encoded."""
+    each: one with the original photographs, and one re-encoded."""
 
     image_size: Annotated[int, Positive] = 224
     """Height and width of the input, in pixels."""
 
     batch_size: Annotated[int, Positive] = 64
-    """Images of a batch."""
+    """Images per batch."""
 
     batches: Annotated[int, Positive] = 140
-    """Batches in a turn. Windows are read as a whole and ahead, so a turn should be about an epoch
-    of a small data set; fewer would count too much or too little reading."""
+    """Batches per turn. Windows are read completely and ahead, so a turn should be about an epoch
+    of a small data set; fewer batches would count too much or too little reading."""
 
     threads: Annotated[int, NotNegative] = 0
-    """Images decoded at once; 0 is as many as there are cores."""
+    """Images decoded at once; 0 is one per core."""
 
     rounds: Annotated[int, Positive] = 9
-    """How often each contender has its turn."""
+    """Number of turns of each contender."""
 
 
 def run(options: Options) -> None:
     """Measure the input pipeline of a data set."""
     if options.photos and (options.data or options.reencoded):
-        raise UserError("--photos: makes data sets of its own; leave out --data and --reencoded")
+        raise UserError("--photos: makes its own data sets; leave out --data and --reencoded")
     if not options.photos:
         _measure(options, options.data, options.reencoded)
         return
@@ -85,7 +85,7 @@ def _measure(options: Options, data: str | None, reencoded: str | None) -> None:
 
 
 def _prepare_photos(scratch: Path) -> tuple[str, str]:
-    """Data sets of photographs, as they are and re-encoded."""
+    """Prepare data sets of photographs, original and re-encoded."""
     photos = scratch / "photos"
     write_photos(photos, PHOTOS)
     for photo in list(photos.glob("*/*.jpg")):
@@ -96,12 +96,12 @@ def _prepare_photos(scratch: Path) -> tuple[str, str]:
         command = ["prepare", "folder", "--input", str(photos), "--output", output, *shaping]
         done = subprocess.run([sys.executable, "-m", "trainer", *command], check=False)
         if done.returncode:
-            raise UserError(f"{output}: could not be prepared")
+            raise UserError(f"{output}: could not be prepared; see the output above")
     return whole, reencoded
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """The table, and what else was measured."""
+    """Format the table and the other results."""
     samples = read_samples(data["samples"])
     rates = {
         name: spread([1000 / sample.wall_ms for sample in rounds])

@@ -1,10 +1,9 @@
-"""What reading, decoding and augmenting an image costs, beside the floor under it and beside what
-most would write.
+"""The contenders of `input`: the shipped pipeline, a lower bound, and a textbook pipeline.
 
-The floor is the same crops of the same images decoded and resized to uint8, from bytes that are in
-memory already: no files, no records, no shuffling, no batches. The textbook pipeline reads the same
-shards with a shuffle buffer, decodes the whole image, resizes its short side, crops, mirrors and
-normalises to float32 on the host.
+The lower bound, called floor, decodes and resizes the same crops of the same images to uint8, from
+bytes that are in memory already: no files, no records, no shuffling, no batches. The textbook
+pipeline reads the same shards with a shuffle buffer, decodes the whole image, resizes its short
+side, crops, mirrors and normalises to float32 on the host.
 """
 
 import tempfile
@@ -30,23 +29,23 @@ from trainer.distributed.communicator import Alone
 from trainer.presets import PRESETS
 
 _IN_MEMORY = 2560
-"""Images of the floor's turn."""
+"""Images per turn of the floor."""
 _SHUFFLED = 1024
-"""Records in the textbook pipeline's buffer."""
+"""Size of the textbook pipeline's shuffle buffer, in records."""
 _RESIZED = 256
-"""Pixels of the textbook pipeline's short side, of which it crops 224."""
+"""Short side to which the textbook pipeline resizes before it crops 224 pixels."""
 
 
 _NOISE = 1000
-"""Images of the data set that is made where none is named."""
+"""Images of the data set that is made if none is given."""
 
 
 def measure(data: str | None, **settings: Any) -> dict[str, Any]:
-    """Let the contenders take turns.
+    """Measure the contenders in turns.
 
     Args:
-        data: folder of a data set; none makes one of noise for the time of the measurement.
-        settings: as of `measure_set`.
+        data: Folder of a data set; None makes a temporary one of noise.
+        settings: Other arguments of `measure_set`.
     """
     if data is not None:
         return measure_set(data, **settings)
@@ -65,16 +64,16 @@ def measure_set(
     threads: int,
     rounds: int,
 ) -> dict[str, Any]:
-    """Let the contenders take turns with a data set.
+    """Measure the contenders in turns with a data set.
 
     Args:
-        folder: of the data set.
-        reencoded: folder of the same images re-encoded, if they are to be compared.
-        image_size: height and width of the input.
-        batch_size: images of a batch.
-        batches: in a turn.
-        threads: images decoded at once.
-        rounds: how often each contender has its turn.
+        folder: Folder of the data set.
+        reencoded: Folder of the same images re-encoded, for comparison.
+        image_size: Height and width of the input, in pixels.
+        batch_size: Images per batch.
+        batches: Batches per turn.
+        threads: Images decoded at once.
+        rounds: Number of turns of each contender.
     """
     config = PRESETS["imagenet-1gpu"].data
     contenders = Contenders(folder, config, image_size, batch_size, threads)
@@ -99,7 +98,7 @@ def measure_set(
 
 
 class Contenders:
-    """The shipped pipeline, its floor and a textbook's over the training split of a data set."""
+    """The shipped pipeline, the floor and the textbook pipeline over a training split."""
 
     def __init__(
         self, folder: str, data: DataConfig, image_size: int, batch_size: int, threads: int
@@ -110,21 +109,21 @@ class Contenders:
             Path(folder), split, classes, image_size, data, seed=0, first_label=manifest.first_label
         )
         self._batch_size, self._threads = batch_size, threads
-        # As in the pipeline, one thread an image: to split one's work costs more than it saves.
+        # One thread per image, as in the pipeline: splitting an image costs more than it saves.
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         self._dataset = training_batches(self._source, 0, 1, batch_size, 0, threads)
 
     @property
     def bytes_per_image(self) -> int:
-        """What an image costs on the way to the device, label and weight included."""
+        """Bytes per image that are sent to the device, including label and weight."""
         return sum(
             int(np.prod(spec.shape[1:])) * spec.dtype.size
             for spec in self._dataset.element_spec.values()
         )
 
     def pipeline(self, batches: int) -> Callable[[], int]:
-        """Take some batches, from where the last turn ended; returns the images."""
+        """Return a contender that takes some batches, from where its last turn ended."""
         iterator = iter(self._dataset)
 
         def work() -> int:
@@ -135,7 +134,7 @@ class Contenders:
         return work
 
     def floor(self, count: int) -> Callable[[], int]:
-        """Decode and resize the first images of the order, which all stay in memory."""
+        """Return a contender that decodes and resizes the first images, which stay in memory."""
         count = min(count, _IN_MEMORY)
         examples = training_examples(self._source, 0, 1, 0).take(count).batch(count)
         places, serialized = examples.get_single_element()
@@ -144,7 +143,7 @@ class Contenders:
         def decode(encoded: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
             def body(number: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
                 image = images.training_image(encoded[number], self._source, places[number])
-                # One pixel is enough to have the image made.
+                # One pixel is enough to have the image computed.
                 return number + 1, total + tf.cast(image[0, 0, 0], tf.int32)
 
             return tf.while_loop(
@@ -163,7 +162,7 @@ class Contenders:
         return work
 
     def textbook(self, batches: int, image_size: int) -> Callable[[], int]:
-        """Take some batches as many pipelines make them."""
+        """Return a contender that takes some batches of a typical pipeline."""
         manifest = load_manifest(self._source.folder)
         normalization = manifest.normalization
 

@@ -1,4 +1,4 @@
-"""What the input of a rank holds in memory, beside the stated bound, by the length of the data set.
+"""Memory of a rank's input by the length of the data set, compared with the stated bound.
 
 Reads a whole epoch of noise at 224 pixels, each length in a process of its own, and compares the
 growth of its resident memory with `trainer.data.source.input_memory`.
@@ -14,23 +14,23 @@ from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 
 LENGTHS: Final = (8000, 32_000)
-"""Images of the data sets."""
+"""Numbers of images of the data sets."""
 GOAL: Final = 1.1
-"""What more images may cost."""
+"""Largest acceptable ratio of the memory with more images to that with fewer."""
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
     """MiB that the input of a rank adds to its resident memory over an epoch of noise, for data
-    sets of 8,000 and 32,000 images, beside the stated bound.
+    sets of 8,000 and 32,000 images, compared with the stated bound.
     """
 
     rounds: Annotated[int, Positive] = 5
-    """How often each length has its turn."""
+    """Number of turns of each length."""
 
 
 def run(options: Options) -> None:
-    """Let the lengths take turns."""
+    """Measure the lengths in turns."""
     started_on = environment()
     rounds: dict[int, list[dict[str, float]]] = {images: [] for images in LENGTHS}
     for number in range(options.rounds):
@@ -41,7 +41,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """Memory by length of the data set."""
+    """Format a table of memory by length of the data set."""
     rounds = {int(images): turns for images, turns in data["rounds"].items()}
     rows = [["images", "MiB held", "MiB at most, by the formula"]]
     for images, turns in rounds.items():

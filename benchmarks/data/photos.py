@@ -32,7 +32,7 @@ NAMES = (
     "flower.jpg",
 )
 SHAPES = ((500, 375), (375, 500), (500, 333), (500, 400), (440, 440), (640, 480), (400, 300))
-"""Width and height of images, before they vary; most of ImageNet's have a long side of 500."""
+"""Width and height of images before random variation; most of ImageNet have a long side of 500."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Options:
     """Folder to write; the first argument."""
 
     count: Annotated[int, Positive] = 1000
-    """Images to make."""
+    """Number of images to write."""
 
     seed: int = 0
-    """Decides the crops."""
+    """Seed of the crops."""
 
 
 def run(options: Options) -> None:
@@ -61,14 +61,14 @@ def run(options: Options) -> None:
 
 
 def photograph(name: str) -> Image.Image:
-    """One of the packages' photographs."""
+    """Load one of the packages' photographs."""
     folders = Path(skimage.__file__).parent / "data", Path(datasets.__file__).parent / "images"
     path = next(folder / name for folder in folders if (folder / name).exists())
     return Image.open(path).convert("RGB")
 
 
 def crops(count: int, seed: int = 0) -> Iterator[tuple[str, Image.Image, int]]:
-    """Class, image and JPEG quality of each image, by its number and the seed alone."""
+    """Yield class, image and JPEG quality of each image, which depend on number and seed alone."""
     originals = {name: photograph(name) for name in NAMES}
     for number in range(count):
         random = np.random.default_rng([seed, number])
@@ -76,7 +76,7 @@ def crops(count: int, seed: int = 0) -> Iterator[tuple[str, Image.Image, int]]:
         original = originals[name]
         shape = np.array(SHAPES[random.integers(len(SHAPES))]) * random.uniform(0.85, 1.15)
         width, height = (int(side) for side in shape)
-        # At least a quarter of the photograph's side, so that little of it is enlarged much.
+        # At least a quarter of the photograph's side, so that few images are enlarged much.
         part = random.uniform(0.5, 1.0) * min(original.width / width, original.height / height)
         wide, high = width * part, height * part
         left = random.uniform(0, original.width - wide)
@@ -86,14 +86,14 @@ def crops(count: int, seed: int = 0) -> Iterator[tuple[str, Image.Image, int]]:
         )
         if random.integers(2):
             image = ImageOps.mirror(image)
-        # Sensors have noise, which enlarging has smoothed away and which JPEGs are full of.
+        # Adds sensor noise, which enlarging has smoothed away and which photographs contain.
         pixels = np.asarray(image) + random.normal(0, random.uniform(3, 12), (height, width, 1))
         image = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
         yield Path(name).stem, image, int(random.integers(91, 96))
 
 
 def write_photos(folder: Path, count: int, seed: int = 0) -> int:
-    """Write the images as FOLDER/CLASS/NUMBER.jpg; returns their bytes."""
+    """Write the images as FOLDER/CLASS/NUMBER.jpg; return their size in bytes."""
     total = 0
     for number, (name, image, quality) in enumerate(
         track(crops(count, seed), f"making {count:,} photographs", count)

@@ -1,17 +1,17 @@
-"""What `python -m trainer prepare folder` costs an image, beside a copy of the bytes and beside the
-usual converter, and the memory that it needs.
+"""Cost per image of `python -m trainer prepare folder`, compared with a copy of the bytes and with
+the usual converter, and the memory that it needs.
 
 Makes 1,000 photographs (benchmarks/data/photos.py) and gives each 10 and 20 names by hard links.
-The difference between both is the cost of an image; what is left is fixed: the start, and the look
-at 512 images. Processor time is that of a whole command with all its processes, but that of the
-converter leaves out TensorFlow's import, and so needs the 1,000 alone. Scratch files in memory keep
-the disk out of it, which is still busy with one turn while the next is measured.
+The difference between both is the cost per image; the rest is fixed: the start, and the survey of
+512 images. CPU time is that of a whole command with all its processes; only that of the converter
+excludes TensorFlow's import, and so needs just the 1,000 photographs. Scratch files are in memory,
+because a disk would still be busy with one turn while the next is measured.
 
 The converter works as those that come with TensorFlow's examples (build_imagenet_data.py): one
 process decodes every image to learn its size and writes a record.
 
-Memory is the sum of what all processes hold resident, which counts twice what they share, at its
-highest, looked at every 50 ms; with 10,000 and with 100,000 images of 100 x 75 pixels.
+Memory is the peak of the sum of all processes' resident memory, which counts shared memory more
+than once, sampled every 50 ms; with 10,000 and with 100,000 images of 100 x 75 pixels.
 """
 
 import os
@@ -43,16 +43,16 @@ from trainer.diagnostics.environment import environment
 
 PHOTOS = 1000
 TIMES = (10, 20)
-"""Names that each photograph has in the two folders."""
+"""Number of names of each photograph in the two folders."""
 OURS, ALONE = "prepare folder", "the same by 1 process"
 COPY, USUAL = "copy of the bytes", "usual converter"
 FASTER, COPIES = 6, 2.0
-"""Goals: how many times less processor time than the usual converter, and how many times that of a
-copy at most."""
+"""Goals: least factor by which the CPU time is below that of the usual converter, and largest ratio
+to that of a copy."""
 SMALL, SMALL_SIZE = 100, (100, 75)
 COUNTS = (10_000, 100_000)
 MEMORY_MB, GROWTH = 500, 1.10
-"""Goals: memory at most, and with ten times the images over that with fewer."""
+"""Goals: most memory, and largest ratio of the memory with ten times the images to that without."""
 
 COPYING = """
 import os, sys
@@ -99,18 +99,18 @@ print(1000 * cpu / images, 1000 * wall / images)
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """CPU-milliseconds of an image from file to shard, beside a copy of the bytes and the usual
-    converter, and the memory that it needs.
+    """CPU-milliseconds of an image from file to shard, compared with a copy of the bytes and the
+    usual converter, and the memory that it needs.
     """
 
     rounds: Annotated[int, Positive] = 5
-    """How often each contender has its turn."""
+    """Number of turns of each contender."""
 
     photos: str | None = None
-    """Folder that `write-photos` has written; none makes 1,000 photographs."""
+    """Folder written by `write-photos`; by default 1,000 photographs are made."""
 
     scratch: str | None = None
-    """Folder for 3 GB, on the disk of --photos; none is the system's for temporary files."""
+    """Folder for 3 GB, on the same disk as --photos; by default that for temporary files."""
 
 
 def run(options: Options) -> None:
@@ -127,23 +127,23 @@ def run(options: Options) -> None:
 
 
 def prepare_command(folder: Path, output: Path) -> list[str]:
-    """Our command line."""
+    """Return our command line."""
     options = ["--input", str(folder), "--output", str(output)]
     return [sys.executable, "-m", "trainer", "prepare", "folder", *options]
 
 
 def alone_command(folder: Path, output: Path) -> list[str]:
-    """Our command line without the cores in each other's way."""
+    """Return our command line with one process, so that cores do not slow each other down."""
     return [*prepare_command(folder, output), "--processes", "1"]
 
 
 def copy_command(folder: Path, output: Path) -> list[str]:
-    """Plain Python that reads each file and writes it."""
+    """Return a command of plain Python that reads each file and writes it."""
     return [sys.executable, "-I", "-S", "-c", COPYING, str(folder), str(output)]
 
 
 def multiply(photos: Path, folder: Path, times: int) -> None:
-    """Give each file so many names, in the same classes."""
+    """Create a number of hard links for each file, in the same classes."""
     for photo in photos.glob("*/*"):
         target = folder / photo.parent.name
         target.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ def multiply(photos: Path, folder: Path, times: int) -> None:
 
 
 def timed(command: Sequence[str]) -> tuple[float, float]:
-    """Processor and elapsed seconds of a command with all the processes that it starts."""
+    """Return CPU and elapsed seconds of a command with all the processes that it starts."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -160,16 +160,16 @@ def timed(command: Sequence[str]) -> tuple[float, float]:
 
 
 def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
-    """Let all take turns.
+    """Measure all contenders in turns.
 
     Args:
-        photos: folder of the photographs.
-        scratch: folder for their other names and for what is written.
-        rounds: how often each is measured.
+        photos: Folder of the photographs.
+        scratch: Folder for the hard links and for the output.
+        rounds: Number of measurements of each.
 
     Returns:
-        samples: milliseconds an image; seconds: processor seconds of the whole commands, by name
-        and number of images.
+        samples: milliseconds per image; seconds: CPU seconds of the whole commands, by name and
+        number of images.
     """
     number = sum(1 for _ in photos.glob("*/*"))
     folders = {number * times: scratch / f"{number * times}" for times in TIMES}
@@ -209,7 +209,7 @@ def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
 
 
 def measure_memory(scratch: Path) -> dict[int, float]:
-    """MB of all processes of our command at their highest, by number of images."""
+    """Return the peak memory of all processes of our command, in MB, by number of images."""
     small = scratch / "small"
     for number, (name, image, quality) in enumerate(crops(SMALL)):
         path = small / name / f"{number}.jpg"
@@ -225,19 +225,19 @@ def measure_memory(scratch: Path) -> dict[int, float]:
 
 
 def peak_mb(command: Sequence[str]) -> float:
-    """The most that a command and all that it starts hold resident together."""
+    """Return the peak resident memory of a command and all its child processes, in MB."""
     peak = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             peak = max(peak, sum(resident(pid) for pid in family(process.pid)))
             time.sleep(0.05)
         if process.returncode:
-            raise UserError(f"{' '.join(command)}: ended with status {process.returncode}")
+            raise UserError(f"{' '.join(command)}: failed with exit status {process.returncode}")
     return peak / 1e6
 
 
 def family(pid: int) -> list[int]:
-    """A process and all below it."""
+    """Return the ids of a process and all its descendants."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -246,7 +246,7 @@ def family(pid: int) -> list[int]:
 
 
 def resident(pid: int) -> int:
-    """Bytes that a process holds resident; 0 if it has ended."""
+    """Return the resident memory of a process in bytes; 0 if it has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -255,7 +255,7 @@ def resident(pid: int) -> int:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """The tables, and whether the goals are reached."""
+    """Format the tables, and compare the results with the goals."""
     samples = read_samples(data["samples"])
     less = spread([1 / each for each in _ratios(samples, OURS, USUAL)])
     fixed = {
@@ -288,10 +288,10 @@ def _ratios(samples: Samples, name: str, reference: str) -> list[float]:
 
 
 def _fixed(seconds: Mapping[str, float]) -> float:
-    """Seconds of a command without any images, by a straight line through both sizes.
+    """Extrapolate the seconds of a command without images, from both numbers of images.
 
     Args:
-        seconds: by number of images.
+        seconds: Seconds by number of images.
     """
     (few, less), (many, more) = ((int(count), value) for count, value in seconds.items())
     return less - few * (more - less) / (many - few)

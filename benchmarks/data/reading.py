@@ -1,4 +1,4 @@
-"""What a process measures of its own reading: each function is called in a new process."""
+"""Measurements that a process makes of its own reading; each function runs in a new process."""
 
 import os
 import tempfile
@@ -21,33 +21,33 @@ from trainer.data.tfrecord import ShardWriter, shard_name, write_split
 from trainer.diagnostics.environment import cores
 
 STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224
-"""Of the epoch whose memory is measured."""
+"""Streams, window, batch size and image size of the epoch whose memory is measured."""
 DIFFERENT: Final = 64
-"""Images that differ; the data set of that epoch repeats them."""
+"""Number of distinct images, which the data set of that epoch repeats."""
 EXAMPLES, SHARDS = 1_281_167, 1024
-"""ImageNet's number of training images, in so many shards."""
+"""Number of training images of ImageNet, and number of shards."""
 
 
 class PeakMemory:
-    """The most memory that this process held since this object was made."""
+    """Peak memory of this process since this object was created."""
 
     def __init__(self) -> None:
         self.before = _status("VmRSS")
-        # 5 resets the peak: proc_pid_clear_refs(5).
+        # Writing 5 resets the peak: proc_pid_clear_refs(5).
         Path("/proc/self/clear_refs").write_text("5")
 
     def added(self) -> float:
-        """MiB above what was held at the start."""
+        """Return the peak in MiB above the memory at the start."""
         return _status("VmHWM") - self.before
 
 
 def write_noise(folder: str, images: int) -> None:
-    """Write a data set of noise that costs to read what photographs do."""
+    """Write a data set of noise that costs as much to read as photographs."""
     prepare_noise(folder, images)
 
 
 def epoch_memory(images: int) -> dict[str, float]:
-    """Write a data set, read an epoch of it, and say what that held, in MiB."""
+    """Write a data set, read an epoch of it, and return the memory of reading, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         records = list(islice(cycle(noise_records(DIFFERENT, 0)), DIFFERENT))
         split = write_split(
@@ -75,7 +75,7 @@ def batch_rate(
     iterator = iter(training_batches(source, 0, 1, batch_size, 0, cores()))
     next(iterator)
     first = time.perf_counter() - begin
-    # What was decoded ahead while nobody asked.
+    # Batches that were decoded ahead before the clock started.
     for _ in range(config.prefetch_batches + 2):
         next(iterator)
     begin, cpu = time.perf_counter(), time.process_time()
@@ -94,14 +94,14 @@ def batch_rate(
 
 
 def first_record(ranks: int, position: float, payload: int, scratch: str | None) -> None:
-    """Resume rank 0 of some ranks: seconds to its first record, and the bytes read until nothing
-    more is read ahead.
+    """Resume rank 0 of a world: measure the seconds to its first record, and the bytes read until
+    nothing more is read ahead.
 
     Args:
-        ranks: that share the data set.
-        position: part of the epoch that is done.
-        payload: bytes of an image.
-        scratch: folder for the data set; none is the system's for temporary files.
+        ranks: Number of ranks that share the data set.
+        position: Fraction of the epoch that is done.
+        payload: Bytes per image.
+        scratch: Folder for the data set; None is the system's for temporary files.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         source = write_long_set(Path(folder), payload)
@@ -120,11 +120,11 @@ def first_record(ranks: int, position: float, payload: int, scratch: str | None)
 
 
 def write_long_set(folder: Path, payload: int) -> Source:
-    """Shards of ImageNet's number and lengths, all links to one of two files.
+    """Write shards with ImageNet's number of records, all of them links to one of two files.
 
     Args:
-        folder: to write.
-        payload: bytes of an image.
+        folder: Folder to write.
+        payload: Bytes per image.
     """
     short, longer = EXAMPLES // SHARDS, EXAMPLES % SHARDS
     written = {length: _write_shard(folder, length, payload) for length in (short, short + 1)}
@@ -141,7 +141,7 @@ def write_long_set(folder: Path, payload: int) -> Source:
 
 
 def records_ahead(order: Order, position: int) -> int:
-    """Records in the first two windows of each of rank 0's streams."""
+    """Return the number of records in the first two windows of each of rank 0's streams."""
     return sum(
         segment.count
         for turn in range(order.streams_per_rank)
@@ -151,7 +151,7 @@ def records_ahead(order: Order, position: int) -> int:
 
 
 def bytes_read() -> int:
-    """Bytes that this process has read so far."""
+    """Return the bytes that this process has read so far."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 
@@ -165,7 +165,7 @@ def _write_shard(folder: Path, length: int, payload: int) -> Shard:
 
 
 def _settled() -> int:
-    """Bytes read when half a second has passed without much more."""
+    """Wait until little was read for half a second, and return the bytes read."""
     before, now = -1, bytes_read()
     while now - before > 1 << 16:
         time.sleep(0.5)
@@ -174,6 +174,6 @@ def _settled() -> int:
 
 
 def _status(field: str) -> float:
-    """MiB of a field of this process's status."""
+    """Return a field of this process's status in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024

@@ -1,4 +1,4 @@
-"""How soon a run reads its first record after a resume, in a data set of ImageNet's length.
+"""Time until a resumed run reads its first record, in a data set of ImageNet's length.
 
 The data set has 1,281,167 records in 1,024 shards, which are links to two files. Each measurement
 is a process of its own: from the call that makes the input to its first record, and the bytes read
@@ -15,31 +15,31 @@ from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 
 POSITIONS: Final = {"begin": 0.0, "99.9 %": 0.999}
-"""Parts of an epoch that are done when reading begins."""
+"""Fractions of an epoch that are done when reading begins."""
 GOAL_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Seconds from asking for a record to the first one, and bytes read meanwhile, from the start
-    and from the end of an epoch, in a data set of as many records as ImageNet.
+    """Seconds until the first record after a resume, and bytes read meanwhile, at the start and at
+    the end of an epoch, in a data set of as many records as ImageNet.
     """
 
     payload: Annotated[int, Positive] = 10_000
-    """Bytes of an image."""
+    """Bytes per image."""
 
     worlds: Annotated[tuple[int, ...], Positive] = (1, 8)
     """Numbers of ranks that share the data set; rank 0 is measured."""
 
     rounds: Annotated[int, Positive] = 5
-    """How often each has its turn."""
+    """Number of turns of each measurement."""
 
     scratch: str | None = None
-    """Folder for the data set; none is the system's for temporary files."""
+    """Folder for the data set; by default the system's for temporary files."""
 
 
 def run(options: Options) -> None:
-    """Resume in turns."""
+    """Measure in turns."""
     started_on = environment()
     contenders = {
         f"{ranks}, {name}": (ranks, position)
@@ -63,7 +63,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """Seconds to the first record, and what was read beside two windows of each stream."""
+    """Format seconds to the first record, and bytes read compared with two windows per stream."""
     rows = [["rank 0 of, epoch done", "first record, s", "MB read", "/ two windows a stream"]]
     for name, turns in data["rounds"].items():
         rows.append(

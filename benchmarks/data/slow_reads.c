@@ -1,11 +1,11 @@
-/* Reads as slow and as unreliable as those from storage behind a network.
+/* Makes reads as slow and as unreliable as those from storage behind a network.
  *
  *     cc -shared -fPIC -o slow_reads.so slow_reads.c -ldl
  *     LD_PRELOAD=./slow_reads.so SLOW_READ_MS=20 COMMAND
  *
- * SLOW_READ_MS          milliseconds that each read takes longer (0)
- * SLOW_READ_FAIL_EVERY  every how many reads one fails with EIO (0: none)
- * SLOW_READ_MATCH       part of the path of the files that this is about (.tfrecord)
+ * SLOW_READ_MS          delay of each read in milliseconds (0)
+ * SLOW_READ_FAIL_EVERY  every N-th read fails with EIO (0: none)
+ * SLOW_READ_MATCH       part of the paths of the files to affect (.tfrecord)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

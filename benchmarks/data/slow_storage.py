@@ -1,8 +1,8 @@
-"""What slow storage costs: images/s of the input when every read takes longer.
+"""Cost of slow storage: images/s of the input when every read takes longer.
 
-A library that is loaded before all others lets each read of a shard sleep first. No sleep and some
+A preloaded library (LD_PRELOAD) lets each read of a shard sleep first. Runs without and with delays
 take turns, each in a process of its own that reads, decodes and crops more than an epoch. The time
-until the first batch is told on its own.
+until the first batch is reported separately.
 """
 
 import subprocess
@@ -19,45 +19,45 @@ from trainer.diagnostics.environment import environment
 
 LIBRARY_CODE: Final = Path(__file__).with_name("slow_reads.c")
 GOAL: Final = 0.9
-"""Part of the speed that should be left."""
+"""Least acceptable ratio of the speed to that without delay."""
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Images/s of the input when every read of a shard takes some milliseconds longer, beside the
-    same without.
+    """Images/s of the input when every read of a shard takes some milliseconds longer, compared
+    with no delay.
     """
 
     data: str | None = None
-    """Folder of a data set; none makes one of noise for the time of the measurement."""
+    """Folder of a data set; by default a temporary one of noise."""
 
     images: Annotated[int, Positive] = 4000
-    """Images of noise."""
+    """Images of the data set of noise."""
 
     milliseconds: Annotated[tuple[int, ...], Positive] = (20,)
-    """By how much a read takes longer."""
+    """Delays of a read, in milliseconds."""
 
     image_size: Annotated[int, Positive] = 224
     """Height and width of the input, in pixels."""
 
     batch_size: Annotated[int, Positive] = 64
-    """Images of a batch."""
+    """Images per batch."""
 
     batches: Annotated[int, Positive] = 72
     """Batches that are timed."""
 
     streams: Annotated[int, Positive] = 64
-    """As --data.streams of a training."""
+    """Same as --data.streams of a training."""
 
     window: Annotated[int, Positive] = 512
-    """As --data.shuffle-window of a training."""
+    """Same as --data.shuffle-window of a training."""
 
     rounds: Annotated[int, Positive] = 5
-    """How often each delay has its turn."""
+    """Number of turns of each delay."""
 
 
 def run(options: Options) -> None:
-    """Let the delays take turns."""
+    """Measure the delays in turns."""
     started_on = environment()
     with tempfile.TemporaryDirectory() as scratch:
         library = compile_library(Path(scratch))
@@ -95,7 +95,7 @@ def _measure(options: Options, data: str, library: Path, milliseconds: int) -> d
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """Speed, start and CPU time by the time that a read takes longer."""
+    """Format speed, start-up time and CPU time by delay."""
     rounds = data["rounds"]
     rows = [["a read takes longer by", "images/s", "/ without", "first batch, s", "CPU-ms/image"]]
     for milliseconds, turns in rounds.items():
@@ -112,6 +112,6 @@ def show(data: Mapping[str, Any]) -> str:
 
 
 def ratios(rounds: Mapping[str, Sequence[Mapping[str, float]]], milliseconds: str) -> list[float]:
-    """Speed beside that without delay, formed inside each round."""
+    """Return the ratio of the speed to that without delay, formed within each round."""
     pairs = zip(rounds[milliseconds], rounds["0"], strict=True)
     return [slow["images_per_second"] / fast["images_per_second"] for slow, fast in pairs]

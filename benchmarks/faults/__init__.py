@@ -1,1 +1,1 @@
-"""Trainings that are disturbed."""
+"""Trainings with injected faults."""

@@ -1,12 +1,12 @@
-"""Disturb a training again and again, and compare its end with that of one that was left alone.
+"""Disturb a training repeatedly, and compare its result with that of an undisturbed one.
 
     make chaos SEED=0 KILLS=20
 
-A run of the digits preset with 2 ranks is started as a person would. A rank or the launcher gets
-SIGKILL, SIGTERM or SIGSTOP while it starts, takes steps, saves or evaluates: each signal in each of
-these phases at least once, then at random. Where the launcher starts the run again by itself it is
-left to it; where the run has ended, the same command is given again. A launcher that is stopped is
-woken after some seconds, as nobody else could; a rank that is stopped never is.
+A run of the digits preset with 2 ranks is started as a user would start it. A rank or the launcher
+receives SIGKILL, SIGTERM or SIGSTOP while it starts, takes steps, saves or evaluates: each signal
+in each of these phases at least once, then at random. If the launcher restarts the run by itself,
+the benchmark only watches; if the run has ended, it runs the same command again. A stopped launcher
+is continued after some seconds, because nothing else would; a stopped rank never is.
 """
 
 import hashlib
@@ -41,27 +41,27 @@ OPTIONS = (
 )
 WAKE_SECONDS = 3.0
 RESUME_TIMEOUT_SECONDS = 300.0
-"""A run that has not resumed after so long never will."""
+"""Seconds after which a run that has not resumed counts as failed."""
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """A training that gets SIGKILL, SIGTERM and SIGSTOP again and again, beside one that was left
-    alone: how soon it goes on, and whether both end with the same bytes.
+    """A training that repeatedly receives SIGKILL, SIGTERM and SIGSTOP, compared with an
+    undisturbed one: how soon it resumes, and whether both end with the same bytes.
     """
 
     seed: int = 0
-    """Of what is done when."""
+    """Seed of the faults."""
 
     kills: Annotated[int, Positive] = 20
-    """Signals."""
+    """Number of signals."""
 
     epochs: Annotated[int, Positive] = 40
-    """Of the training."""
+    """Epochs of the training."""
 
 
 def run(options: Options) -> int:
-    """Print the table; returns 1 if the final states differ."""
+    """Print the table; return 1 if the final states differ."""
     started_on = environment()
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         extra = ["--epochs", str(options.epochs)]
@@ -74,7 +74,7 @@ def run(options: Options) -> int:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is to be done to whom, and when."""
+    """A signal to send, its target, and when to send it."""
 
     signal: str
     target: str
@@ -83,21 +83,21 @@ class Fault:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was done, and what came of it."""
+    """A fault that was injected, and how the run recovered."""
 
     fault: Fault
     step: int
     """Steps done, as last reported."""
     ended: int | None
-    """Exit status of the launcher; none if it went on."""
+    """Exit status of the launcher; None if it continued."""
     resumed_at: int
-    """The first step that was taken again."""
+    """First step after the resumption."""
     seconds: float
-    """From the signal until that step was done."""
+    """Seconds from the signal until that step was done."""
 
 
 def plan(seed: int, kills: int) -> list[Fault]:
-    """Each signal in each phase, as far as they go; then at random. To whom is left to chance."""
+    """Plan the faults: each signal in each phase first, then at random; targets are random."""
     chance = random.Random(seed)
     every = [(signal.name, phase) for signal, phase in product(SIGNALS, PHASES)]
     chance.shuffle(every)
@@ -111,12 +111,12 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
     """Wait for the phase, send the signal, and wait until the run has resumed.
 
     Returns:
-        What happened; none if the phase was over when the signal came, which then disturbed another
-        one.
+        The recovery; None if the phase was over when the signal came, which then disturbed another
+        phase.
     """
     if fault.phase == "start-up":
         require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
-        # Up to where TensorFlow is loaded and the ranks look for each other.
+        # Until TensorFlow is loaded and the ranks connect to each other.
         time.sleep(chance.uniform(0.0, 8.0))
     else:
         require(lambda: len(watched.starts()) > 0 and watched.phase() is not None, 120, "it trains")
@@ -143,7 +143,7 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
         if watched.process.poll() is not None:
             ended = watched.wait(60)
             if ended == 0:
-                raise UserError("the run has finished before the last fault: give it more --epochs")
+                raise UserError("the run finished before the last fault; use more --epochs")
             watched.again()
         resumed = _resumed(watched, attempt, sent, fault)
         if resumed:
@@ -164,9 +164,9 @@ def _reached(watched: WatchedRun, phase: Phase) -> bool:
 
 
 def _resumed(watched: WatchedRun, attempt: int, sent: float, fault: Fault) -> dict[str, Any] | None:
-    """The report of the first step after a signal."""
+    """Return the report of the first step after a signal, or None if there is none yet."""
     if fault.target == "launcher" and fault.signal == "SIGSTOP":
-        # Its ranks do not need it to go on.
+        # The ranks continue without their launcher.
         later = [line for line in watched.lines() if line["time"] > sent]
         return later[0] if later else None
     starts = watched.starts()
@@ -174,48 +174,48 @@ def _resumed(watched: WatchedRun, attempt: int, sent: float, fault: Fault) -> di
 
 
 def state_hash(run: Path) -> str:
-    """SHA-256 of the weights and all other variables at the end of a run."""
+    """Return the SHA-256 of the weights and all other variables at the end of a run."""
     newest = json.loads((run / "checkpoints" / "index.json").read_text())["newest"]
     return hashlib.sha256((run / "checkpoints" / newest / STATE).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A disturbed run beside an undisturbed one."""
+    """Comparison of a disturbed run with an undisturbed one."""
 
     recoveries: list[Recovery]
     missed: int
-    """Signals that came too late for their phase; the run had to survive them as well."""
+    """Number of signals that came too late for their phase; the run had to survive them as well."""
     undisturbed_state: str
     disturbed_state: str
-    """SHA-256 of the final states."""
+    """SHA-256 of the final state of the disturbed run."""
     attempts: int
     seconds: tuple[float, float]
-    """Without and with disturbances."""
+    """Seconds of the run without and with disturbances."""
 
 
 def chaos(
     folder: Path, seed: int, kills: int, extra: Sequence[str], say: Callable[[str], None]
 ) -> Comparison:
-    """Run it undisturbed, then disturbed.
+    """Run a training undisturbed, then disturbed.
 
     Args:
-        folder: where; the console of both runs is written to chaos.log in it.
-        seed: of the faults.
-        kills: how many.
-        extra: options of the training.
-        say: is told of progress.
+        folder: Folder of the runs; the console output of both is written to chaos.log in it.
+        seed: Seed of the faults.
+        kills: Number of signals.
+        extra: Options of the training.
+        say: Function that prints progress.
     """
     chance = random.Random(f"{seed}/times")
     options = [*OPTIONS, *extra]
     with (folder / "chaos.log").open("wb") as log:
         begin = time.monotonic()
-        say("the undisturbed run")
+        say("starting the undisturbed run")
         whole = WatchedRun(folder, "whole", options, log)
         if whole.wait(3600):
             raise UserError(f"the undisturbed run failed, see {folder}/chaos.log")
         between = time.monotonic()
-        say(f"took {between - begin:.0f} s; now the disturbed one")
+        say(f"it took {between - begin:.0f} s; starting the disturbed run")
         watched = WatchedRun(folder, "disturbed", options, log)
         recoveries, missed = [], 0
         try:
@@ -223,7 +223,7 @@ def chaos(
                 recovery = None
                 while recovery is None:
                     if fault.phase == "start-up" and watched.starts():
-                        # To start, it has to end first.
+                        # A fault during start-up needs a run that has ended.
                         os.kill(watched.process.pid, Signals.SIGTERM)
                         watched.wait(60)
                         watched.again()
@@ -252,11 +252,11 @@ def chaos(
 
 
 def finish(watched: WatchedRun) -> int:
-    """Give the command again as long as it ends because it was asked to: a rank that gets SIGTERM
-    in its start-up takes one step before it stops, which counts as resumed.
+    """Run the command again as long as it ends because of a stop request: a rank that receives
+    SIGTERM during start-up takes one step before it stops, which counts as resumed.
 
     Returns:
-        The exit status of the last.
+        The exit status of the last command.
     """
     while (status := watched.wait(3600)) in STOP_STATUSES:
         watched.again()
@@ -264,16 +264,16 @@ def finish(watched: WatchedRun) -> int:
 
 
 def describe(recovery: Recovery) -> str:
-    """In words."""
-    how = "went on" if recovery.ended is None else f"ended with {recovery.ended}, was started again"
+    """Describe a recovery in words."""
+    how = "continued" if recovery.ended is None else f"ended with {recovery.ended}, was restarted"
     return f"{how}; step {recovery.resumed_at:,} after {recovery.seconds:.1f} s"
 
 
 def table(recoveries: Sequence[Recovery]) -> str:
-    """What was done when, and how long it took."""
+    """Format a table of the faults and recoveries."""
     rows = [["", "signal", "to", "in", "after step", "the command", "took step", "after, s"]]
     for number, recovery in enumerate(recoveries, 1):
-        ended = "went on" if recovery.ended is None else f"ended with {recovery.ended}"
+        ended = "continued" if recovery.ended is None else f"ended with {recovery.ended}"
         fault = recovery.fault
         signal = [str(number), fault.signal, fault.target, fault.phase]
         resumed = [f"{recovery.resumed_at:,}", f"{recovery.seconds:.1f}"]
@@ -282,7 +282,7 @@ def table(recoveries: Sequence[Recovery]) -> str:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """The table and the end, from what was written to a file."""
+    """Format the table and the comparison from the content of a result file."""
     recoveries = [
         Recovery(**{**recovery, "fault": Fault(**recovery["fault"])})
         for recovery in data["recoveries"]

@@ -1,4 +1,4 @@
-"""A training that is started, watched, and started again as often as it ends."""
+"""A training that is started, watched, and restarted whenever it ends."""
 
 import json
 import os
@@ -20,7 +20,7 @@ RANKS = 2
 
 
 class WatchedRun:
-    """A run that is started, watched, and started again as often as it ends."""
+    """A run that is started, watched, and restarted whenever it ends."""
 
     def __init__(self, folder: Path, name: str, options: Sequence[str], log: IO[bytes]) -> None:
         self.run = folder / "runs" / name
@@ -29,18 +29,18 @@ class WatchedRun:
         self.process = self._start()
 
     def again(self) -> None:
-        """Give the command again."""
+        """Run the command again."""
         self.process = self._start()
 
     def wait(self, seconds: float) -> int:
-        """The exit status of the launcher, which has to end by itself; no rank is left then."""
+        """Wait until the launcher ends by itself, and return its exit status; no rank is left."""
         status = self.process.wait(seconds)
-        # Ranks whose launcher was killed save and end.
+        # Ranks whose launcher was killed save and end by themselves.
         require(lambda: not self.ranks(), 60, "the ranks have ended")
         return status
 
     def ranks(self) -> dict[str, int]:
-        """Process numbers of the ranks that live."""
+        """Return the process ids of the ranks that are alive."""
         processes = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -54,11 +54,11 @@ class WatchedRun:
         return processes
 
     def target(self, name: str) -> int | None:
-        """The process number of the launcher or a rank."""
+        """Return the process id of the launcher or a rank."""
         return self.process.pid if name == "launcher" else self.ranks().get(name)
 
     def lines(self) -> list[dict[str, Any]]:
-        """What the run has reported."""
+        """Return the lines of the run's metrics.jsonl."""
         try:
             text = (self.run / "metrics.jsonl").read_text()
         except OSError:
@@ -67,21 +67,21 @@ class WatchedRun:
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def starts(self) -> list[dict[str, Any]]:
-        """Reports of attempts that took a step."""
+        """Return the `start` lines of attempts that took a step."""
         return [line for line in self.lines() if line["event"] == "start"]
 
     def phase(self) -> str | None:
-        """What rank 0 says that it does."""
+        """Return the phase that rank 0 reports."""
         heartbeat = HeartbeatFiles(self.run, 0, RANKS).read().get(0)
         return heartbeat[0].phase if heartbeat else None
 
     def saving(self) -> bool:
-        """Whether a checkpoint is being written."""
+        """Return whether a checkpoint is being written."""
         newest = max((self.run / "checkpoints").glob("step-*"), key=_modified, default=None)
         return newest is not None and not (newest / DONE).exists()
 
     def kill(self) -> None:
-        """End whatever is left."""
+        """Kill all remaining processes."""
         for pid in [*self.ranks().values(), self.process.pid]:
             if pid != self.process.pid or self.process.poll() is None:
                 os.kill(pid, Signals.SIGKILL)
@@ -98,7 +98,7 @@ def require(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Wait until a condition holds; it is checked often, as some phases are short.
 
     Raises:
-        UserError: it took too long.
+        UserError: The condition did not hold in time.
     """
     if not wait_until(condition, seconds, poll_seconds=0.001):
         raise UserError(f"waited {seconds:.0f} s in vain until {what}")

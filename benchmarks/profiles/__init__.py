@@ -1,1 +1,1 @@
-"""What profiles and timelines of a run say."""
+"""Analysis of profiles and timelines of a run."""

@@ -1,4 +1,4 @@
-"""Which operations a profiled step spends its time in, as xprof counts them.
+"""The operations that a profiled step spends its time in, as counted by xprof.
 
     make profile RUN=runs/NAME &
     .venv-trainer/bin/python -m benchmarks operations
@@ -24,8 +24,8 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Options:
-    """The types of operations that take longest in a profiled step, as the page of `make profile`
-    counts them.
+    """The types of operations that take longest in a profiled step, as counted by the page of
+    `make profile`.
     """
 
     page: str = "http://localhost:8791"
@@ -44,7 +44,7 @@ def run(options: Options) -> None:
 
 
 def by_type(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """Type and part of the self time, the longest first; waiting is left out."""
+    """Return type and fraction of the self time, the longest first, without waiting."""
     times: dict[str, float] = defaultdict(float)
     for row in rows:
         if row["type"] != "IDLE":
@@ -54,7 +54,7 @@ def by_type(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, float]]:
 
 
 def read_rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a table as xprof sends it."""
+    """Convert a table of xprof to rows."""
     names = [column["id"] for column in table["cols"]]
     return [
         dict(zip(names, [cell["v"] if cell else None for cell in row["c"]], strict=True))

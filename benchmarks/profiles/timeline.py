@@ -1,9 +1,9 @@
-"""What the exchange of a step waits for and does, from a file that `--exchange.timeline` wrote.
+"""The phases of a step's gradient exchange, from a file that `--exchange.timeline` wrote.
 
     .venv-trainer/bin/python -m benchmarks timeline timeline.json
 
-Horovod notes the phases of every tensor. The tensors of a group go through all but the first phase
-together, so those of the group's first tensor stand for them.
+Horovod records the phases of every tensor. The tensors of a group go through all but the first
+phase together, so the group's first tensor represents them.
 """
 
 import json
@@ -25,7 +25,7 @@ class Options:
     """The phases of the exchange of a step, from a file that `--exchange.timeline` wrote."""
 
     file: str = ""
-    """The timeline; the first argument."""
+    """File of the timeline; the first argument."""
 
 
 def run(options: Options) -> None:
@@ -39,13 +39,13 @@ def run(options: Options) -> None:
 
 
 def read_events(text: str) -> list[dict[str, Any]]:
-    """Events of a trace; Horovod leaves its list open, as the format allows."""
+    """Parse the events of a trace; Horovod does not close the list, which the format allows."""
     whole = text.strip().rstrip(",")
     return [event for event in json.loads(whole if whole.endswith("]") else whole + "]") if event]
 
 
 def phases(events: Iterable[Mapping[str, Any]], tensor: str = TENSOR) -> dict[str, list[float]]:
-    """Milliseconds of each phase of a tensor, one entry a step, in the order of their begin."""
+    """Return the milliseconds of each phase of a tensor, per step, in the order of their start."""
     durations: dict[str, list[float]] = defaultdict(list)
     mine: set[int] = set()
     open_phases: list[tuple[str, float]] = []

@@ -1,1 +1,1 @@
-"""What a step, the exchange of gradients and a save cost."""
+"""Benchmarks of a step, the exchange of gradients, and saving."""

@@ -1,4 +1,4 @@
-"""What saving costs a training: how long it stands still, and what it loses afterwards."""
+"""Cost of saving: how long the training stops, and how much it is slowed down afterwards."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from trainer.diagnostics.environment import environment
 IN_BACKGROUND, SYNCHRONOUS = "in the background", "synchronous"
 FIRST_SAVE, RESERVED = "first save", "first save, memory reserved"
 GOAL: Final = 0.10
-"""A save in the background over a synchronous one at most."""
+"""Largest acceptable ratio of a save in the background to a synchronous one."""
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Milliseconds that a training of ResNet50 stands still to save its state, 205 MB with
-    momentum, and what it loses while they are written in the background; beside a synchronous save.
+    """Milliseconds that a training of ResNet50 stops to save its state, 205 MB with momentum, and
+    loses while these are written in the background, compared with a synchronous save.
     """
 
     folder: str | None = None
-    """Folder to write into, on the disk or mount to be measured; none is the system's for temporary
-    files. All that is written is deleted."""
+    """Folder to write to, on the disk or mount to measure, by default the system's for temporary
+    files. Everything written is deleted again."""
 
     steps: Annotated[int, Positive] = 10
     """Undisturbed steps before each save."""
 
     rounds: Annotated[int, Positive] = 5
-    """How often each contender has its turn."""
+    """Number of turns of each contender."""
 
 
 def run(options: Options) -> None:
-    """Measure what saving costs a training."""
+    """Measure the cost of saving."""
     started_on = environment()
     measured = in_process(
         "benchmarks.training.checkpoint_contenders:measure",
@@ -51,7 +51,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """The table, and what a save writes."""
+    """Format the table, and the size and time of a save."""
     rounds: Mapping[str, Sequence[Mapping[str, float | None]]] = data["rounds"]
     rows = [
         [
@@ -80,7 +80,7 @@ def show(data: Mapping[str, Any]) -> str:
 def saving_ratio(
     rounds: Mapping[str, Sequence[Mapping[str, float | None]]], name: str, field: str
 ) -> Spread:
-    """A figure of a way to save over that of a synchronous save, formed inside each round."""
+    """Return the ratio of a contender's figure to the synchronous save's, within each round."""
     pairs = zip(_values(rounds[name], field), _values(rounds[SYNCHRONOUS], field), strict=True)
     return spread([ours / synchronous for ours, synchronous in pairs])
 

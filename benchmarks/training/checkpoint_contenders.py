@@ -1,9 +1,9 @@
-"""How long a training of ResNet50 stands still to save its 205 MB, and what it loses afterwards,
-while the copy is written in the background.
+"""The contenders of `checkpoint`: how long a training of ResNet50 stops to save its 205 MB, and how
+much it is slowed down while the copy is written in the background.
 
-One rank takes steps of 8 images of 32 pixels: the variables are those of any image size, and a step
-is short enough to see what disturbs it. All contenders write the same files with the same checks.
-The synchronous one copies, writes and syncs, as training did before it had a thread for this.
+One rank takes steps of 8 images of 32 pixels: the variables are the same for any image size, and a
+step is short enough to show disturbances. All contenders write the same files with the same checks.
+The synchronous contender copies, writes and syncs, as the trainer did before it had a thread.
 """
 
 import ctypes
@@ -40,26 +40,26 @@ class Turn:
     """One save."""
 
     step_ms: float
-    """A step before it, undisturbed: the median."""
+    """Median of the undisturbed steps before the save, in milliseconds."""
     stall_ms: float
-    """Until training could go on."""
+    """Milliseconds until training could continue."""
     step_with_save_ms: float
-    """By how much the step with the save in it took longer than one without."""
+    """Milliseconds by which the step with the save took longer than one without."""
     lost_ms: float
-    """By how much all steps took longer until the save was on disk."""
+    """Milliseconds by which all steps together took longer until the save was on disk."""
     background_s: float
-    """Writing in the background."""
+    """Seconds of writing in the background."""
     slow_down: float | None
-    """A step while it was written, as a multiple of an undisturbed one; none if none was taken."""
+    """Duration of a step during writing, relative to an undisturbed one; None without a step."""
 
 
 def measure(folder: str | None, steps: int, rounds: int) -> dict[str, Any]:
-    """Let the contenders take turns, after a first round that is not counted.
+    """Measure the contenders in turns, after a first round that is not counted.
 
     Args:
-        folder: to write into; none is the system's for temporary files.
-        steps: undisturbed ones before each save.
-        rounds: how often each has its turn.
+        folder: Folder to write to; None is the system's for temporary files.
+        steps: Undisturbed steps before each save.
+        rounds: Number of turns of each contender.
     """
     with tempfile.TemporaryDirectory(dir=folder) as target:
         contenders = Contenders(Path(target), steps)
@@ -78,8 +78,8 @@ class Contenders:
     """A training, and ways to save it.
 
     Args:
-        folder: where to.
-        steps: undisturbed ones before each save.
+        folder: Folder to write to.
+        steps: Undisturbed steps before each save.
     """
 
     def __init__(self, folder: Path, steps: int) -> None:
@@ -104,11 +104,11 @@ class Contenders:
         self._attempt = self._folder.claim()
         self._writer = self._new_writer()
         self.bytes = 0
-        """Of a checkpoint."""
+        """Size of a checkpoint in bytes."""
 
     @property
     def all(self) -> Mapping[str, Callable[[], Turn]]:
-        """The contenders by name; each saves once."""
+        """Return the contenders by name; each saves once."""
         return {
             IN_BACKGROUND: lambda: self._in_background(self._writer),
             FIRST_SAVE: lambda: self._first_save(reserve=False),
@@ -127,7 +127,7 @@ class Contenders:
         )
 
     def _first_save(self, *, reserve: bool) -> Turn:
-        # Else the memory of the last round's would be at hand, which a real first save has not.
+        # Otherwise the memory of the last round could be reused, unlike in a real first save.
         ctypes.CDLL(None).malloc_trim(0)
         writer = self._new_writer()
         if reserve:
@@ -170,7 +170,7 @@ class Contenders:
         return statistics.median(self._step() for _ in range(self._steps))
 
     def _step(self) -> float:
-        """Take a step; its milliseconds."""
+        """Take a step and return its milliseconds."""
         begin = time.perf_counter()
         report = self._loop.run([RATE], lambda _: None, self._number)
         assert report.bad_step is None, report

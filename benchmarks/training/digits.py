@@ -1,8 +1,8 @@
-"""The first run's promise: held-out accuracy and time of the digits preset over several seeds.
+"""Held-out accuracy and time of the digits preset, the first run, over several seeds.
 
-Trains the preset as `make train` does, once a seed, and reports the final weights on the 360
-held-out images. `--tune` instead holds out 360 of the training images, so that hyper-parameters can
-be compared without a look at the held-out ones; options after `--` go to the trainer.
+Trains the preset as `make train` does, once per seed, and evaluates the final weights on the 360
+held-out images. `--tune` holds out 360 of the training images instead, so that hyper-parameters can
+be compared without using the held-out images; options after `--` are passed to the trainer.
 """
 
 import json
@@ -20,23 +20,23 @@ from trainer.diagnostics.environment import environment
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Held-out accuracy and time of the digits preset over several seeds. What follows `--` are
-    options of the trainer.
+    """Held-out accuracy and time of the digits preset over several seeds. Options after `--` are
+    passed to the trainer.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)
-    """A training each."""
+    """Seeds, with one training for each."""
 
     tune: bool = False
     """Hold out 360 of the training images instead, so that hyper-parameters can be compared without
-    a look at the held-out ones."""
+    using the held-out images."""
 
     trainer: tuple[str, ...] = ()
-    """Options of the trainer; what follows `--`."""
+    """Options of the trainer, given after `--`."""
 
 
 def run(options: Options) -> None:
-    """Train, print a table, write the raw results."""
+    """Train, print a table and write the raw results."""
     started_on = environment()
     with tempfile.TemporaryDirectory() as scratch:
         trainer_options = list(options.trainer)
@@ -47,7 +47,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """A line a seed, and the medians."""
+    """Format one line per seed, and the medians."""
     rounds = data["rounds"]
     lines = [f"{'seed':>4}  {'held-out top-1':>14}  {'seconds':>7}  {'images/s':>8}"]
     for seed, result in zip(data["options"]["seeds"], rounds, strict=True):
@@ -68,7 +68,7 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
     """Train one seed and return its result.json."""
     name = f"seed-{seed}"
     command = [sys.executable, "-m", "trainer", "train", "--seed", str(seed), "--name", name]
-    # A figure is of one attempt.
+    # Each figure is that of a single attempt.
     command += ["--runs-dir", str(runs), "--restarts", "0", *options]
     print("$", " ".join(command[1:]), flush=True)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -77,7 +77,7 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
 
 
 def write_tuning_data(folder: Path) -> Path:
-    """Split the training part of the digits once more, and never touch the held-out part."""
+    """Split the training images of the digits again, without using the held-out images."""
     from trainer.data.builtin import digits, writer  # noqa: PLC0415 TensorFlow is slow to import
 
     known, _ = digits.split(digits.load_records(), digits.VALIDATION_PER_CLASS, "digits")

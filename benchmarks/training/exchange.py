@@ -1,4 +1,4 @@
-"""What an exchange of ResNet50's gradients costs, and the bytes that it sends."""
+"""Cost of an exchange of ResNet50's gradients, and the bytes that it sends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ UNSCALE = "loss scale: check and divide"
 
 
 def ours(groups: int) -> str:
-    """Name of our exchange in so many groups."""
+    """Return the name of our exchange in a number of groups."""
     return "ours, 1 group" if groups == 1 else f"ours, {groups} groups"
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
     """CPU-milliseconds of an exchange of ResNet50's gradients: ours in 1, 2 and 4 groups and with a
-    loss scale, one bare grouped all-reduce, and DistributedGradientTape. Bytes sent are held
-    against the ring's formula.
+    loss scale, one bare grouped all-reduce, and DistributedGradientTape. The bytes sent are checked
+    against the formula of a ring.
     """
 
     ranks: Annotated[int, Bounds(at_least=2)] = 2
-    """Ranks that exchange."""
+    """World size."""
 
     rounds: Annotated[int, Positive] = 11
-    """How often each contender has its turn."""
+    """Number of turns of each contender."""
 
     exchanges: Annotated[int, Positive] = 8
-    """Exchanges in a turn."""
+    """Exchanges per turn."""
 
 
 def run(options: Options) -> None:
@@ -49,7 +49,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """Times of all contenders, then the bytes that they send."""
+    """Format the times of all contenders, and the bytes that they send."""
     samples = read_samples(data["samples"])
     rows = [["", "MB sent by a rank", "ring's formula", f"wall / {BARE}"]]
     for name, (seen, formula) in data["sent"].items():

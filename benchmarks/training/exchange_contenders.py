@@ -1,10 +1,10 @@
-"""What one exchange of ResNet50's gradients costs, beside one bare grouped all-reduce.
+"""The contenders of `exchange`: exchanges of ResNet50's gradients, and a bare grouped all-reduce.
 
-Ours carries more: batch norm's moving statistics, loss, counts and the stop flag, the check for
-finite numbers, and the statistics put back into their variables. With a loss scale every gradient
-is looked at and divided by it as well; this happens in the backward pass, where XLA fuses it, and
-is measured without XLA on its own. The network's own weights stand in for its gradients: they have
-the shapes, and their values do not matter.
+Our exchange does more: it includes batch norm's moving statistics, loss, counts and the stop flag,
+the check for finite numbers, and the assignment of the statistics. With a loss scale every gradient
+is also checked and divided by the scale; this happens in the backward pass, where XLA fuses it, and
+is measured separately, without XLA. The network's weights are used as gradients: they have the same
+shapes, and their values do not matter.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,15 +28,15 @@ from trainer.training.gradients import unscale
 GROUPS = (1, 2, 4)
 CLASSES = 1000
 TOLERANCE = 0.01
-"""Part by which the bytes sent may differ from the formula: frames and negotiation."""
+"""Fraction by which the bytes sent may differ from the formula: frames and negotiation."""
 
 
 def measure(rounds: int, exchanges: int) -> dict[str, Any]:
-    """Let the contenders take turns in the world of this rank.
+    """Measure the contenders in turns, in the world of this rank.
 
     Args:
-        rounds: how often each has its turn.
-        exchanges: in a turn.
+        rounds: Number of turns of each contender.
+        exchanges: Exchanges per turn.
     """
     world = join_world()
     assert isinstance(world, Horovod)
@@ -61,20 +61,20 @@ class Contenders:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of all gradients."""
+        """Return the size of all gradients in bytes."""
         return _bytes(self._weights)
 
     @property
     def our_bytes(self) -> int:
-        """Bytes of all that ours sums."""
+        """Return the size in bytes of everything that our exchange sums."""
         return _bytes(self._weights) + _bytes(self._moving) + 4 * len(SUMS)
 
     def bytes_sent(self) -> dict[str, tuple[float, float]]:
-        """Bytes that this rank sends for one exchange of each contender, and what a ring must send:
-        2 (n - 1) / n times the data (Patarasuk and Yuan 2009), with n ranks.
+        """Return the bytes that this rank sends for one exchange of each contender, and those of a
+        ring: 2 (n - 1) / n times the data (Patarasuk and Yuan 2009), with n ranks.
 
         Raises:
-            UserError: they differ by more than a percent.
+            UserError: They differ by more than one percent.
         """
         sizes = dict.fromkeys(self._contenders, self.our_bytes)
         sizes |= dict.fromkeys((BARE, TAPE), self.gradient_bytes)
@@ -89,18 +89,18 @@ class Contenders:
             formula = 2 * (self._world.size - 1) / self._world.size * sizes[name]
             if abs(seen / formula - 1) > TOLERANCE:
                 raise UserError(
-                    f"{name}: sends {seen:,.0f} bytes an exchange, not the {formula:,.0f} of a ring"
+                    f"{name}: sends {seen:,.0f} bytes per exchange, not {formula:,.0f} as a ring"
                 )
             sent[name] = (seen, formula)
         return sent
 
     @property
     def all(self) -> dict[str, Callable[[], int]]:
-        """The contenders by name; each exchanges several times and returns how often."""
+        """Return the contenders by name; each exchanges several times and returns how often."""
         return self._contenders
 
     def _repeated(self, exchange: Callable[[], list[tf.Tensor]]) -> Callable[[], int]:
-        # All results are returned: TensorFlow leaves out what nobody asks for.
+        # All results are returned, because TensorFlow prunes operations that are not used.
         graph = tf.function(exchange, autograph=False)
 
         def work() -> int:
@@ -118,7 +118,7 @@ class Contenders:
         return list(hvd.grouped_allreduce(self._gradients(), op=hvd.Sum, name="bare"))
 
     def _tape(self) -> list[tf.Tensor]:
-        """As most scripts do it: one all-reduce a gradient, averaged, each in a condition."""
+        """Sum as most scripts do: one averaging all-reduce per gradient, each in a condition."""
 
         def loss(*_: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
             return tf.constant(0.0), lambda _: self._gradients()
@@ -138,7 +138,7 @@ class Contenders:
         )
 
         def graph() -> list[tf.Tensor]:
-            # Neither overflow nor stop, which would have it look at all gradients.
+            # No overflow and no stop request, which would check all gradients.
             sums = [tf.constant(0.0) for _ in SUMS]
             scale = tf.constant(1.0)
             check_all = tf.constant(value=False)
@@ -154,6 +154,6 @@ def _bytes(variables: Sequence[tf.Variable]) -> int:
 
 
 def _written() -> int:
-    """Bytes that this process has written so far, to sockets too: proc_pid_io(5)."""
+    """Return the bytes that this process has written, including to sockets: proc_pid_io(5)."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("wchar")).split()[1])

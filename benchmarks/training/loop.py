@@ -1,4 +1,4 @@
-"""What our loop costs beyond the arithmetic, beside other loops, in worlds of ranks."""
+"""Overhead of our training loop, compared with other loops, in worlds of ranks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from trainer.diagnostics.environment import environment
 
 OURS, BARE_LOOP, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"
 GOALS: Final = {BARE_LOOP: 1.10, CALLS: 0.70}
-"""Our CPU time over others' at most."""
+"""Largest acceptable ratios of our CPU time to that of other loops."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Options(BenchmarkOptions):
     """
 
     ranks: Annotated[tuple[int, ...], Positive] = (1, 2)
-    """Worlds to measure in, one after the other, by their number of ranks."""
+    """World sizes to measure, one after the other."""
 
     rounds: Annotated[int, Positive] = 11
-    """How often each contender has its turn."""
+    """Number of turns of each contender."""
 
     steps: Annotated[int, Positive] = 1000
-    """Steps in a turn."""
+    """Steps per turn."""
 
 
 def run(options: Options) -> None:
@@ -54,7 +54,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """A table of each world."""
+    """Format a table for each world size."""
     parts = []
     for ranks, rounds in data["worlds"].items():
         samples = read_samples(rounds)

@@ -1,9 +1,9 @@
-"""What our loop costs beyond the arithmetic, on a network so small that little else is left.
+"""The contenders of `loop`: training loops on a network so small that mostly overhead is measured.
 
 All contenders take the same steps: the same network, batch, loss, reduction and update. The bare
-ones leave out what makes ours a training: timing of the data, sums of loss and accuracy, the check
+ones omit what a training needs besides: timing of the data, sums of loss and accuracy, the check
 for finite numbers, heartbeat, stop flag, and the metrics file that Python appends to. Keras fit is
-what most people would write.
+what most people would use.
 """
 
 import os
@@ -38,11 +38,11 @@ NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 
 
 def measure(rounds: int, steps: int) -> dict[str, Any]:
-    """Let the contenders take turns in the world of this rank.
+    """Measure the contenders in turns, in the world of this rank.
 
     Args:
-        rounds: how often each has its turn.
-        steps: to take in a turn.
+        rounds: Number of turns of each contender.
+        steps: Steps per turn.
     """
     world = join_world()
     with tempfile.TemporaryDirectory() as folder:
@@ -52,12 +52,12 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
 
 
 def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Callable[[], int]]:
-    """Four ways to take the same steps.
+    """Return four contenders that take the same steps.
 
     Args:
-        world: the ranks that take part.
-        folder: where our loop's metrics go.
-        steps: to take in a turn.
+        world: World of ranks.
+        folder: Folder of our loop's metrics.
+        steps: Steps per turn.
     """
     model = dense_network()
     config = TrainConfig(
@@ -83,7 +83,7 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
 
 
 def dense_network() -> keras.Model:
-    """20 dense layers, 40 variables."""
+    """Build a network of 20 dense layers, 40 variables."""
     image = x = keras.Input([PIXELS, PIXELS, 3])
     x = keras.layers.Flatten()(x)
     for _ in range(LAYERS - 1):
@@ -92,7 +92,7 @@ def dense_network() -> keras.Model:
 
 
 class Ours:
-    """The shipped loop, and what a run does around it: metrics to a file and TensorBoard."""
+    """The shipped loop with the reports of a run: metrics to a file and TensorBoard."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Ours:
         self._interval = Interval(world.size)
 
     def take(self, steps: int) -> int:
-        """Take steps in calls of `steps_per_loop`, and report once a call."""
+        """Take steps in calls of `steps_per_loop`, and report once per call."""
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
             return self._take(steps)
 
@@ -153,7 +153,7 @@ class Bare:
         self._loop_graph = tf.function(self._loop, autograph=False)
 
     def in_graph(self, steps: int) -> int:
-        """As many steps in a call as our loop takes."""
+        """Take as many steps per call as our loop."""
         left = steps
         while left:
             count = min(left, self._steps_per_loop)
@@ -162,7 +162,7 @@ class Bare:
         return steps
 
     def one_call_a_step(self, steps: int) -> int:
-        """Every step a call from Python."""
+        """Take every step by a call from Python."""
         rate, loss = tf.constant(RATE), tf.constant(0.0)
         for _ in range(steps):
             loss = self._step_graph(rate)
@@ -189,7 +189,7 @@ class Bare:
 def keras_fit(
     model: keras.Model, world: Communicator, data: tf.data.Dataset, steps: int
 ) -> Callable[[], int]:
-    """`Model.fit` with Keras's own SGD, wrapped by Horovod's optimizer where there are ranks."""
+    """Return `Model.fit` with Keras's SGD, wrapped by Horovod's optimizer if there are ranks."""
     mean, std = NORMALIZATION.mean[0], NORMALIZATION.std[0]
     image = keras.Input([PIXELS, PIXELS, 3], dtype=tf.uint8)
     network = keras.Model(image, model(keras.layers.Rescaling(1 / std, -mean / std)(image)))

@@ -1,9 +1,9 @@
-"""How much of two cores is left for training when two ranks exchange gradients.
+"""Weak scaling: images/s of two ranks that exchange gradients, on two cores.
 
-Weak scaling against two *independent* trainings that run at the same time, each on a core of its
-own with one thread: they share memory and cache as the ranks do, so what is missing is the exchange
-and the waiting for each other, and nothing else. Each figure is of a whole
-`python -m trainer train`, as a person starts it.
+The reference is two *independent* trainings that run at the same time, each on a core of its own
+with one thread: they share memory and cache as the ranks do, so the only difference is the exchange
+and the waiting for each other. Each figure is of a whole `python -m trainer train`, as a user
+starts it.
 """
 
 import json
@@ -29,24 +29,24 @@ DEFAULT_CYCLE_MS = ExchangeConfig().cycle_time_ms
 
 
 def together(cycle_ms: float) -> str:
-    """Name of two ranks with a cycle time."""
+    """Return the name of the contender of two ranks with a cycle time."""
     return f"2 ranks, {cycle_ms:g} ms cycle"
 
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Images a second of the synthetic preset: one rank, two independent trainings at once, and two
-    ranks, with the preset's cycle time and with Horovod's. Takes about half an hour on two cores.
+    """Images/s of the synthetic preset: one rank, two independent trainings at once, and two ranks,
+    with the preset's cycle time and with Horovod's. Takes about half an hour on two cores.
     """
 
     image_sizes: Annotated[tuple[int, ...], Positive] = (224, 64)
     """Heights and widths of images to train on."""
 
     steps: Annotated[tuple[int, ...], Positive] = (6, 20)
-    """Timed steps of a training, for each image size."""
+    """Timed steps of a training, one number for each image size."""
 
     rounds: Annotated[int, Positive] = 5
-    """How often each contender has its turn."""
+    """Number of turns of each contender."""
 
 
 def run(options: Options) -> None:
@@ -56,7 +56,7 @@ def run(options: Options) -> None:
     started_on = environment()
     sizes: dict[int, list[dict[str, float]]] = {}
     for size, steps in zip(options.image_sizes, options.steps, strict=True):
-        # One more, as the first is compilation and not timed.
+        # One more, because the first step includes compilation and is not timed.
         trainer = ["--model.image-size", str(size), "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory() as folder:
             contenders = Contenders(Path(folder), trainer)
@@ -69,7 +69,7 @@ def run(options: Options) -> None:
 
 
 def show(data: Mapping[str, Any]) -> str:
-    """A table of each image size."""
+    """Format a table for each image size."""
     parts = []
     for size, rounds in data["rounds"].items():
         rows = [["", "images/s", "part of 2 apart"]]
@@ -89,10 +89,10 @@ class Contenders:
         self._runs = 0
 
     def rates(self) -> dict[str, float]:
-        """One round: images a second of all processes of each contender together."""
+        """Measure one round: images/s of all processes of each contender together."""
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < 2:
-            raise UserError("scaling needs two processor cores; this machine has one")
+            raise UserError("this benchmark needs two CPU cores, but the machine has one")
         alone = ["--ranks", "1"]
         cycles = dict.fromkeys((SHIPPED_CYCLE_MS, DEFAULT_CYCLE_MS))
         return {
@@ -107,7 +107,7 @@ class Contenders:
         }
 
     def _together(self, trainings: Sequence[tuple[list[str], set[int]]]) -> float:
-        """Run trainings at the same time; the sum of their rates."""
+        """Run trainings at the same time and return the sum of their rates."""
         started = [self._start(options, cores) for options, cores in trainings]
         rate = 0.0
         try:
@@ -127,7 +127,7 @@ class Contenders:
         run = self._folder / f"run-{self._runs}"
         command = [sys.executable, "-m", "trainer", "train", "--preset", "synthetic"]
         command += ["--runs-dir", str(self._folder), "--name", run.name, "--log.report", "False"]
-        # A figure is of one attempt, and a single rank has the core to itself.
+        # Each figure is of a single attempt, and a single rank has the core to itself.
         command += ["--restarts", "0"]
         with _only_on(cores):
             process = subprocess.Popen(
@@ -141,7 +141,7 @@ class Contenders:
 
 @contextmanager
 def _only_on(cores: set[int]) -> Iterator[None]:
-    """Let processes that are started inside run only on some cores."""
+    """Restrict processes that are started in this context to some cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

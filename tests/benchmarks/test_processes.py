@@ -34,6 +34,6 @@ def test_a_process_may_end_before_its_function_returns():
 
 @pytest.mark.slow
 def test_a_process_that_fails_says_why_and_fails_the_measurement(capfd):
-    with pytest.raises(UserError, match="the measurement ended with status 1"):
+    with pytest.raises(UserError, match="the measurement failed with exit status 1"):
         in_process(f"{HERE}:refused")
     assert "error: it cannot be measured" in capfd.readouterr().err

@@ -100,7 +100,7 @@ def test_a_frozen_rank_is_named_by_the_watchdog_of_the_other(disturbed):
     _, told = disturbed
     said = told["SIGSTOP to a rank"]["said"]
     assert re.search(r"rank 0: no progress for \d s after step \d+, in the phase 'train'", said)
-    assert "rank 0: late is rank 1: no sign of life" in said
+    assert "rank 0: the late rank is rank 1: no sign of life" in said
     assert re.search(r'File ".*/trainer/training/loop.py", line \d+', said)
 
 

@@ -87,5 +87,5 @@ def test_gloo_is_refused_where_the_containers_name_does_not_resolve(image, gloo,
     command = train(*SHORT, "--name", "nowhere")
     (told,) = image.drive({"command": command}, mounts=[gloo, no_names])
     assert told["status"] == 1, told["said"]
-    assert re.search(r"this machine's own name, '.+', does not resolve", told["said"])
+    assert re.search(r"this machine's host name, '.+', does not resolve", told["said"])
     assert "Segmentation fault" not in told["said"]

@@ -92,7 +92,7 @@ def test_fewer_images_than_one_global_batch(tmp_path, data):
 
 def test_batch_that_does_not_divide(tmp_path, data):
     args = [*data, "--batch-size", "30", "--optimizer.accumulation", "4"]
-    refused(tmp_path, *args, status=2, words=["--batch-size: 30 does not divide"])
+    refused(tmp_path, *args, status=2, words=["--batch-size: 30 cannot be divided"])
 
 
 def test_other_number_of_classes_than_the_data_have(tmp_path, data):
@@ -110,7 +110,7 @@ def test_folder_that_is_no_run(tmp_path, data):
     (tmp_path / "elsewhere" / "run").mkdir(parents=True)
     (tmp_path / "elsewhere" / "run" / "precious.txt").write_text("mine")
     args = [*data, "--name", "run", "--runs-dir", "elsewhere"]
-    refused(tmp_path, *args, status=4, words=["exists and is not a run"])
+    refused(tmp_path, *args, status=4, words=["exists but is not a run folder"])
     assert (tmp_path / "elsewhere" / "run" / "precious.txt").read_text() == "mine"
 
 
@@ -198,7 +198,7 @@ def test_run_of_another_configuration_lists_every_difference(tmp_path):
     changed = ["--seed", "5", "--model.width", "8", "--batch-size", "25"]
     done = run_trainer("train", *to_args(config), *changed, cwd=tmp_path)
     assert done.returncode == 4, done.stderr
-    for word in ("--seed: 0 then, 5 now", "--model.width: 4 then, 8 now", "20 then, 25 now"):
+    for word in ("--seed: was 0, is now 5", "--model.width: was 4, is now 8", "was 20, is now 25"):
         assert word in done.stderr
     assert "data version" in done.stderr
     assert (run.path / "config.json").read_text() == before

@@ -34,7 +34,7 @@ def test_dry_run_shows_the_configuration_and_writes_nothing(run_here, tmp_path):
     lines = dict(line.split(None, 1) for line in out.splitlines() if "  " in line)
     assert lines["epochs"] == "10"
     assert lines["optimizer.nesterov"] == "True"
-    assert "64 images a step" in out
+    assert "64 images per step" in out
     assert "22.45" in out
     assert "0.1 at its peak" in out
     assert not list(tmp_path.iterdir())

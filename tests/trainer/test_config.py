@@ -334,7 +334,7 @@ CONTRADICTIONS = {
     ),
     "synthetic with a folder": (
         {"data.source": "synthetic", "data.dir": "data/x"},
-        "--data.dir: synthetic data is read from no folder; leave it out",
+        "--data.dir: synthetic data is not read from a folder; leave it out",
     ),
     "synthetic with a cache": (
         {"data.source": "synthetic", "data.dir": None, "data.cache_dir": "/tmp/x"},
@@ -342,7 +342,7 @@ CONTRADICTIONS = {
     ),
     "mirrored digits": (
         {"data.flip": True},
-        "--data.flip: a mirrored digit is another sign; say False",
+        "--data.flip: a mirrored digit is a different symbol; set it to False",
     ),
     "shift out of view": (
         {"data.shift_pixels": 16},
@@ -350,19 +350,19 @@ CONTRADICTIONS = {
     ),
     "unequal micro-batches": (
         {"batch_size": 32, "optimizer.accumulation": 5},
-        "--batch-size: 32 does not divide into --optimizer.accumulation 5 micro-batches",
+        "--batch-size: 32 cannot be divided evenly into --optimizer.accumulation 5 micro-batches",
     ),
     "nothing but warm-up": (
         {"epochs": 3, "optimizer.warmup_epochs": 3.0},
-        "--optimizer.warmup-epochs: 3 leaves nothing of --epochs 3",
+        "--optimizer.warmup-epochs: 3 must be less than --epochs 3",
     ),
     "falling decays": (
         {"optimizer.decay_epochs": (60.0, 30.0)},
-        "--optimizer.decay-epochs: (60.0, 30.0) must rise",
+        "--optimizer.decay-epochs: (60.0, 30.0) must be increasing",
     ),
     "equal decays": (
         {"optimizer.decay_epochs": (30.0, 30.0)},
-        "--optimizer.decay-epochs: (30.0, 30.0) must rise",
+        "--optimizer.decay-epochs: (30.0, 30.0) must be increasing",
     ),
 }
 
@@ -391,7 +391,7 @@ def test_a_name_that_is_no_folder_of_its_own_is_refused(name):
 @pytest.mark.parametrize("folder", ["", "-x", "--epochs"])
 @pytest.mark.parametrize("key", ["runs_dir", "data.dir", "data.cache_dir", "log.tensorboard_dir"])
 def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
-    with pytest.raises(ConfigError, match=f"{LEAVES[key].flag}: .* is not a folder's name"):
+    with pytest.raises(ConfigError, match=f"{LEAVES[key].flag}: .* is not a folder name"):
         changed(PRESETS["digits"], {key: folder})
 
 

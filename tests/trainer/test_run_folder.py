@@ -55,7 +55,7 @@ def test_an_empty_folder_may_become_a_run(tmp_path):
 
 def test_resume_never_refuses_a_run_that_exists(run):
     message = refusal(run, config=replace(DIGITS, resume="never"))
-    assert f"{run.path}: exists" in message
+    assert f"{run.path}: already exists" in message
     assert "--resume auto" in message
 
 
@@ -67,26 +67,26 @@ def test_another_configuration_is_refused_with_every_difference(run):
     other = replace(with_group("model", image_size=64, classes=9), epochs=30, seed=1)
     message = refusal(run, config=other)
     assert str(run.path) in message
-    assert "--model.image-size: 16 then, 64 now" in message
-    assert "--model.classes: None then, 9 now" in message
-    assert "--seed: 0 then, 1 now" in message
+    assert "--model.image-size: was 16, is now 64" in message
+    assert "--model.classes: was None, is now 9" in message
+    assert "--seed: was 0, is now 1" in message
     # More epochs alone would be no reason.
-    assert message.count(" then, ") == 3
+    assert message.count(": was ") == 3
 
 
 def test_another_global_batch_is_refused(run):
     message = refusal(run, global_batch=128)
-    assert "64 then, 128 now" in message
-    assert message.count(" then, ") == 1
+    assert "was 64, is now 128" in message
+    assert message.count(": was ") == 1
 
 
 def test_another_data_version_is_refused(run):
-    assert "data version: abc then, def now" in refusal(run, data_version="def")
+    assert "data version: was abc, is now def" in refusal(run, data_version="def")
 
 
 def test_all_kinds_of_differences_are_listed_at_once(run):
     message = refusal(run, config=replace(DIGITS, seed=5), global_batch=128, data_version="def")
-    assert message.count(" then, ") == 3
+    assert message.count(": was ") == 3
 
 
 @pytest.mark.parametrize(
@@ -131,16 +131,16 @@ def test_what_does_not_decide_the_result_may_change(run, changed):
 def test_what_is_changed_is_said_but_not_where_things_are(run):
     changed = replace(with_group("log", every_steps=7), runs_dir="elsewhere", max_steps=3, ranks=4)
     assert check_continues(run, replace(RECORD, config=changed)) == [
-        f"--ranks: {DIGITS.ranks} then, 4 now",
-        f"--log.every-steps: {DIGITS.log.every_steps} then, 7 now",
+        f"--ranks: was {DIGITS.ranks}, is now 4",
+        f"--log.every-steps: was {DIGITS.log.every_steps}, is now 7",
     ]
 
 
 def test_what_reshapes_the_rest_of_a_run_is_said_to_make_another_result(run):
     longer = replace(with_group("optimizer", learning_rate=0.05), epochs=40)
     assert check_continues(run, replace(RECORD, config=longer)) == [
-        "--epochs: 20 then, 40 now (another result than without the change)",
-        "--optimizer.learning-rate: 0.4 then, 0.05 now (another result than without the change)",
+        "--epochs: was 20, is now 40 (this changes the result of the run)",
+        "--optimizer.learning-rate: was 0.4, is now 0.05 (this changes the result of the run)",
     ]
 
 
@@ -163,13 +163,13 @@ def test_the_hash_of_a_configuration_is_of_what_decides_the_result():
     ids=["streams", "window", "model", "precision", "accumulation"],
 )
 def test_what_decides_the_result_may_not_change(run, changed):
-    assert refusal(run, config=changed).count(" then, ") == 1
+    assert refusal(run, config=changed).count(": was ") == 1
 
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     message = refusal(RunFolder(tmp_path))
-    assert f"{tmp_path}: exists and is not a run" in message
+    assert f"{tmp_path}: exists but is not a run folder" in message
 
 
 def test_a_file_where_the_run_would_be_is_refused(tmp_path):
@@ -184,7 +184,7 @@ def test_a_folder_whose_config_is_not_a_runs_is_refused(run, text):
 
 
 def test_a_missing_folder_has_no_configuration(tmp_path):
-    with pytest.raises(CheckpointError, match=f"{tmp_path}/none: is not the folder of a run"):
+    with pytest.raises(CheckpointError, match=f"{tmp_path}/none: is not a run folder"):
         RunFolder(tmp_path / "none").read()
 
 

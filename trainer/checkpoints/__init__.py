@@ -1,1 +1,1 @@
-"""Checkpoints: complete or absent, verified before they are used, written while it trains."""
+"""Checkpoints: complete or absent, verified before use, and written in the background."""

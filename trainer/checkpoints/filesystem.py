@@ -1,4 +1,4 @@
-"""What checkpoints need of a file system, so that tests can let any operation of it fail."""
+"""The file system operations of checkpoints, as an interface, so that tests can make each fail."""
 
 import errno
 import os
@@ -11,11 +11,11 @@ from typing import Protocol
 import xxhash
 
 CHUNK = 1 << 22
-"""Most bytes that are read, hashed or written at once: few enough to stay in a CPU's cache,
-enough that a thread in the background hardly needs Python's lock."""
+"""Most bytes to read, hash or write at once: few enough to stay in a CPU's cache, enough that a
+background thread rarely needs the GIL."""
 
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
-"""What a mount says, such as SMB, that has nothing to sync in a folder."""
+"""Errors of mounts, such as SMB, that cannot sync a folder."""
 
 Chunk = bytes | memoryview
 
@@ -24,46 +24,46 @@ class Files(Protocol):
     """A file system; every method may raise OSError."""
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder and those above it; it may exist."""
+        """Make a folder and its parents; it may exist already."""
 
     def write(self, path: Path, chunks: Iterable[Chunk]) -> None:
-        """Write a new file; returns when it is on disk.
+        """Write a new file; return when it is on disk.
 
         Raises:
-            FileExistsError: there is one of this name.
+            FileExistsError: A file of this name exists.
         """
 
     def sync_folder(self, path: Path) -> None:
-        """Return when what was made, renamed and removed in a folder is on disk."""
+        """Wait until files that were created, renamed and removed in a folder are on disk."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, in place of the file that has it."""
+        """Rename a file; replace the file of the new name, if there is one."""
 
     def remove(self, path: Path) -> None:
         """Remove a file; it may be missing."""
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a folder and all in it; it may be missing."""
+        """Remove a folder and its contents; it may be missing."""
 
     def names(self, path: Path) -> list[str]:
-        """Names in a folder; none if it is missing."""
+        """Return the names in a folder; empty if the folder is missing."""
 
     def read(self, path: Path) -> Iterator[bytes]:
-        """The content of a file, in pieces."""
+        """Yield the content of a file in pieces."""
 
     def free_bytes(self, path: Path) -> int | None:
-        """Space that is left for this process; none if the file system does not say."""
+        """Return the free space for this process; None if the file system does not report it."""
 
 
 class LocalFiles:
-    """A disk, or a mount that behaves somewhat like one."""
+    """A local disk or a mount."""
 
     def make_folder(self, path: Path) -> None:
         """See `Files`."""
         path.mkdir(parents=True, exist_ok=True)
 
     def write(self, path: Path, chunks: Iterable[Chunk]) -> None:
-        """See `Files`. A mount of an object store may say only on closing that it failed."""
+        """See `Files`. A mount of an object store may report a failure only on closing."""
         with path.open("xb") as file:
             for chunk in chunks:
                 file.write(chunk)
@@ -108,32 +108,32 @@ class LocalFiles:
                 yield chunk
 
     def free_bytes(self, path: Path) -> int | None:
-        """See `Files`; some mounts claim to have no room at all, of any kind."""
+        """See `Files`. Some mounts report a size of zero, which counts as unknown."""
         facts = os.statvfs(path)
         return facts.f_bavail * facts.f_frsize if facts.f_blocks else None
 
 
 class Fingerprint:
-    """Size and checksum of what passes by."""
+    """Size and checksum of a stream of chunks."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self._hash = xxhash.xxh3_128()
 
     def over(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        """Pass chunks on."""
+        """Yield the chunks and add them to the fingerprint."""
         for chunk in chunks:
             self._hash.update(chunk)
             self.bytes += len(chunk)
             yield chunk
 
     def facts(self) -> dict[str, int | str]:
-        """Of all that has passed."""
+        """Return size and checksum of all chunks so far."""
         return {"bytes": self.bytes, "xxh3_128": self._hash.hexdigest()}
 
 
 def fingerprint(chunks: Iterable[Chunk]) -> dict[str, int | str]:
-    """Size and checksum of some content."""
+    """Return size and checksum of some content."""
     seen = Fingerprint()
     for _ in seen.over(chunks):
         pass
@@ -141,6 +141,6 @@ def fingerprint(chunks: Iterable[Chunk]) -> dict[str, int | str]:
 
 
 def warn(text: str) -> None:
-    """Say what does not end the run, which also goes on when its terminal has gone."""
+    """Print a warning. The run continues even if its terminal is gone."""
     with suppress(OSError):
         print(f"warning: {text}", flush=True)

@@ -1,4 +1,4 @@
-"""All checkpoints of a run, which several attempts may have written, or be writing."""
+"""All checkpoints of a run, possibly written, or still being written, by several attempts."""
 
 import errno
 import json
@@ -31,10 +31,10 @@ _SCRATCH = ".index.json.partial"
 class CheckpointFolder:
     """The folder `checkpoints` of a run.
 
-    An attempt claims a number before it looks for what to continue from. From then on an earlier
-    one that still lives, on a node that was given up perhaps, neither writes nor deletes: before
-    each of its changes it looks for traces of later attempts. Neither locks nor renames are needed,
-    which a mount of an object store has not got.
+    An attempt claims a number before it looks for a checkpoint to resume from. From then on an
+    earlier attempt that is still alive, perhaps on a node considered lost, neither writes nor
+    deletes: before each change it looks for traces of later attempts. This needs neither locks nor
+    renames, which a mount of an object store does not have.
     """
 
     def __init__(self, folder: Path, files: Files | None = None) -> None:
@@ -47,7 +47,7 @@ class CheckpointFolder:
         """Begin an attempt; earlier ones write and delete nothing from now on.
 
         Returns:
-            Its number, from 1.
+            The number of the attempt, counted from 1.
         """
         self._files.make_folder(self.folder)
         token = uuid4().hex.encode()
@@ -65,20 +65,20 @@ class CheckpointFolder:
         meta: Mapping[str, Any],
         attempt: int | None = None,
     ) -> Checkpoint:
-        """Write a checkpoint; returns when it is on disk.
+        """Write a checkpoint; return when it is on disk.
 
-        A valid one of this step and attempt stays as it is: an attempt passes a step once, so the
-        state is the same.
+        A valid checkpoint of this step and attempt is not written again: an attempt reaches a step
+        only once, so the state is the same.
 
         Args:
-            step: steps done.
-            tensors: copies of the state, never views of live variables.
-            meta: plain data to be stored with them.
-            attempt: who writes; none is the one that was claimed, or the latest that left a trace.
+            step: Steps done.
+            tensors: Copies of the state, never views of live variables.
+            meta: Plain data to store with the tensors.
+            attempt: Attempt that writes; None is the claimed one, or the latest that left a trace.
 
         Raises:
-            OSError: it cannot be written; nothing of it stays, and what was there is untouched.
-            SupersededError: a later attempt has begun; nothing more is written or deleted.
+            OSError: The checkpoint cannot be written; it is removed, and others are unchanged.
+            SupersededError: A later attempt has begun; nothing more is written or deleted.
         """
         attempt = attempt or self._attempt()
         key = Key(attempt, step)
@@ -104,21 +104,21 @@ class CheckpointFolder:
         return saved
 
     def steps(self) -> list[Path]:
-        """Folders of checkpoints, newest first; they may be damaged."""
+        """Return the folders of all checkpoints, newest first; they may be damaged."""
         return self._sorted(self._names())
 
     def newest_step(self) -> int | None:
-        """Steps of the newest complete checkpoint, which is not read: that would take a while."""
+        """Return the step of the newest complete checkpoint, without the time to verify it."""
         complete = (path for path in self.steps() if (path / content.DONE).exists())
         keys = (key_of(path.name) for path in complete)
         return next((key.step for key in keys if key), None)
 
     def newest(self) -> Checkpoint | None:
-        """The newest valid checkpoint, which is the last of the latest attempt that saved one;
-        damaged ones are named on the console and passed over.
+        """Return the newest valid checkpoint: the last one of the latest attempt that saved any.
+        Damaged checkpoints are skipped with a warning.
 
         Raises:
-            SupersededError: there is none, as a later attempt has begun and deletes them.
+            SupersededError: There is none, because a later attempt has begun and deletes them.
         """
         self._verified.clear()
         checkpoint = next(self._valid(self._names()), None)
@@ -127,7 +127,7 @@ class CheckpointFolder:
         return checkpoint
 
     def best(self) -> Checkpoint | None:
-        """The valid checkpoint with the best top-1 among those that stayed."""
+        """Return the valid checkpoint with the best top-1 among those that were kept."""
         self._verified.clear()
         valid = {checkpoint.entry: checkpoint for checkpoint in self._valid(self._names())}
         entry = best(valid)
@@ -141,13 +141,13 @@ class CheckpointFolder:
         keep_every_steps: int = 0,
         attempt: int | None = None,
     ) -> None:
-        """Delete what `to_delete` says, and write the index.
+        """Delete the checkpoints that `to_delete` selects, and write the index.
 
-        What was verified before is not read again.
+        Checkpoints that were verified before are not read again.
 
         Raises:
-            OSError: something cannot be deleted.
-            SupersededError: a later attempt has begun.
+            OSError: A checkpoint cannot be deleted.
+            SupersededError: A later attempt has begun.
         """
         attempt = attempt or self._attempt()
         names = self._names_of(attempt)
@@ -163,7 +163,7 @@ class CheckpointFolder:
         _write_index(self._files, self.folder, left)
 
     def free_bytes(self) -> int | None:
-        """Space that is left for checkpoints; none if the file system does not say."""
+        """Return the free space for checkpoints; None if the file system does not report it."""
         try:
             return self._files.free_bytes(self.folder)
         except OSError:
@@ -176,27 +176,27 @@ class CheckpointFolder:
         return self._files.names(self.folder)
 
     def _names_of(self, attempt: int) -> list[str]:
-        """What is in the folder, if this attempt may still change it."""
+        """Return the names in the folder, if this attempt may still change it."""
         names = self._names()
         highest = highest_attempt(names)
         if highest > attempt:
             raise SupersededError(
-                f"{self.folder}: attempt {highest} of this run has begun, so this one, attempt"
-                f" {attempt}, saves nothing any more; end it"
+                f"{self.folder}: attempt {highest} of this run has begun, so this process, attempt"
+                f" {attempt}, no longer saves; end it"
             )
         if self._claimed and self._claimed[0] == attempt:
-            # Where creating a file is not exclusive, two may have claimed a number at once.
+            # Where creating a file is not exclusive, two attempts may have claimed one number.
             with suppress(FileNotFoundError):
                 token = b"".join(self._files.read(self.folder / marker_name(attempt)))
                 if token != self._claimed[1]:
                     raise SupersededError(
-                        f"{self.folder}: another process is attempt {attempt} of this run too;"
-                        " run it once"
+                        f"{self.folder}: another process is also attempt {attempt} of this run;"
+                        " start the run only once"
                     )
         return names
 
     def _refuse_if_full(self, path: Path, needed: int) -> None:
-        """Fail before the last byte is taken, which what else writes to this disk may need."""
+        """Fail before the disk is full, because other files of the run may need the rest."""
         free = self.free_bytes()
         if free is not None and free < needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -206,22 +206,22 @@ class CheckpointFolder:
         return [self.folder / name for name in sorted(keys, key=keys.__getitem__, reverse=True)]
 
     def _valid(self, names: Iterable[str]) -> Iterator[Checkpoint]:
-        """Valid checkpoints, newest first; those verified before are not read again."""
+        """Yield valid checkpoints, newest first; those verified before are not read again."""
         for path in self._sorted(names):
             checkpoint = self._look(path)
             if isinstance(checkpoint, Checkpoint):
                 yield checkpoint
 
     def _look(self, path: Path) -> Checkpoint | Entry:
-        """A checkpoint if it is valid, or what is wrong with it."""
-        # Asked and told in one, as a save in the background may forget it in between.
+        """Return a checkpoint if it is valid, otherwise its entry with what is wrong."""
+        # A single lookup, because a save in the background may remove the entry in between.
         with suppress(KeyError):
             return self._verified[path]
         result: Checkpoint | Entry
         try:
             result = content.read_checkpoint(self._files, path)
         except CheckpointError as error:
-            warn(f"{error}; passed over")
+            warn(f"{error}; skipped")
             key = key_of(path.name)
             assert key is not None
             incomplete = isinstance(error, content.IncompleteError)
@@ -235,15 +235,15 @@ class CheckpointFolder:
 
 
 def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:
-    """Write `index.json`, whole or not at all, for people and other tools.
+    """Write `index.json` atomically, for people and other tools.
 
     The trainer itself never reads it: everything follows from the folders, so an index that is
-    missing, torn or out of date does no harm.
+    missing, damaged or out of date does no harm.
 
     Args:
-        files: where.
-        folder: of the checkpoints.
-        valid: all that are complete, newest first.
+        files: File system.
+        folder: Folder of the checkpoints.
+        valid: All complete checkpoints, newest first.
     """
     best_entry = best(valid)
     data = {
@@ -261,7 +261,7 @@ def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:
             for entry in valid
         ],
     }
-    # Nothing depends on it, so neither does a save.
+    # A save must not fail because of the index, as nothing depends on it.
     with suppress(OSError):
         files.remove(folder / _SCRATCH)
         files.write(folder / _SCRATCH, [json.dumps(data, indent=1).encode() + b"\n"])

@@ -1,8 +1,8 @@
-"""One checkpoint: a folder with the tensors (state.safetensors), what else decides the future
-(meta.json), and DONE, which is written last and lists size and checksum of both.
+"""One checkpoint: a folder with the tensors (state.safetensors), the metadata (meta.json), and
+DONE, which is written last and lists size and checksum of both.
 
-A folder is never renamed: on a mount of an object store that is a copy of each file, one by one.
-So a folder without a fitting DONE was never finished, is partly deleted, or is damaged.
+A folder is never renamed, because a mount of an object store would copy each file one by one.
+So a folder without a matching DONE was never finished, is partly deleted, or is damaged.
 
 state.safetensors is written without a second copy of the tensors in memory. Its format: the
 header's length (8 bytes, little-endian), the header (JSON: of each tensor dtype, shape and place),
@@ -38,11 +38,11 @@ _CODES = {
     )
 }
 _ALIGNMENT = 8
-"""Bytes; the header is filled up to a multiple, so that a reader may map tensors into memory."""
+"""Alignment of the tensors, in bytes; the header is padded so that a reader may map them."""
 
 
 class IncompleteError(CheckpointError):
-    """A checkpoint that was never finished, or is partly deleted: it has no DONE, or half of it."""
+    """A checkpoint that was never finished, or is partly deleted: DONE is missing or truncated."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class Checkpoint:
 
     @property
     def entry(self) -> Entry:
-        """What decides whether it stays."""
+        """Facts that decide whether the checkpoint is kept."""
         evaluation = self.meta.get("evaluation")
         return Entry(self.key, "valid", evaluation["top1"] if evaluation else None, self.bytes)
 
     def load(self) -> Tensors:
-        """Read its tensors.
+        """Read the tensors.
 
         Raises:
-            CheckpointError: it has gone since it was found.
+            CheckpointError: The checkpoint cannot be read any more.
         """
         try:
             return dict(safetensors.numpy.load_file(self.path / STATE))
@@ -80,10 +80,10 @@ class Checkpoint:
 def write_data(
     files: Files, path: Path, key: Key, tensors: Mapping[str, Array], meta: Mapping[str, Any]
 ) -> tuple[Checkpoint, bytes]:
-    """Write all of a checkpoint but DONE; returns when it is on disk.
+    """Write all files of a checkpoint except DONE; return when they are on disk.
 
     Returns:
-        The checkpoint that it is once DONE is there, and DONE's content.
+        The checkpoint, which is complete once DONE is written, and the content of DONE.
     """
     marks = {"schema": SCHEMA, "step": key.step, "attempt": key.attempt}
     content = {**meta, **marks}
@@ -98,17 +98,17 @@ def write_data(
     files.sync_folder(path)
     files.sync_folder(path.parent)
     done = json.dumps({**marks, "files": listing}).encode()
-    # As a reader gets it: tuples have become lists.
+    # The same as a reader gets: JSON turns tuples into lists.
     return Checkpoint(path, key, json.loads(json.dumps(content)), total), done
 
 
 def to_chunks(tensors: Mapping[str, Array]) -> Iterator[Chunk]:
-    """The bytes of a safetensors file of these tensors: views of them, not copies.
+    """Yield the bytes of a safetensors file: views of the tensors, not copies.
 
     Raises:
-        KeyError: a dtype that the format has no name for.
+        KeyError: The format has no name for a dtype.
     """
-    # The widest first, so that each stands where its dtype wants it.
+    # The widest dtypes first, so that each tensor is aligned for its dtype.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
     header, end = {}, 0
     for name, array in ordered:
@@ -128,16 +128,16 @@ def to_chunks(tensors: Mapping[str, Array]) -> Iterator[Chunk]:
 
 
 def nbytes(tensors: Mapping[str, Array]) -> int:
-    """Bytes of some tensors."""
+    """Return the size of some tensors in bytes."""
     return sum(array.nbytes for array in tensors.values())
 
 
 def read_checkpoint(files: Files, path: Path) -> Checkpoint:
-    """Verify a checkpoint and read its meta data.
+    """Verify a checkpoint and read its metadata.
 
     Raises:
-        IncompleteError: it has no DONE.
-        CheckpointError: it is not what was written, or of another version; says what.
+        IncompleteError: The checkpoint has no DONE.
+        CheckpointError: The checkpoint is damaged, or another version wrote it.
     """
     key = key_of(path.name)
     if key is None:
@@ -145,7 +145,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
     try:
         done = json.loads(b"".join(files.read(path / DONE)))
     except (FileNotFoundError, ValueError) as error:
-        raise IncompleteError(f"{path}: incomplete ({DONE} is missing or torn)") from error
+        raise IncompleteError(f"{path}: incomplete ({DONE} is missing or truncated)") from error
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error})") from error
     try:
@@ -166,7 +166,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
             "files": fingerprints,
         }
         if done != expected:
-            raise CheckpointError(f"{path / DONE}: is not that of this checkpoint")
+            raise CheckpointError(f"{path / DONE}: belongs to another checkpoint")
         meta = json.loads(b"".join(files.read(path / META)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
@@ -174,14 +174,14 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
 
 
 def _schema(done: Any) -> Any:
-    """What DONE says it is; the first version listed the files only, with SHA-256."""
+    """Return the schema in DONE; the first version only listed the files, with SHA-256."""
     if isinstance(done, dict) and "sha256" in (done.get(STATE) or {}):
         return 1
     return done["schema"]
 
 
 def remove(files: Files, path: Path) -> None:
-    """Delete a checkpoint: DONE first, so that half of one is incomplete and not damaged."""
+    """Delete a checkpoint: DONE first, so that a partly deleted one counts as incomplete."""
     files.remove(path / DONE)
     files.sync_folder(path)
     files.remove_tree(path)

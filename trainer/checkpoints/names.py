@@ -1,4 +1,4 @@
-"""What the entries of a run's checkpoint folder are called.
+"""Names of the entries of a run's checkpoint folder.
 
 step-0000000460.a3    the checkpoint after 460 steps, written by the third attempt
 step-0000000460       of an older version, which did not know attempts: counts as attempt 0
@@ -14,8 +14,9 @@ _MARKER = re.compile(r"attempt-(\d{10,})")
 
 
 class Key(NamedTuple):
-    """Which checkpoint it is. The greater is the newer one: a later attempt went on from what was
-    sound then, so what it wrote counts before all that earlier ones left, whatever their steps.
+    """Identity of a checkpoint. The greater key is the newer one: a later attempt resumed from what
+    was valid then, so its checkpoints count before all those of earlier attempts, whatever their
+    steps.
     """
 
     attempt: int
@@ -23,23 +24,23 @@ class Key(NamedTuple):
 
 
 def checkpoint_name(key: Key) -> str:
-    """Name of a checkpoint's folder."""
+    """Return the name of a checkpoint's folder."""
     return f"step-{key.step:010d}" + (f".a{key.attempt}" if key.attempt else "")
 
 
 def marker_name(attempt: int) -> str:
-    """Name of the file that an attempt claims its number with."""
+    """Return the name of the file by which an attempt claims its number."""
     return f"attempt-{attempt:010d}"
 
 
 def key_of(name: str) -> Key | None:
-    """Which checkpoint a folder is, by its name; none if it is something else."""
+    """Parse the name of a checkpoint's folder; return None for any other name."""
     match = _CHECKPOINT.fullmatch(name)
     return Key(int(match[2] or 0), int(match[1])) if match else None
 
 
 def highest_attempt(names: Iterable[str]) -> int:
-    """The latest attempt that left a trace; 0 if there is none."""
+    """Return the latest attempt that left a trace; 0 if there is none."""
     attempts = [0]
     for name in names:
         key, marker = key_of(name), _MARKER.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Which checkpoints stay: a pure function."""
+"""Which checkpoints to keep: a pure function."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,27 +13,28 @@ class Entry:
 
     key: Key
     state: Literal["valid", "damaged", "incomplete"]
-    """incomplete: was never finished, or is partly deleted; damaged: whatever else is wrong, which
-    includes that another version wrote it."""
+    """incomplete: never finished, or partly deleted; damaged: anything else that is wrong,
+    including that another version wrote it."""
     top1: float | None = None
-    """Of these weights on the held-out images, if there was an evaluation; the best is kept."""
+    """Top-1 of these weights on the held-out images, if there was an evaluation."""
     bytes: int = 0
 
 
 def to_delete(
     checkpoints: Sequence[Entry], keep: int, *, keep_best: bool, keep_every_steps: int
 ) -> list[Entry]:
-    """What may go, in the order in which it should: at any time the newer of what is left is there.
+    """Return the checkpoints to delete, in the order of deletion: older ones first.
 
-    Invalid ones neither count nor go, as a person may want to look, or another version may know how
-    to read them. The exception is what an earlier attempt did not finish: nobody ever will, and
-    a run that is often interrupted would fill the disk.
+    Invalid checkpoints are neither counted nor deleted, because the user may want to inspect them,
+    or another version may be able to read them. The exception is a checkpoint that an earlier
+    attempt did not finish: nobody ever will, and a run that is often interrupted would fill the
+    disk.
 
     Args:
-        checkpoints: of a run, in any order.
-        keep: the newest that stay; the newest one always does.
-        keep_best: whether the one with the best top-1 stays.
-        keep_every_steps: the first one in each stretch of so many steps stays; 0 keeps none.
+        checkpoints: Checkpoints of a run, in any order.
+        keep: Number of newest checkpoints to keep; the newest one is always kept.
+        keep_best: Whether to keep the one with the best top-1.
+        keep_every_steps: Keep the first checkpoint in each interval of so many steps; 0 keeps none.
     """
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)
     if not valid:
@@ -53,7 +54,7 @@ def to_delete(
 
 
 def first_of_stretches(valid: Sequence[Entry], steps: int) -> Iterator[Entry]:
-    """The first checkpoint at or after each multiple of so many steps but 0."""
+    """Yield the first checkpoint at or after each multiple of `steps`, except 0."""
     seen = {0}
     for entry in valid:
         stretch = entry.key.step // steps
@@ -63,6 +64,6 @@ def first_of_stretches(valid: Sequence[Entry], steps: int) -> Iterator[Entry]:
 
 
 def best(valid: Iterable[Entry]) -> Entry | None:
-    """The one with the best top-1, of equals the newest; none if none was evaluated."""
+    """Return the entry with the best top-1, the newest of equals; None if none was evaluated."""
     rated = [entry for entry in valid if entry.top1 is not None]
     return max(rated, key=lambda entry: (entry.top1, entry.key), default=None)

@@ -1,4 +1,4 @@
-"""Between variables and tensors in host memory."""
+"""Copies between variables and tensors in host memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,19 +11,19 @@ from trainer.errors import CheckpointError
 
 
 def stored_name(variable: tf.Variable) -> str:
-    """The name of a variable in checkpoints, after the name of the group that it belongs to."""
+    """Return the name of a variable in checkpoints, without the name of its group."""
     return str(variable.name).removesuffix(":0")
 
 
 def snapshot(variables: Mapping[str, tf.Variable]) -> Tensors:
-    """Copies of variables in host memory."""
+    """Return copies of variables in host memory."""
     return {name: np.array(_look_at(variable)) for name, variable in variables.items()}
 
 
 def refill(buffers: Tensors, variables: Mapping[str, tf.Variable]) -> None:
-    """Make tensors a snapshot of variables, in the memory that they have if it fits.
+    """Copy variables into tensors, reusing their memory if it fits.
 
-    The first touch of new memory costs several times the copy.
+    The first use of new memory costs several times as much as the copy.
     """
     if buffers.keys() != variables.keys():
         buffers.clear()
@@ -36,10 +36,10 @@ def refill(buffers: Tensors, variables: Mapping[str, tf.Variable]) -> None:
 
 
 def _look_at(variable: tf.Variable) -> Array:
-    """A variable's values: on a CPU its own memory, which no copy is made of; of a GPU a copy.
+    """Return a variable's values: on a CPU a view of its memory, on a GPU a copy.
 
-    Not to be kept: that it does not change is promised nowhere, and the next step has to give a
-    variable new memory as long as its old one is looked at.
+    Do not keep the view: nothing guarantees that it does not change, and while it exists the next
+    step must allocate new memory for the variable.
     """
     return np.asarray(variable.value())
 
@@ -48,7 +48,7 @@ def restore(variables: Mapping[str, tf.Variable], tensors: Tensors, origin: Path
     """Assign a checkpoint's tensors to variables.
 
     Raises:
-        CheckpointError: names or shapes differ; nothing is assigned then.
+        CheckpointError: Names or shapes differ; then nothing is assigned.
     """
     missing, strange = (
         sorted(variables.keys() - tensors.keys()),
@@ -63,6 +63,8 @@ def restore(variables: Mapping[str, tf.Variable], tensors: Tensors, origin: Path
         faults = [f"missing {missing[:3]}"] * bool(missing) + [f"unknown {strange[:3]}"] * bool(
             strange
         )
-        raise CheckpointError(f"{origin}: is of another model: {'; '.join(faults + shapes[:3])}")
+        raise CheckpointError(
+            f"{origin}: belongs to another model: {'; '.join(faults + shapes[:3])}"
+        )
     for name, variable in variables.items():
         variable.assign(tensors[name])

@@ -1,4 +1,4 @@
-"""Saving while it trains: the training waits for a copy in host memory, not for the disk."""
+"""Saving in the background: the training waits for a copy in host memory, not for the disk."""
 
 import errno
 import threading
@@ -29,7 +29,7 @@ class Saved:
     path: Path
     bytes: int
     seconds: float
-    """From the begin of writing until it was on disk, in the background."""
+    """Seconds of writing in the background until the checkpoint was on disk."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class _Request:
 class CheckpointWriter:
     """Writes the checkpoints of one attempt, one at a time, on a thread of its own.
 
-    The thread lives as long as there is something to write, and Python does not end before it. A
-    disk that is full does not end the run: it goes on with the checkpoints that it has, none of
-    which is deleted to make room. Whatever else goes wrong is raised by the next call.
+    The thread lives as long as there is something to write, and Python does not exit before it
+    ends. A full disk does not end the run: it continues with the existing checkpoints, none of
+    which is deleted to make room. Any other error is raised by the next call.
 
     Args:
-        folder: of the run.
-        attempt: what `CheckpointFolder.claim` gave.
-        config: what stays, and what happens while it writes.
+        folder: Checkpoint folder of the run.
+        attempt: Number that `CheckpointFolder.claim` returned.
+        config: Which checkpoints to keep, and what to do if a save comes while it writes.
     """
 
     def __init__(self, folder: CheckpointFolder, attempt: int, config: CheckpointConfig) -> None:
         self._folder, self._attempt, self._config = folder, attempt, config
         self._asked: int | None = None
         self._changed = threading.Condition()
-        # All that follows is shared with the thread.
+        # The following attributes are shared with the thread.
         self._writing = False
         self._pending: _Request | None = None
         self._free: list[Tensors] = []
@@ -65,23 +65,23 @@ class CheckpointWriter:
         self._newest: int | None = None
 
     def reserve(self, variables: Mapping[str, tf.Variable]) -> None:
-        """Take the memory now that the first save would take, which makes it slower."""
+        """Allocate the memory of the first save in advance, which would slow that save down."""
         copies = 1 if self._config.when_busy == "wait" else 2
         self._free = [snapshot(variables) for _ in range(copies)]
 
     def save(
         self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
     ) -> None:
-        """Save a step; returns when its state is copied.
+        """Save a step; return when its state has been copied.
 
         Args:
-            step: steps done.
-            variables: every one that decides the future, by name.
-            meta: plain data to be stored with them; `evaluation` says how good it is.
+            step: Steps done.
+            variables: Every variable that affects the rest of the training, by name.
+            meta: Plain data to store with them; `evaluation` has the top-1 of these weights.
 
         Raises:
-            CheckpointError: an earlier save has failed for another reason than a full disk.
-            SupersededError: a later attempt has begun.
+            CheckpointError: An earlier save failed for another reason than a full disk.
+            SupersededError: A later attempt has begun.
         """
         self._raise()
         tensors = self._room()
@@ -100,7 +100,7 @@ class CheckpointWriter:
         """Save a step and wait until it is on disk, unless it is there already.
 
         Returns:
-            Whether it is; if not, the disk is full, and a warning has said so.
+            Whether it is on disk; if not, the disk is full, and a warning was printed.
         """
         if self._asked == step:
             self.wait()
@@ -115,20 +115,20 @@ class CheckpointWriter:
         return self._error is not None
 
     def check(self) -> list[Saved]:
-        """What has reached the disk since the last call; also tells of errors, see `save`."""
+        """Return the checkpoints written since the last call; raise errors as `save` does."""
         self._raise()
         with self._changed:
             saved, self._saved = self._saved, []
         return saved
 
     def wait(self) -> None:
-        """Return when nothing is left to be written; raises as `save` does."""
+        """Wait until nothing is left to write; raise errors as `save` does."""
         with self._changed:
             self._changed.wait_for(lambda: not self._writing)
         self._raise()
 
     def close(self) -> None:
-        """Write what is left to be written, and give the memory back."""
+        """Finish pending writes and release the memory."""
         try:
             self.wait()
         finally:
@@ -139,13 +139,13 @@ class CheckpointWriter:
             raise self._error
 
     def _room(self) -> Tensors:
-        """Memory for a copy; it is empty if there is none to be used again."""
+        """Return memory for a copy; it is empty if there is none to reuse."""
         with self._changed:
             if self._config.when_busy == "wait":
                 self._changed.wait_for(lambda: not self._writing)
                 self._raise()
             elif self._pending:
-                # It is not written any more, so nothing reads it.
+                # The pending request is dropped, so its memory is free.
                 tensors, self._pending = self._pending.tensors, None
                 return tensors
             return self._free.pop() if self._free else {}
@@ -160,7 +160,7 @@ class CheckpointWriter:
                     return
             try:
                 self._write(request)
-            except BaseException as error:  # noqa: BLE001 raised again where it is noticed
+            except BaseException as error:  # noqa: BLE001 raised again by the next call
                 self._error = error
             with self._changed:
                 self._free.append(request.tensors)
@@ -176,10 +176,10 @@ class CheckpointWriter:
                 ) from error
             free = self._folder.free_bytes()
             warn(
-                f"{self._folder.folder}: step {request.step:,} is not saved ({error.strerror}): it"
+                f"{self._folder.folder}: step {request.step:,} was not saved ({error.strerror}): it"
                 f" needs {nbytes(request.tensors):,} bytes,"
-                f" {'an unknown number' if free is None else f'{free:,}'} are free; training goes"
-                " on, and what was saved before stays; make room for the next save"
+                f" {'an unknown number' if free is None else f'{free:,}'} are free; training"
+                " continues, and earlier checkpoints are kept; free some space for the next save"
             )
             return
         seconds = time.perf_counter() - begin

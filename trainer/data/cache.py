@@ -1,8 +1,8 @@
-"""Copies of shards on the node's own disk: the first epoch makes them, later ones read them.
+"""Copies of shards on the node's own disk: the first epoch writes them, later epochs read them.
 
-A copy is complete or absent: it is written beside its place, compared with the manifest's hash and
-moved. A lock file a shard lets one thread of all the node's ranks copy it while the others wait.
-Whatever goes wrong, the shard is read from the data folder: a cache never ends a run.
+A copy is complete or absent: it is written under another name, compared with the manifest's hash
+and renamed. One lock file per shard lets a single thread of all ranks of the node copy it while the
+others wait. After any error the shard is read from the data folder: the cache never ends a run.
 """
 
 import errno
@@ -19,29 +19,29 @@ import xxhash
 from trainer.data.manifest import Manifest, Shard
 
 MARGIN = 1 << 30
-"""Bytes left free on the cache's disk, for what else the node writes there."""
+"""Bytes to leave free on the cache's disk for other files of the node."""
 
 CHUNK = 4 << 20
-"""Bytes copied at once: enough for a network's storage, little beside a shard."""
+"""Bytes copied at once: enough for storage behind a network, small compared with a shard."""
 
 ATTEMPTS = 2
-"""How often a shard is copied until what arrives is what the manifest says."""
+"""Most attempts to copy a shard whose copy does not match the manifest."""
 
 
 class OriginError(Exception):
-    """A shard that does not arrive from the data folder as the manifest describes it."""
+    """A shard whose copy from the data folder does not match the manifest."""
 
 
 def open_cache(
     cache_dir: str, manifest: Manifest, origin: Path, *, chief: bool
 ) -> "ShardCache | None":
-    """The cache of a data set in a folder; none, with a warning, if nothing can be written there.
+    """Open the cache of a data set. If the folder cannot be written, warn and return None.
 
     Args:
-        cache_dir: folder of caches; each version of a data set has its own in it.
-        manifest: the data set.
-        origin: its folder.
-        chief: whether this process speaks for all ranks of its node.
+        cache_dir: Folder of caches, in which each version of a data set has a folder.
+        manifest: Manifest of the data set.
+        origin: Folder of the data set.
+        chief: Whether this process prints warnings for all ranks of its node.
     """
     folder = Path(cache_dir) / manifest.version
     try:
@@ -75,14 +75,14 @@ class ShardCache:
         self._filler: threading.Thread | None = None
 
     def path(self, shard: Shard) -> Path:
-        """The copy of a shard, made first if it is not there; its original if that cannot be."""
+        """Return the copy of a shard, writing it first if needed, or its original if that fails."""
         kept = self._folder / shard.file
         if _complete(kept, shard) or self._make(shard, kept):
             return kept
         return self._origin / shard.file
 
     def check(self, shard: Shard) -> None:
-        """Remove the copy of a shard that could not be read, unless it is sound after all."""
+        """Verify the copy of a shard that could not be read, and remove it if it is damaged."""
         kept = self._folder / shard.file
         try:
             with self._locked(kept):
@@ -96,14 +96,14 @@ class ShardCache:
         self._say(f"{kept}: is damaged; from now on the shard is read from {self._origin}")
 
     def fill(self, shards: Iterable[Shard]) -> None:
-        """Copy shards in the background, in this order, until all are there or `close`."""
+        """Copy shards in the background, in this order, until all are copied or `close`."""
         self._filler = threading.Thread(
             target=self._fill, args=(tuple(shards),), name="cache", daemon=True
         )
         self._filler.start()
 
     def close(self) -> None:
-        """End copying; what is half done is left out."""
+        """Stop copying, and discard partial copies."""
         self._stop.set()
         if self._filler is not None:
             self._filler.join(timeout=10)
@@ -115,10 +115,10 @@ class ShardCache:
                     return
                 self.path(shard)
         except Exception as error:  # noqa: BLE001 an exception here would be lost with its thread
-            self._say(f"{self._folder}: is filled no further ({type(error).__name__}: {error})")
+            self._say(f"{self._folder}: filling has stopped ({type(error).__name__}: {error})")
 
     def _make(self, shard: Shard, kept: Path) -> bool:
-        """Copy a shard unless another thread does; whether the copy is there."""
+        """Copy a shard unless another thread does; return whether the copy exists."""
         if self._full or self._stop.is_set() or shard.file in self._refused:
             return False
         try:
@@ -156,11 +156,11 @@ class ShardCache:
         return False
 
     def _copy(self, shard: Shard, kept: Path) -> bool:
-        """Copy, compare and move into place; false if it was to stop.
+        """Copy, compare and rename; return False if `close` was called meanwhile.
 
         Raises:
-            OriginError: what arrived is not what the manifest says.
-            OSError: it cannot be written.
+            OriginError: The copy does not match the manifest.
+            OSError: The copy cannot be written.
         """
         partial = kept.with_name(f"{kept.name}.partial")
         digest = xxhash.xxh3_128()
@@ -184,8 +184,8 @@ class ShardCache:
 
     @contextmanager
     def _locked(self, kept: Path) -> Iterator[None]:
-        """Hold the lock of a shard, against other processes and, as the file is opened anew each
-        time, other threads.
+        """Hold the lock of a shard, against other processes and, because the file is opened anew
+        each time, other threads.
         """
         kept.parent.mkdir(parents=True, exist_ok=True)
         with kept.with_name(f".{kept.name}.lock").open("w") as file:
@@ -193,7 +193,7 @@ class ShardCache:
             yield
 
     def _end(self, reason: str) -> None:
-        """Take no more shards."""
+        """Stop adding shards, and say why."""
         if self._full:
             return
         self._full = True
@@ -206,13 +206,13 @@ class ShardCache:
 
     @staticmethod
     def _say(text: str) -> None:
-        # A run goes on when its terminal has gone.
+        # A run continues when its terminal is gone.
         with suppress(OSError):
             print(f"warning: {text}", flush=True)
 
 
 def _complete(kept: Path, shard: Shard) -> bool:
-    """Whether a copy is there; its content was compared before it got this name."""
+    """Return whether a copy exists; its content was compared before it got this name."""
     try:
         return kept.stat().st_size == shard.bytes
     except OSError:

@@ -1,4 +1,4 @@
-"""Which record is damaged, asked when something could not be read."""
+"""Finds the damaged record after data could not be read."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,10 +13,10 @@ from trainer.errors import DataError
 
 
 def read_image(source: Source, example: int) -> bytes:
-    """The encoded image of one example, counted through the split.
+    """Return the encoded image of an example, counted through the split.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: The example cannot be read.
     """
     shard, index = source.locate(example)
     try:
@@ -31,10 +31,9 @@ def read_image(source: Source, example: int) -> bytes:
 def find_damage(
     source: Source, locate: Callable[[int], tuple[int, int]], positions: Iterable[int]
 ) -> str | None:
-    """Name the first example that cannot be used: its shard, index and fault.
+    """Return shard, index and fault of the first example that cannot be used, or None.
 
-    Called when a step failed, with the positions that its batch and those decoded ahead may have
-    read.
+    Called after a failed step, with the positions of its batch and of those decoded ahead.
     """
     for position in positions:
         shard, index = locate(position)
@@ -45,7 +44,7 @@ def find_damage(
 
 
 def first_line(error: tf.errors.OpError) -> str:
-    """The part of TensorFlow's message that says what happened."""
+    """Return the part of TensorFlow's message that says what happened."""
     return str(error.message).splitlines()[0]
 
 
@@ -64,10 +63,10 @@ def _fault(source: Source, shard: int, index: int) -> str | None:
 
 
 def _record(source: Source, shard: int, index: int) -> bytes:
-    """A serialised record, read once: what is asked for here is wrong, or has been read before.
+    """Read a serialised record, without a second attempt: the input has tried that already.
 
     Raises:
-        BrokenRecordError: it cannot be read.
+        BrokenRecordError: The record cannot be read.
     """
     segment = Segment(shard, index, 1)
     try:

@@ -1,4 +1,4 @@
-"""The data set that a configuration names, as far as it is known before any of it is read.
+"""The data set of a configuration, as far as it is known before any record is read.
 
 Imports no TensorFlow, except once to write the embedded digits.
 """
@@ -22,50 +22,50 @@ DIGITS_FOLDER = "data/digits"
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where the images are, how many there are, and what they show."""
+    """Folder, size and classes of a data set."""
 
     folder: Path | None
     """Folder of the shards; None for synthetic data."""
     manifest: Manifest | None
-    """None for synthetic data."""
+    """Manifest of the data set; None for synthetic data."""
     classes: int
     training_examples: int
     """Images in the training split."""
 
     @property
     def version(self) -> str:
-        """The manifest's; data sets of one version train alike."""
+        """Version in the manifest; data sets of the same version give the same training."""
         return self.manifest.version if self.manifest else "synthetic"
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names in the order of labels; synthetic classes are numbered."""
+        """Class names in the order of labels; synthetic classes are numbered."""
         if self.manifest is None:
             return tuple(f"class {number}" for number in range(self.classes))
         return self.manifest.classes
 
     @property
     def normalization(self) -> Normalization:
-        """Of the data set; of synthetic data, the middle and spread of a byte."""
+        """Normalization of the images; for synthetic data that of random bytes."""
         if self.manifest is None:
             return Normalization((127.5,) * 3, (73.9,) * 3)
         return self.manifest.normalization
 
     def check_version(self, version: str, run: Path) -> None:
-        """Make sure that a run was trained on this version.
+        """Check that a run was trained on this version.
 
         Raises:
-            DataError: it was trained on another one.
+            DataError: The run was trained on another version.
         """
         if self.version != version:
             raise DataError(
                 f"{self.folder}: has version {self.version}, but {run} was trained on {version};"
-                " prepare that data set again"
+                " prepare that version again"
             )
 
 
 def write_digits_if_missing(config: TrainConfig) -> None:
-    """Write the embedded data set if it is asked for and not there."""
+    """Write the embedded data set if the configuration uses it and it does not exist."""
     folder = _folder(config)
     if config.data.source == "digits" and folder and not (folder / FILE_NAME).exists():
         from trainer.data.builtin.digits import prepare_digits
@@ -74,11 +74,11 @@ def write_digits_if_missing(config: TrainConfig) -> None:
 
 
 def load_data_set(config: TrainConfig) -> DataSet:
-    """Read the manifest of the data set that a configuration names.
+    """Read the manifest of the data set of a configuration.
 
     Raises:
-        DataError: no data, or data that do not fit their manifest.
-        ConfigError: the data do not fit the configuration.
+        DataError: The data are missing, or do not match their manifest.
+        ConfigError: The data do not match the configuration.
     """
     folder = _folder(config)
     if folder is None:

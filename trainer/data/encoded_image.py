@@ -1,4 +1,4 @@
-"""What an encoded image is by its own bytes, whatever its record says, and small copies of it. No
+"""Properties of an encoded image by its bytes, whatever its record says, and thumbnails. No
 TensorFlow.
 """
 
@@ -12,24 +12,24 @@ from PIL import Image
 from trainer.data.example import Record
 
 FORMATS = ("JPEG", "PNG")
-"""What the reader decodes."""
+"""Formats that the reader decodes."""
 
 MAX_PIXELS = 1 << 29
-"""Pixels of an image that TensorFlow refuses to decode."""
+"""Number of pixels from which TensorFlow refuses to decode an image."""
 
 _BEGINS = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
 _PNG_END = b"IEND\xaeB`\x82"
 
 _FAITHFUL = ("RGB", "L", "P", "1", "I;16")
-"""Pillow's modes of images that the reader takes as they are meant."""
+"""Pillow modes of images that the reader decodes faithfully."""
 
 DECODE_ERRORS = (
     *(OSError, SyntaxError, ValueError, TypeError, IndexError, OverflowError, EOFError),
     *(struct.error, zlib.error),
 )
-"""What Pillow raises on damaged images, and `BrokenImageError`."""
+"""Exceptions of Pillow for damaged images, and `BrokenImageError`."""
 
-# Pillow's own limit is lower than the reader's; what is larger is refused by its header.
+# Pillow's own limit is lower than the reader's; larger images are rejected by their header.
 Image.MAX_IMAGE_PIXELS = None
 
 
@@ -38,15 +38,15 @@ class BrokenImageError(ValueError):
 
 
 def encoding_of(encoded: bytes) -> str:
-    """JPEG or PNG, by the first bytes; empty for anything else."""
+    """Return JPEG or PNG, by the first bytes; an empty string for anything else."""
     return next((name for name, begin in _BEGINS.items() if encoded.startswith(begin)), "")
 
 
 def open_image(encoded: bytes) -> Image.Image:
-    """Read the header of a JPEG or PNG; no pixel is decoded yet.
+    """Read the header of a JPEG or PNG without decoding pixels.
 
     Raises:
-        BrokenImageError: neither a JPEG nor a PNG, damaged, or larger than can be decoded.
+        BrokenImageError: The image is neither JPEG nor PNG, is damaged, or is too large to decode.
     """
     if not encoding_of(encoded):
         raise BrokenImageError(f"is neither {' nor '.join(FORMATS)}")
@@ -63,11 +63,11 @@ def open_image(encoded: bytes) -> Image.Image:
 
 
 def record_fault(record: Record, image: Image.Image) -> str | None:
-    """How a record describes its image wrongly; what it does not say is no fault.
+    """Return how a record describes its image wrongly, or None; missing values are no fault.
 
     Args:
-        record: the record.
-        image: its image, as `open_image` gives it.
+        record: Record of the image.
+        image: Image that `open_image` returned.
     """
     encoding, width, height = encoding_of(record.encoded), *image.size
     if record.format.replace("JPG", "JPEG") not in ("", encoding):
@@ -81,7 +81,7 @@ def record_fault(record: Record, image: Image.Image) -> str | None:
 
 
 def mode_fault(image: Image.Image) -> str | None:
-    """Why the reader does not take an image as it is meant, known from its header."""
+    """Return why the reader does not decode an image faithfully, by its header, or None."""
     if image.mode == "CMYK":
         return "is CMYK, and its colours are read without its colour profile"
     if image.mode not in _FAITHFUL or "transparency" in image.info:
@@ -93,7 +93,7 @@ def check_decodes(encoded: bytes) -> None:
     """Decode an image completely.
 
     Raises:
-        BrokenImageError: it cannot be decoded, or only a part of it.
+        BrokenImageError: The image cannot be decoded, or only a part of it.
     """
     image = open_image(encoded)
     try:
@@ -101,7 +101,7 @@ def check_decodes(encoded: bytes) -> None:
             simplefilter("ignore")
             image.load()
             if encoding_of(encoded) == "PNG":
-                # Pillow decodes what a checksum would refuse, and so would the reader.
+                # Pillow ignores some checksums; the reader would reject such an image.
                 open_image(encoded).verify()
     except DECODE_ERRORS as error:
         raise BrokenImageError(f"cannot be decoded ({_reason(error)})") from error
@@ -117,14 +117,14 @@ def shrink(encoded: bytes, longest: int) -> tuple[tuple[int, int], Image.Image]:
     """Decode an image and shrink it.
 
     Args:
-        encoded: the bytes of a file.
-        longest: side that the result does not exceed, in pixels; a smaller image keeps its size.
+        encoded: Bytes of a file.
+        longest: Longest side of the result, in pixels; a smaller image keeps its size.
 
     Returns:
         Width and height as encoded, and the image, grey or RGB.
 
     Raises:
-        Exception: one of `DECODE_ERRORS`.
+        Exception: The image cannot be decoded; one of `DECODE_ERRORS`.
     """
     with Image.open(io.BytesIO(encoded)) as image:
         size = image.size

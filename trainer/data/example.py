@@ -1,9 +1,9 @@
 """One image as a record: ImageNet's usual `tf.train.Example`.
 
 Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
-image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset where
-there is one. TensorFlow takes 7 s and 400 MB in each process that loads it; nothing here needs it,
-so a process that writes shards stays small.
+image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset if
+there is one. Nothing here needs TensorFlow, which takes 7 s and 400 MB in each process that loads
+it, so a process that writes shards stays small.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Record:
 
     encoded: bytes
     format: str
-    """JPEG or PNG."""
+    """Format of the encoded image: JPEG or PNG."""
     height: int
     width: int
     label: int
-    """Index of the class, as stored: from 0, or from 1 in shards of others."""
+    """Label as stored: counted from 0, or from 1 in shards of some other writers."""
     text: str
     """Name of the class."""
     filename: str
@@ -38,7 +38,7 @@ class Record:
 
 
 class BrokenRecordError(ValueError):
-    """A record that cannot be read; the message says how."""
+    """A record that cannot be read; the message says why."""
 
 
 def to_example(record: Record) -> bytes:
@@ -47,10 +47,9 @@ def to_example(record: Record) -> bytes:
 
 
 def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
-    """Serialise a record: what stands before its image, the image, and what stands behind it.
+    """Serialise a record as three parts: the bytes before its image, the image, the bytes after it.
 
-    The features are in the order of their names, as protobuf has them if it is asked for the same
-    bytes each time.
+    The features are sorted by name, as in protobuf's deterministic serialisation.
     """
     encoded = record.encoded
     before = (
@@ -62,7 +61,7 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
         + _bytes_header("image/encoded", len(encoded))
     )
     behind = (
-        # A name that is not UTF-8 is kept as the bytes that the file system gave.
+        # A name that is not UTF-8 is kept as the bytes of the file system.
         _bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
         + _known_text("image/format", record.format)
         + _int_feature("image/height", record.height)
@@ -73,12 +72,12 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
 
 
 def from_example(serialized: bytes) -> Record:
-    """Read a record of ours or of another writer.
+    """Parse a record of ours or of another writer.
 
-    What another writer left out is empty or 0, except the image and its label.
+    Features that another writer left out are empty or 0; only the image and its label are required.
 
     Raises:
-        BrokenRecordError: not an Example, or one without an image or a label.
+        BrokenRecordError: The bytes are not an Example, or it has no image or no label.
     """
     try:
         feature = Example.FromString(serialized).features.feature
@@ -112,33 +111,33 @@ def from_example(serialized: bytes) -> Record:
     )
 
 
-# An Example as bytes, without a copy of the image in it: protobuf would copy it twice, which takes
-# as long as to read it. In the wire format (protobuf.dev/programming-guides/encoding) a field is a
-# tag, a length and that many bytes.
+# The functions below serialise an Example without copying its image: protobuf would copy it twice,
+# which takes as long as reading it. In the wire format (protobuf.dev/programming-guides/encoding) a
+# field is a tag, a length and that many bytes.
 
 
 def _example_header(size: int) -> bytes:
-    """What stands before the features of an Example.
+    """Return the bytes of an Example before its features.
 
     Args:
-        size: bytes of all features together.
+        size: Size of all features in bytes.
     """
     return b"\x0a" + _varint(size)
 
 
 def _bytes_feature(key: str, value: bytes) -> bytes:
-    """One entry of an Example's map that holds a text, or other bytes."""
+    """Return an entry of an Example's feature map with a text or other bytes."""
     return _bytes_header(key, len(value)) + value
 
 
 @lru_cache(4096)
 def _known_text(key: str, text: str) -> bytes:
-    """As `_bytes_feature`, of a text that many records have; if not UTF-8 it stays as it is."""
+    """Return a `_bytes_feature` of a text that many records share, cached."""
     return _bytes_feature(key, text.encode(errors="surrogateescape"))
 
 
 def _bytes_header(key: str, size: int) -> bytes:
-    """What stands before the bytes of a `_bytes_feature`, of which there are `size`."""
+    """Return the bytes of a `_bytes_feature` before its value of `size` bytes."""
     value = b"\x0a" + _varint(size)
     values = b"\x0a" + _varint(len(value) + size)
     return _entry(key, values + value, len(values) + len(value) + size)
@@ -146,7 +145,7 @@ def _bytes_header(key: str, size: int) -> bytes:
 
 @lru_cache(4096)
 def _int_feature(key: str, value: int) -> bytes:
-    """One entry of an Example's map that holds an integer of 64 bits."""
+    """Return an entry of an Example's feature map with a 64-bit integer."""
     packed = _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
     values = b"\x0a" + _varint(len(packed)) + packed
     feature = b"\x1a" + _varint(len(values)) + values
@@ -154,14 +153,14 @@ def _int_feature(key: str, value: int) -> bytes:
 
 
 def _entry(key: str, feature: bytes, size: int) -> bytes:
-    """An entry of a map, up to the end of what is given of its feature of `size` bytes."""
+    """Return an entry of a map, of whose feature of `size` bytes only the beginning is given."""
     name = key.encode()
     head = b"\x0a" + _varint(len(name)) + name + b"\x12" + _varint(size)
     return b"\x0a" + _varint(len(head) + size) + head + feature
 
 
 def _varint(value: int) -> bytes:
-    """7 bits a byte, the lowest first; all but the last have their highest bit set."""
+    """Encode an integer as 7 bits per byte, lowest first; all bytes but the last have bit 7 set."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -170,8 +169,8 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-# The messages that are read, declared as tensorflow/core/example/{example,feature}.proto declare
-# them; the field numbers are all that readers see.
+# The messages to parse, as declared in tensorflow/core/example/{example,feature}.proto; only the
+# field numbers matter on the wire.
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _ONE, _MANY = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED
@@ -199,7 +198,7 @@ def _declare() -> Any:
     _add(entry, "value", 2, "Feature")
     _add(features, "feature", 1, "Features.FeatureEntry").label = _MANY
     _add(file.message_type.add(name="Example"), "features", 1, "Features")
-    # A pool of its own, as TensorFlow puts its declarations into the common one.
+    # A separate pool, because TensorFlow registers its own declarations in the default one.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("trainer.Example"))
@@ -212,4 +211,4 @@ def _add(message: Any, name: str, number: int, kind: str) -> Any:
 
 
 Example: Any = _declare()
-"""The message class, with protobuf's own methods."""
+"""Message class of tf.train.Example."""

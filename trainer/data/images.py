@@ -1,4 +1,4 @@
-"""From an encoded image to a uint8 input, and from a uint8 batch to what the network sees."""
+"""From an encoded image to a uint8 input, and from a uint8 batch to the network's input."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,14 @@ ASPECT_RANGE = (3 / 4, 4 / 3)
 """Width over height of a random crop (Szegedy et al. 2014)."""
 
 ENCODINGS = ("JPEG", "PNG")
-"""All that can be decoded, in the order of a manifest."""
+"""Formats that can be decoded, in the order of a manifest."""
 
 _CROP, _SHIFT, _FLIP = range(3)
 """Uses of randomness; each has its own stream of stateless numbers."""
 
 
 def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Tensor:
-    """Decode and augment, by the position alone; uint8 [size, size, 3]."""
+    """Decode and augment an image, depending only on its position; uint8 [size, size, 3]."""
     config, size = source.config, source.image_size
     if config.augment == "random-resized-crop":
         return _crop_and_resize(
@@ -38,7 +38,7 @@ def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> t
 
 
 def evaluation_image(encoded: tf.Tensor, source: Source) -> tf.Tensor:
-    """Decode the central square; uint8 [size, size, 3]."""
+    """Decode the central square of an image; uint8 [size, size, 3]."""
     crop, encodings = source.config.eval_crop, source.split.encodings
     return central_image(encoded, source.image_size, crop, encodings)
 
@@ -49,10 +49,10 @@ def central_image(
     """Decode the central square of an image.
 
     Args:
-        encoded: string scalar.
-        size: height and width of the result, in pixels.
-        crop: part of the short side that is kept, above 0 and at most 1.
-        encodings: formats that occur; of several, each image's own bytes decide.
+        encoded: Encoded image, a string scalar.
+        size: Height and width of the result, in pixels.
+        crop: Part of the short side to keep, above 0 and at most 1.
+        encodings: Formats that occur; if there are several, the bytes of each image decide.
 
     Returns:
         uint8 [size, size, 3].
@@ -67,7 +67,7 @@ def central_image(
 
 
 def flips(source: Source, position: tf.Tensor) -> tf.Tensor:
-    """Whether the image at a position is mirrored, a bool scalar."""
+    """Return whether to mirror the image at a position, a bool scalar."""
     if not source.config.flip:
         return tf.constant(value=False)
     return tf.random.stateless_uniform([], _key(source, _FLIP, position)) < 0.5
@@ -81,7 +81,7 @@ def flip_and_normalize(
     Args:
         image: uint8 [b, height, width, 3].
         flip: bool [b].
-        normalization: of the training images.
+        normalization: Normalization of the training images.
 
     Returns:
         float32 [b, height, width, 3].
@@ -124,10 +124,10 @@ def _crop_and_resize(
     encodings: tuple[str, ...],
     choose: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """Decode only the window that `choose` takes of [height, width], and resize it."""
+    """Decode only the window that `choose` selects from [height, width], and resize it."""
 
     def jpeg() -> tf.Tensor:
-        # The header gives the size, so only the window's part of the image is ever decoded.
+        # The header has the size, so only the part of the image in the window is decoded.
         shape = tf.io.extract_jpeg_shape(encoded)[:2]
         return tf.image.decode_and_crop_jpeg(encoded, choose(shape), channels=3)
 

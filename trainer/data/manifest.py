@@ -1,4 +1,4 @@
-"""The manifest: what a folder of shards holds, as JSON beside them. Standard library only."""
+"""The manifest: the description of a folder of shards, as JSON. Standard library only."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ SIDES = (
     *(1, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024, 1536),
     *(2048, 3072, 4096, 6144, 8192),
 )
-"""Smallest side, in pixels, of each bin in which images are counted by size."""
+"""Lower bound, in pixels, of each bin in which images are counted by side."""
 
 
 @dataclass(frozen=True)
@@ -29,37 +29,37 @@ class Shard:
     """One TFRecord file."""
 
     file: str
-    """Name relative to the manifest."""
+    """File name relative to the manifest."""
     examples: int
     bytes: int
     xxh128: str
-    """XXH3's 128 bits of the whole file, in hexadecimal: `xxhsum -H2` prints the same."""
+    """XXH3-128 of the whole file, in hexadecimal, as `xxhsum -H2` prints it."""
     index: tuple[int, ...]
     """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Images of a split by size, a count for each bin of `SIDES`; empty if they were not looked
-    at.
+    """Images of a split by size, as a count for each bin of `SIDES`; empty if they were not
+    measured.
     """
 
     short: tuple[int, ...] = ()
-    """By the shorter of height and width."""
+    """Counts by the shorter of height and width."""
     long: tuple[int, ...] = ()
-    """By the longer."""
+    """Counts by the longer of height and width."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a data set came from. Two that differ in nothing else train alike."""
+    """Origin of a data set. Data sets that differ in nothing else give the same training."""
 
     command: str
     """The command that wrote the data set."""
     inputs: str = ""
     """Hash of the names and sizes of all inputs and of the options that shape the shards."""
     treatment: dict[str, int] = field(default_factory=dict)
-    """What was done to images, and to how many: copied untouched, converted, rejected."""
+    """Number of images by what was done to them, such as copied untouched, converted, rejected."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Split:
 
     shards: tuple[Shard, ...]
     class_counts: tuple[int, ...]
-    """Images of each class."""
+    """Number of images of each class."""
     encodings: tuple[str, ...]
-    """Formats of the encoded images that occur, of JPEG and PNG, sorted."""
+    """Formats of the encoded images, those of JPEG and PNG that occur, sorted."""
     sides: Sides = Sides()
 
     @property
@@ -84,36 +84,36 @@ class Split:
 
 @dataclass(frozen=True)
 class Normalization:
-    """What inputs are normalised with: (pixel - mean) / std, channel by channel."""
+    """Normalization of inputs: (pixel - mean) / std for each channel."""
 
     mean: tuple[float, float, float]
     """Mean of the training images' pixels in red, green and blue, 0 to 255."""
     std: tuple[float, float, float]
-    """Standard deviation of the same, 0 to 255."""
+    """Standard deviation of the same pixels, 0 to 255."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A data set: its classes, its splits, and what its images are normalised with."""
+    """A data set: its classes, its splits and the normalization of its images."""
 
     classes: tuple[str, ...]
-    """Names in the order of labels."""
+    """Class names in the order of labels."""
     normalization: Normalization
     splits: dict[str, Split]
     origin: Origin
     first_label: int = 0
-    """What the records call the first class: 0, or 1 in shards of writers that keep 0 for
+    """Label of the first class in the records: 0, or 1 in shards of writers that reserve 0 for
     background."""
 
     @property
     def version(self) -> str:
-        """A hash of everything but the origin: equal versions train alike."""
+        """Hash of everything but the origin; equal versions give the same training."""
         data = {key: value for key, value in self._to_json().items() if key != "origin"}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
-        """Write manifest.json; last of all files, so that its presence means a complete data
-        set.
+        """Write manifest.json; call it after all other files are written, so that the presence of
+        the manifest means a complete data set.
         """
         data = {"schema": SCHEMA, "version": self.version, **self._to_json()}
         write_atomically(folder / FILE_NAME, json.dumps(data, indent=1) + "\n")
@@ -135,8 +135,8 @@ def load_manifest(folder: Path) -> Manifest:
     """Read and check a manifest and the presence and size of its shards.
 
     Raises:
-        DataError: no such folder or manifest, not a manifest, or shards that do not fit it; all
-            shards that do not fit are named.
+        DataError: There is no such folder or valid manifest, or shards do not match it; names all
+            those shards.
     """
     manifest = read_manifest(folder)
     _check(manifest, folder)
@@ -144,10 +144,10 @@ def load_manifest(folder: Path) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a manifest, whatever its shards are.
+    """Read a manifest without checking its shards.
 
     Raises:
-        DataError: no such folder or manifest, or not a manifest.
+        DataError: There is no such folder or no valid manifest.
     """
     path = folder / FILE_NAME
     if not folder.is_dir():
@@ -164,18 +164,18 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
     """Parse the content of a manifest.json, wherever it comes from.
 
     Args:
-        content: of the file.
-        source: the file, or what holds it, as errors name it.
+        content: Content of the file.
+        source: Name of the file or its folder, for errors.
 
     Raises:
-        DataError: it is not a manifest, is of another schema, or was edited.
+        DataError: The content is not a manifest, has another schema, or was edited.
     """
     try:
         data = json.loads(content)
         if data["schema"] != SCHEMA:
             raise DataError(
-                f"{source}: schema {data['schema']} is not {SCHEMA}, that of this version; remove"
-                " the folder and prepare the data again"
+                f"{source}: schema {data['schema']} is not supported, only {SCHEMA}; remove the"
+                " folder and prepare the data again"
             )
         manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -222,7 +222,7 @@ def _check(manifest: Manifest, folder: Path) -> None:
                 faults.append(f"{shard.file}: {path.stat().st_size} bytes, not {shard.bytes}")
     if faults:
         raise DataError(
-            f"{folder}: the manifest does not fit its shards; copy or prepare them again:\n"
+            f"{folder}: the manifest does not match its shards; copy or prepare them again:\n"
             f"{listing(faults)}"
         )
 
@@ -231,13 +231,13 @@ def check_trainable(manifest: Manifest, classes: int | None, source: str) -> Non
     """Refuse a data set that a training cannot learn from.
 
     Args:
-        manifest: of the data set.
-        classes: that the network is to have; None is as many as the data set has.
-        source: names the data set in errors.
+        manifest: Manifest of the data set.
+        classes: Number of outputs of the network; None is the number of classes of the data set.
+        source: Name of the data set, for errors.
 
     Raises:
-        DataError: a split has no images, or all training images are of one class.
-        ConfigError: the network is to have another number of classes.
+        DataError: A split has no images, or all training images are of one class.
+        ConfigError: The network has another number of classes.
     """
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:
@@ -256,19 +256,19 @@ def check_trainable(manifest: Manifest, classes: int | None, source: str) -> Non
 
 
 def empty_classes(manifest: Manifest, split: str) -> list[str]:
-    """Names of the classes that have no image in a split."""
+    """Return the names of the classes that have no image in a split."""
     counts = manifest.splits[split].class_counts
     return [name for name, count in zip(manifest.classes, counts, strict=True) if not count]
 
 
 @dataclass
 class SplitCounts:
-    """Counts over some records of a split; those of parts add up to those of the whole."""
+    """Counts over some records of a split, which can be merged."""
 
     class_counts: list[int]
     encodings: set[str]
     short: list[int]
-    """Images by short side, see `SIDES`."""
+    """Number of images by short side, see `SIDES`."""
     long: list[int]
 
     @staticmethod
@@ -276,7 +276,7 @@ class SplitCounts:
         return SplitCounts([0] * classes, set(), [0] * len(SIDES), [0] * len(SIDES))
 
     def add(self, label: int, encoding: str, height: int, width: int) -> None:
-        """Count one image; its label from 0, its size in pixels."""
+        """Count one image, given its label, counted from 0, and its size in pixels."""
         self.class_counts[label] += 1
         self.encodings.add(encoding)
         self.short[bisect_right(SIDES, max(min(height, width), 1)) - 1] += 1
@@ -293,7 +293,7 @@ class SplitCounts:
         self.encodings |= other.encodings
 
     def split(self, shards: tuple[Shard, ...]) -> Split:
-        """The split that these are all records of."""
+        """Return the split, if these are the counts of all its records."""
         return Split(
             shards,
             tuple(self.class_counts),
@@ -302,10 +302,10 @@ class SplitCounts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `from_dict` reads it and JSON can hold it."""
+        """Return plain data for JSON, which `from_dict` reads."""
         return {**vars(self), "encodings": sorted(self.encodings)}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> "SplitCounts":
-        """Read what `to_dict` gave."""
+        """Read the data that `to_dict` returns."""
         return SplitCounts(**{**data, "encodings": set(data["encodings"])})

@@ -34,7 +34,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Window:
-    """Records read together: `segments` one after the other, then taken in the order of
+    """Records read together: `segments` one after the other, then returned in the order of
     `shuffle`.
     """
 
@@ -49,7 +49,7 @@ class Order:
     counts: tuple[int, ...]
     """Records in each shard."""
     streams: int
-    """Streams asked for; see `effective_streams`."""
+    """Requested number of streams; see `effective_streams`."""
     window: int
     seed: int
     ranks: int
@@ -60,7 +60,7 @@ class Order:
 
     @property
     def effective_streams(self) -> int:
-        """V: the streams asked for, rounded up to a multiple of the ranks."""
+        """V: the requested streams, rounded up to a multiple of the ranks."""
         return -(-self.streams // self.ranks) * self.ranks
 
     @property
@@ -68,17 +68,17 @@ class Order:
         return self.effective_streams // self.ranks
 
     def stream(self, number: int) -> range:
-        """The records of a stream, as they are counted through in any epoch."""
+        """Return the records of a stream, as counted through in any epoch."""
         length, extra = divmod(self.examples, self.effective_streams)
         begin = number * length + min(number, extra)
         return range(begin, begin + length + (number < extra))
 
     def rank_streams(self, rank: int, position: int) -> list[tuple[int, int]]:
-        """Streams and their next records for a rank, in its reading order from a position on.
+        """Return the streams of a rank and their next records, in reading order from a position on.
 
         Args:
-            rank: the rank.
-            position: first position of the endless sequence not yet read by all ranks.
+            rank: Rank that reads.
+            position: First position of the endless sequence not yet read by all ranks.
 
         Returns:
             Pairs (stream, record of the stream). The rank reads one record from each in turn.
@@ -94,7 +94,7 @@ class Order:
         return streams
 
     def windows(self, epoch: int, stream: int, record: int) -> Iterator[Window]:
-        """The windows of a stream in an epoch from one of its records on; the first may be
+        """Yield the windows of a stream in an epoch, from one of its records on; the first may be
         partial.
         """
         records = self.stream(stream)
@@ -113,15 +113,15 @@ class Order:
             )
 
     def endless_windows(self, rank: int, turn: int, position: int) -> Iterator[Window]:
-        """The windows that a rank reads one of its records in turn from, epoch after epoch.
+        """Yield the windows of one turn of a rank, epoch after epoch.
 
-        Its records from a position on are one of turn 0, one of turn 1, and so on in a circle that
-        goes on over the ends of epochs, so that the next epoch is read ahead like any other window.
+        From a position on, a rank reads one record of turn 0, one of turn 1, and so on, cyclically
+        and across the ends of epochs, so that the next epoch is read ahead like any other window.
 
         Args:
-            rank: the rank.
-            turn: 0 to `streams_per_rank` - 1.
-            position: first position of the endless sequence not yet read by all ranks.
+            rank: Rank that reads.
+            turn: Turn, from 0 to `streams_per_rank` - 1.
+            position: First position of the endless sequence not yet read by all ranks.
         """
         before = 0
         while True:
@@ -134,8 +134,8 @@ class Order:
             position = end
 
     def shards_ahead(self, ranks: Iterable[int], position: int) -> list[int]:
-        """All shards: those that some ranks still need in an epoch, the soonest first; then the
-        others.
+        """Return all shards: first those that some ranks still need in this epoch, in the order of
+        need, then the others.
         """
         epoch = position // self.examples
         shards, ends = _layout(self.counts, self.seed, epoch)
@@ -145,7 +145,7 @@ class Order:
                 records = self.stream(stream)
                 if record >= len(records):
                     continue
-                # A window is read whole, from wherever in it a run resumes.
+                # A window is read completely, even if a run resumes in the middle of it.
                 first = record - record % self.window
                 parts = consecutive(self.counts, shards, ends, records[first], len(records) - first)
                 queues.append([part.shard for part in parts])
@@ -153,7 +153,7 @@ class Order:
         return list(dict.fromkeys([shard for shard in soonest if shard is not None] + [*shards]))
 
     def locate(self, position: int) -> tuple[int, int]:
-        """The shard and the record in it that stand at a position of the endless sequence."""
+        """Return the shard, and the record in it, at a position of the endless sequence."""
         epoch, within = divmod(position, self.examples)
         record, stream = divmod(within, self.effective_streams)
         window = next(self.windows(epoch, stream, record))
@@ -162,20 +162,20 @@ class Order:
             if index < segment.count:
                 return segment.shard, segment.first + index
             index -= segment.count
-        raise IndexError(f"position {position} lies in no segment")
+        raise IndexError(f"position {position} is in no segment")
 
 
 def consecutive(
     counts: Sequence[int], shards: Sequence[int], ends: Sequence[int], begin: int, size: int
 ) -> Iterator[Segment]:
-    """The parts of shards that hold `size` records from `begin` on.
+    """Yield the segments of shards that hold `size` records from `begin` on.
 
     Args:
-        counts: records in each shard.
-        shards: shards in the order in which their records are counted through.
-        ends: running totals of their records in that order.
-        begin: the first record.
-        size: number of records.
+        counts: Number of records in each shard.
+        shards: Shards in the order in which their records are counted through.
+        ends: Running totals of their records in that order.
+        begin: First record.
+        size: Number of records.
     """
     index = bisect.bisect_right(ends, begin)
     while size:
@@ -190,14 +190,14 @@ def consecutive(
 def _layout(
     counts: tuple[int, ...], seed: int, epoch: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shards in the order of an epoch, and the running totals of their records."""
+    """Return the shards in the order of an epoch, and the running totals of their records."""
     shards = list(range(len(counts)))
     _shuffle(shards, f"{seed}/{epoch}")
     return tuple(shards), tuple(accumulate(counts[shard] for shard in shards))
 
 
 def _shuffle(items: list[int], key: str) -> None:
-    """Permute in place by a text. Sorts by `random()`, whose values Python promises to keep."""
+    """Permute in place, seeded by a text. Uses `random()`, whose sequence Python guarantees."""
     source = random.Random(key)
     keys = [source.random() for _ in items]
     items.sort(key=lambda item: keys[item])

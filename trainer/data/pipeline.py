@@ -4,8 +4,8 @@
                   ->  decode, crop, resize (parallel, in order)  ->  batch  ->  prefetch
 
 Every random choice is stateless and keyed by (seed, position), so it is the same after any resume
-and at any parallelism. The host does what needs the encoded image; flip and normalisation happen on
-the device, which receives a quarter of the bytes that float32 would be.
+and with any parallelism. The host decodes and crops; flip and normalisation happen on the device,
+which receives a quarter of the bytes of float32.
 """
 
 from collections.abc import Callable
@@ -22,19 +22,19 @@ from trainer.data.source import Source
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
-"""image uint8 [b, size, size, 3]; label int32 [b]; weight float32 [b], 0 for what does not count;
-flip bool [b]."""
+"""image uint8 [b, size, size, 3]; label int32 [b]; weight float32 [b], 0 for images that do not
+count; flip bool [b]."""
 
 
 def make_order(source: Source, ranks: int) -> Order:
-    """The training order of a source for a number of ranks."""
+    """Return the training order of a source for a number of ranks."""
     config = source.config
     return Order(source.counts, config.streams, config.shuffle_window, source.seed, ranks)
 
 
 def without_autograph(function: F) -> F:
-    """Build data sets in a function without AutoGraph: what they map is plain TensorFlow, and its
-    conversion would take seconds of every start.
+    """Build the data sets of a function without AutoGraph: their functions are plain TensorFlow,
+    and the conversion would take seconds at every start.
     """
     return cast("F", tf.autograph.experimental.do_not_convert(function))
 
@@ -43,15 +43,15 @@ def without_autograph(function: F) -> F:
 def training_batches(
     source: Source, rank: int, ranks: int, batch_size: int, position: int, threads: int
 ) -> tf.data.Dataset:
-    """An endless dataset of one rank's batches.
+    """Return an endless data set of one rank's batches.
 
     Args:
-        source: what to read.
-        rank: this rank.
-        ranks: ranks that share the data.
-        batch_size: images a batch, of this rank.
-        position: examples that all ranks together have read before.
-        threads: images decoded at once.
+        source: Split to read.
+        rank: Number of this rank.
+        ranks: Number of ranks that share the data.
+        batch_size: Images per batch of this rank.
+        position: Number of examples that all ranks together have read before.
+        threads: Images to decode at once.
     """
     examples = training_examples(source, rank, ranks, position)
 
@@ -65,7 +65,7 @@ def training_batches(
 
 
 def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
-    """One rank's pairs (position, serialised record) in the order of training, without end."""
+    """Return an endless data set of one rank's pairs (position, serialised record) in order."""
     first = position + (rank - position) % ranks
     positions = tf.data.Dataset.range(first, tf.int64.max, ranks)
     order = make_order(source, ranks)
@@ -76,9 +76,9 @@ def training_examples(source: Source, rank: int, ranks: int, position: int) -> t
 def evaluation_batches(
     source: Source, rank: int, ranks: int, batch_size: int, threads: int
 ) -> tf.data.Dataset:
-    """One rank's consecutive share of a split, each example once.
+    """Return a data set of one rank's consecutive share of a split, each example once.
 
-    All ranks yield the same number of batches: short ones are filled up with examples of weight 0,
+    All ranks yield the same number of batches: short batches are padded with examples of weight 0,
     which the evaluation does not count.
     """
     share = source.share(rank, ranks)
@@ -108,9 +108,9 @@ def _decode(
 ) -> tf.data.Dataset:
     """Decode pairs (position, serialised record) in parallel and in order.
 
-    With `on_corrupt="skip"` one that cannot be decoded is named on the console and becomes an
-    example of weight 0. tf.data drops a failing element only from a dataset of its own, so then
-    each example is one.
+    With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced
+    by an example of weight 0. tf.data can drop a failing element only from a data set of its own,
+    so each example then becomes one.
     """
     if source.config.on_corrupt == "fail":
         return examples.map(decode, num_parallel_calls=threads, deterministic=True)

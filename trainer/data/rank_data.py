@@ -1,4 +1,4 @@
-"""What a rank trains on: batches from a position on, and the name of what is wrong with them."""
+"""The data of a rank: batches from a position on, and the diagnosis of unreadable records."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ DATA_ERRORS = (
     tf.errors.NotFoundError,
     tf.errors.OutOfRangeError,
 )
-"""How TensorFlow fails when data cannot be read."""
+"""TensorFlow's errors when data cannot be read."""
 
 
 class RankData:
@@ -40,7 +40,7 @@ class RankData:
         return self._data_set.manifest is not None
 
     def open(self, position: int) -> None:
-        """Start reading after so many images of all ranks together."""
+        """Start reading at a position, the number of images that all ranks have read together."""
         config, world = self._config, self._world
         if self._data_set.manifest is None:
             size, classes = config.model.image_size, self._data_set.classes
@@ -60,11 +60,11 @@ class RankData:
         self._iterator = iter(dataset)
 
     def next_batch(self) -> Batch:
-        """The next batch, inside a graph."""
+        """Return the next batch; called inside a graph."""
         return self._synthetic if self._iterator is None else next(self._iterator)
 
     def validation(self) -> tf.data.Dataset:
-        """This rank's share of the validation split."""
+        """Return the batches of this rank's share of the validation split."""
         config, world = self._config, self._world
         size = config.evaluation.batch_size or config.batch_size
         source = self._source("validation")
@@ -72,33 +72,33 @@ class RankData:
 
     @property
     def validation_share(self) -> range:
-        """The examples of the validation split that are this rank's."""
+        """Examples of the validation split in this rank's share."""
         return self._source("validation").share(self._world.rank, self._world.size)
 
     def validation_image(self, example: int) -> bytes:
-        """The encoded image of an example of the validation split.
+        """Return the encoded image of an example of the validation split.
 
         Raises:
-            DataError: it cannot be read.
+            DataError: The example cannot be read.
         """
         return read_image(self._source("validation"), example)
 
     def explain_training(self, error: Exception, position: int) -> None:
-        """Name the record that made a step fail, if one did.
+        """Raise an error that names the record that made a step fail, if one did.
 
         Args:
-            error: the failure.
-            position: images that all ranks have used before it.
+            error: Error of the step.
+            position: Number of images that all ranks have used before the step.
 
         Raises:
-            DataError: with the shard, the index and the fault.
+            DataError: A record cannot be used; names shard, index and fault.
         """
         if self._iterator is None:
             return
         source, world, config = self._source("train"), self._world, self._config
         self._raise_unreadable(source, error)
         order = make_order(source, world.size)
-        # What the failed batch and those decoded ahead of it have asked for.
+        # The positions of the failed batch and of those decoded ahead of it.
         ahead = config.batch_size * (config.data.prefetch_batches + 3) + self._threads
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
@@ -106,14 +106,14 @@ class RankData:
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def explain_validation(self, error: Exception) -> None:
-        """Name the record that made an evaluation fail, if one did; as `explain_training`."""
+        """Raise an error that names the record that made an evaluation fail, if one did."""
         source = self._source("validation")
         self._raise_unreadable(source, error)
         damage = find_damage(source, source.locate, self.validation_share)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def close(self) -> None:
-        """End what goes on in the background."""
+        """Stop copying in the background."""
         self._iterator = None
         if self._cache is not None:
             self._cache.close()
@@ -124,8 +124,8 @@ class RankData:
     def _raise(self, source: Source, damage: str | None, remedy: str, error: Exception) -> None:
         if damage:
             raise DataError(
-                f"{source.folder}: {damage} (found by rank {self._world.rank}). Mend the data set,"
-                f" or {remedy}"
+                f"{source.folder}: {damage} (found by rank {self._world.rank}). Repair the data"
+                f" set, or {remedy}"
             ) from error
 
     def _open_cache(self) -> ShardCache | None:
@@ -136,12 +136,12 @@ class RankData:
         return open_cache(cache_dir, manifest, folder, chief=self._world.local_rank == 0)
 
     def _fill_cache(self, position: int) -> None:
-        """Have one rank of each node copy what its ranks read next, then everything else."""
+        """Have one rank of each node copy the shards that its ranks read next, then the others."""
         world, manifest = self._world, self._data_set.manifest
         if self._cache is None or manifest is None or world.local_rank:
             return
         source = self._source("train")
-        # Launchers fill one node after the other; where one does not, the order alone is worse.
+        # Assumes that launchers fill one node after the other; otherwise only the order is worse.
         ranks = range(world.rank, world.rank + world.local_size)
         ahead = make_order(source, world.size).shards_ahead(ranks, position)
         others = [split for name, split in manifest.splits.items() if name != "train"]
@@ -169,7 +169,7 @@ class RankData:
 
 
 def synthetic_batch(batch_size: int, image_size: int, classes: int, seed: int) -> Batch:
-    """One random batch, made on the device and staying there."""
+    """Return one random batch, created on the device and kept there."""
     numbers = tf.random.Generator.from_seed(seed)
     shape = [batch_size, image_size, image_size, 3]
     return {

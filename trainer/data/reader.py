@@ -1,11 +1,11 @@
 """From shards to serialised records, in an order and from any position on.
 
     order (Python)  ->  windows of segments, one record from each stream in turn
-    read  ->  say so, pause, read the original  ->  the same, longer  ->  name what cannot be read
+    read  ->  warn, pause, read the original  ->  the same, longer pause  ->  name the bad record
 
-Storage behind a network fails for a moment now and then, so each window is read in several
-attempts. tf.data begins an attempt only when the one before it has yielded nothing, so that the
-others cost nothing as long as reading succeeds.
+Storage behind a network sometimes fails briefly, so each window is read in several attempts.
+tf.data begins an attempt only when the previous one has yielded nothing, so the others cost nothing
+as long as reading succeeds.
 """
 
 import re
@@ -24,14 +24,14 @@ READ_BUFFER = 1 << 20
 """Bytes read from storage at once."""
 
 READS = 16
-"""Streams that a rank reads ahead at the same time."""
+"""Number of streams that a rank reads ahead at the same time."""
 
 PAUSES = (1.0, 5.0)
-"""Seconds before the second and the third attempt. A server that is busy or moved answers again
-within seconds; what does not is damaged, and the other ranks wait meanwhile."""
+"""Seconds before the second and the third attempt. A server that is busy or has moved responds
+again within seconds; otherwise the data are probably damaged, and the other ranks are waiting."""
 
 _UNREADABLE = "unreadable"
-"""What begins the message of the error that names a record."""
+"""Start of the message of an error that names a record."""
 
 _INTEGERS, _TEXTS = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.string)
 
@@ -43,7 +43,7 @@ _Row = tuple[tf.Tensor, ...]
 
 
 def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Read the encoded image and the label, scalars of string and int64, of a serialised record."""
+    """Parse a serialised record into encoded image and label, scalars of string and int64."""
     features = tf.io.parse_single_example(
         serialized,
         {
@@ -55,7 +55,7 @@ def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def training_records(source: Source, order: Order, rank: int, position: int) -> tf.data.Dataset:
-    """Serialised records of one rank in its order, from a position on, without end."""
+    """Return an endless data set of one rank's serialised records in order, from a position on."""
     turns = order.streams_per_rank
 
     def windows(turn: int) -> Iterator[Window]:
@@ -71,7 +71,7 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
-    """Serialised records of some segments, one after the other."""
+    """Return a data set of the serialised records of some segments, one after the other."""
     segments, size = list(segments), source.config.shuffle_window
 
     def windows() -> Iterator[Window]:
@@ -85,18 +85,18 @@ def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Datase
 
 
 def unreadable(error: Exception) -> str | None:
-    """The shard, record and fault in an error of these records; None in any other error."""
+    """Return shard, record and fault in an error of these data sets; None for any other error."""
     match = re.search(rf"\[{_UNREADABLE}\] \[(.*)\]", str(error))
     return match[1] if match else None
 
 
 class _WindowReader:
-    """Reads windows, each in several attempts; once one has failed for good, no more are begun."""
+    """Reads windows, each in several attempts; after a permanent failure no more are begun."""
 
     def __init__(self, source: Source, size: int) -> None:
         """Args:
-        source: what is read.
-        size: most records of a window.
+        source: Split to read.
+        size: Most records of a window.
         """
         self._source, self._size = source, size
         self._failed = False
@@ -104,10 +104,10 @@ class _WindowReader:
     def records(
         self, windows: Callable[..., Iterator[Window]], *args: tf.Tensor
     ) -> tf.data.Dataset:
-        """The records of the windows that `windows(*args)` gives, read whole and one ahead.
+        """Return the records of the windows that `windows(*args)` yields, read whole and one ahead.
 
-        The data set ends with tensorflow.errors.InvalidArgumentError where no attempt succeeded;
-        `unreadable` says of what.
+        The data set fails with tensorflow.errors.InvalidArgumentError where no attempt succeeded;
+        `unreadable` finds the record in that error.
         """
         rows = tf.data.Dataset.from_generator(
             lambda *args: self._rows(windows(*args)), output_signature=_ROW, args=args
@@ -115,10 +115,10 @@ class _WindowReader:
         return rows.flat_map(self._window).prefetch(1).unbatch()
 
     def _rows(self, windows: Iterable[Window]) -> Iterator[tuple[list[Any], ...]]:
-        """Windows as values of `_ROW`, each to be read from where its shards are at that moment."""
+        """Yield windows as values of `_ROW`, each with the current files of its shards."""
         source = self._source
         for window in windows:
-            # A batch asks for all its records before it reports that one could not be read.
+            # tf.data requests all records of a batch before it reports that one is unreadable.
             if self._failed:
                 return
             segments = window.segments
@@ -132,7 +132,7 @@ class _WindowReader:
             )
 
     def _window(self, *row: tf.Tensor) -> tf.data.Dataset:
-        """A data set of one element: the records of a window in the first attempt that succeeds."""
+        """Return a data set of one element: the records of a window from the first good attempt."""
         attempts = tf.data.Dataset.from_tensors(row).map(self._read)
         for number, pause in enumerate(PAUSES, 1):
             again = self._read_again(row, number, pause)
@@ -141,14 +141,14 @@ class _WindowReader:
         return attempts.ignore_errors(log_warning=True).concatenate(failure).take(1)
 
     def _read(self, *row: tf.Tensor) -> tf.Tensor:
-        """The records of a window, string [n]."""
+        """Return the records of a window, string [n]."""
         *segments, shuffle = row
         parts = tf.data.Dataset.from_tensor_slices(tuple(segments))
         records = parts.flat_map(_read_segment).batch(self._size).get_single_element()
         return tf.gather(records, shuffle)
 
     def _read_again(self, row: _Row, number: int, pause: float) -> tf.data.Dataset:
-        """Say that an attempt failed, wait, and read from the data folder."""
+        """Warn that an attempt failed, wait, and read from the data folder."""
         *segments, _, shuffle = row
 
         def warn(*values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -162,13 +162,13 @@ class _WindowReader:
         return prepared.map(lambda originals: self._read(*segments, originals, shuffle))
 
     def _fail(self, *row: tf.Tensor) -> tf.Tensor:
-        """Raise an error that names what could not be read."""
+        """Raise an error that names the record that could not be read."""
 
         def describe(*values: np.ndarray[Any, Any]) -> bytes:
             self._failed = True
             return _find_fault(self._source, _segments(*values)).encode()
 
-        # An exception of Python's would print its traceback.
+        # A Python exception would print its traceback.
         fault = tf.ensure_shape(tf.numpy_function(describe, row, tf.string), [])
         raised = tf.debugging.Assert(tf.equal(fault, ""), [_UNREADABLE, fault])
         with tf.control_dependencies([raised]):
@@ -178,7 +178,7 @@ class _WindowReader:
 def _read_segment(
     _: tf.Tensor, first: tf.Tensor, count: tf.Tensor, offset: tf.Tensor, path: tf.Tensor
 ) -> tf.data.Dataset:
-    """The records of a segment, given as in `_ROW`."""
+    """Return a data set of the records of a segment, given as in `_ROW`."""
     # tf.data.TFRecordDataset cannot start inside a file; the operation under it can.
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=[path], compression_type="", buffer_size=READ_BUFFER, byte_offsets=[offset]
@@ -188,20 +188,20 @@ def _read_segment(
 
 
 def _segments(*columns: np.ndarray[Any, Any]) -> list[Segment]:
-    """The segments of a window, given as in `_ROW`."""
+    """Return the segments of a window, given as in `_ROW`."""
     return [Segment(*map(int, values)) for values in zip(*columns[:3], strict=True)]
 
 
 def _warn(
     source: Source, segments: Sequence[Segment], number: int, pause: float
 ) -> np.ndarray[Any, Any]:
-    """Say that an attempt failed; returns the files to read from in the next one."""
+    """Warn that an attempt failed; return the files to read from in the next one."""
     if source.cache is not None:
         for segment in segments:
             source.cache.check(source.split.shards[segment.shard])
     print(
         f"warning: {_names(source, segments)}: could not be read (attempt {number} of"
-        f" {len(PAUSES) + 1}), again in {pause:g} s",
+        f" {len(PAUSES) + 1}), trying again in {pause:g} s",
         flush=True,
     )
     paths = [str(source.origin(segment.shard)).encode() for segment in segments]
@@ -209,7 +209,7 @@ def _warn(
 
 
 def _find_fault(source: Source, segments: Sequence[Segment]) -> str:
-    """Name the first record of some segments that cannot be read, and why."""
+    """Describe the first record of some segments that cannot be read, and why."""
     for segment in segments:
         shard, end = segment.shard, segment.first + segment.count
         index = segment.first - segment.first % INDEX_EVERY
@@ -231,7 +231,7 @@ def _names(source: Source, segments: Sequence[Segment]) -> str:
 
 
 def _pause(dataset: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
-    """Pass elements on after a while, without holding up one of the threads that decode."""
+    """Delay the elements of a data set, without blocking a thread that decodes."""
     spec = dataset.element_spec
     variant = tf.raw_ops.SleepDataset(
         input_dataset=dataset._variant_tensor,  # noqa: SLF001 as tf.data's own transformations do

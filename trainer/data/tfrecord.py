@@ -17,21 +17,21 @@ from trainer.data.manifest import INDEX_EVERY, Shard, Split, SplitCounts
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 FRAME = _HEADER.size + _FOOTER.size
-"""Bytes that TFRecord adds to a record: its length, and a checksum each of length and data."""
+"""Bytes that TFRecord adds to a record: its length, and checksums of length and data."""
 
 _MAX_RECORD_BYTES = 1 << 31
-"""Bytes of a record that cannot be meant: the largest protocol buffer."""
+"""Size from which a record is invalid, in bytes: the limit of a protocol buffer."""
 
-UNFIT = "its data do not fit their checksum"
-"""What is wrong with a record whose bytes were changed."""
+UNFIT = "its data do not match their checksum"
+"""Fault of a record whose bytes were changed."""
 
 
 class ShardWriter:
-    """One TFRecord file while it is written, from its first record to its last."""
+    """Writer of one TFRecord file, from its first record to its last."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Unbuffered, as records are written in one call each and are larger than any buffer.
+        # Unbuffered, because each record is written in one call and is larger than any buffer.
         self._file = path.open("wb", buffering=0)
         self._hash = xxhash.xxh3_128()
         self._bytes, self._examples = 0, 0
@@ -49,7 +49,7 @@ class ShardWriter:
         self._file.close()
 
     def write(self, *serialized: bytes) -> None:
-        """Append a record, which may be given in parts."""
+        """Append a record, given as one or several parts."""
         if self._examples % INDEX_EVERY == 0:
             self._index.append(self._bytes)
         size, crc = 0, 0
@@ -75,7 +75,7 @@ class ShardWriter:
         os.fsync(self._file.fileno())
 
     def shard(self) -> Shard:
-        """The description of what was written."""
+        """Return the description of the file."""
         return Shard(
             self._path.name,
             self._examples,
@@ -87,19 +87,19 @@ class ShardWriter:
 
 @dataclass(frozen=True)
 class Frame:
-    """One record as it stands in a shard."""
+    """One record with its position in a shard."""
 
     offset: int
-    """Byte at which it begins."""
+    """Byte offset of the record."""
     data: bytes
     fits: bool
-    """Whether the data fit their checksum."""
+    """Whether the data match their checksum."""
 
     def checked(self) -> bytes:
-        """The data.
+        """Return the data.
 
         Raises:
-            BrokenRecordError: they do not fit their checksum.
+            BrokenRecordError: The data do not match their checksum.
         """
         if not self.fits:
             raise BrokenRecordError(UNFIT)
@@ -109,17 +109,17 @@ class Frame:
 def read_frames(
     path: Path, start: int = 0, observe: Callable[[bytes], object] | None = None
 ) -> Iterator[Frame]:
-    """The records of a shard, those whose data are damaged as well.
+    """Yield the records of a shard, including those whose data are damaged.
 
     Args:
-        path: the TFRecord file.
-        start: byte at which a record begins.
-        observe: is told all bytes in their order, such as a hash's `update`.
+        path: TFRecord file.
+        start: Byte offset of the first record to read.
+        observe: Function to call with all bytes in their order, such as a hash's `update`.
 
     Raises:
-        BrokenRecordError: a length that does not fit its checksum, or a file that ends within a
-            record; nothing after it can be found.
-        OSError: the file cannot be read.
+        BrokenRecordError: A length does not match its checksum, or the file ends within a record;
+            the records after it cannot be found.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
 
@@ -135,7 +135,7 @@ def read_frames(
                 raise BrokenRecordError("the file ends within it")
             length, check = _HEADER.unpack(header)
             if check != _masked_crc(header[:8]) or length > _MAX_RECORD_BYTES:
-                raise BrokenRecordError("its length does not fit its checksum")
+                raise BrokenRecordError("its length does not match its checksum")
             data, footer = read(length), read(_FOOTER.size)
             if len(data) < length or len(footer) < _FOOTER.size:
                 raise BrokenRecordError("the file ends within it")
@@ -144,22 +144,22 @@ def read_frames(
 
 
 def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
-    """The serialised records of a shard, checked.
+    """Yield the serialised records of a shard, checked.
 
     Args:
-        path: the TFRecord file.
-        start: byte at which a record begins.
+        path: TFRecord file.
+        start: Byte offset of the first record to read.
 
     Raises:
-        BrokenRecordError: a checksum that does not fit, or a file that ends within a record.
-        OSError: the file cannot be read.
+        BrokenRecordError: A checksum does not match, or the file ends within a record.
+        OSError: The file cannot be read.
     """
     for frame in read_frames(path, start):
         yield frame.checked()
 
 
 def write_shard(path: Path, records: Iterable[Record], counts: SplitCounts) -> Shard:
-    """Write one TFRecord file, count its records in `counts`, and describe it."""
+    """Write one TFRecord file, count its records in `counts`, and return its description."""
     with ShardWriter(path) as writer:
         for record in records:
             writer.write(*example_parts(record))
@@ -185,7 +185,7 @@ def write_split(
 
 
 def shard_name(split: str, number: int, shards: int) -> str:
-    """The usual name of a shard, so that others find what they expect."""
+    """Return the usual name of a shard, which other tools expect."""
     return f"{split}-{number:05d}-of-{shards:05d}.tfrecord"
 
 
@@ -194,5 +194,5 @@ def _masked_crc(data: bytes) -> int:
 
 
 def _masked(crc: int) -> int:
-    """TFRecord's checksum from CRC32C: rotated and shifted so that no record contains its own."""
+    """Return TFRecord's masked CRC32C, rotated and shifted so that records may contain CRCs."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

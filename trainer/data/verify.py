@@ -1,7 +1,7 @@
-"""`python -m trainer verify DIR`: every byte, record and count of a data set, against its manifest.
+"""`python -m trainer verify DIR`: check every byte, record and count of a data set.
 
     shard by shard, in parallel:  bytes -> frames and checksums -> records -> images
-    then, split by split:         what all of them add up to
+    then, split by split:         the counts of all records
 
 No shard is held in memory. Nothing here imports TensorFlow.
 """
@@ -37,29 +37,29 @@ from trainer.errors import DataError
 from trainer.options import VerifyOptions
 
 SHOWN = 20
-"""Faults that are printed of one shard; all are counted."""
+"""Most faults to print per shard; all are counted."""
 
 _SHARD = re.compile(r"(train|validation|val)-.*(\.tfrecord|-of-\d)")
 
 
 @dataclass
 class Faults:
-    """What is wrong with one shard or split."""
+    """Faults of one shard or split."""
 
     subject: str
     first: list[str] = field(default_factory=list)
-    """Those that are printed."""
+    """Faults to print."""
     count: int = 0
 
     def add(self, text: str, record: int | None = None) -> None:
-        """Count one, of a record if it is not of the whole."""
+        """Add a fault, of one record or of the whole shard or split."""
         self.count += 1
         if len(self.first) < SHOWN:
             where = "" if record is None else f", record {record}"
             self.first.append(f"{self.subject}{where}: {text}")
 
     def show(self) -> None:
-        """Print a line for each, or for as many as are kept."""
+        """Print one line for each fault that is kept, and the number of the others."""
         for line in self.first:
             print(line, flush=True)
         if self.count > len(self.first):
@@ -79,7 +79,7 @@ class _ShardTask:
 
 @dataclass
 class _CheckedShard:
-    """What a shard holds."""
+    """Result of checking a shard."""
 
     split: str
     shard: Shard
@@ -89,14 +89,15 @@ class _CheckedShard:
     uncounted: bool = False
     """Whether some of its records are missing from the counts."""
     xxh128: str = ""
-    """Empty if it was not read to its end, or if a fault that was found explains another hash."""
+    """XXH3-128 of the file; empty if it was not read completely, or if a fault explains a
+    difference."""
 
 
 def verify(folder: Path, options: VerifyOptions) -> None:
-    """Check a data set and print every fault, named with its shard and record.
+    """Check a data set and print every fault with its shard and record.
 
     Raises:
-        DataError: no data set, or one with faults.
+        DataError: There is no data set, or it has faults.
     """
     manifest = read_manifest(folder)
     tasks = [
@@ -134,7 +135,7 @@ def verify(folder: Path, options: VerifyOptions) -> None:
     total = sum(subject.count for subject in faults)
     summary = f"{folder}: {len(tasks):,} shards, {records:,} records, {plural(total, 'fault')}"
     if total:
-        raise DataError(f"{summary}; copy the named shards again, or prepare the data set anew")
+        raise DataError(f"{summary}; copy these shards again, or prepare the data set again")
     print(summary)
 
 
@@ -170,9 +171,7 @@ def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
     if checked.records != shard.examples:
         faults.add(f"has {checked.records:,} records, not {shard.examples:,}")
     elif size == shard.bytes and tuple(index) != shard.index:
-        faults.add(
-            f"its index in the manifest does not say where every {INDEX_EVERY}th record begins"
-        )
+        faults.add(f"its index in the manifest is not that of every {INDEX_EVERY}th record")
     return checked
 
 
@@ -206,7 +205,7 @@ def _check_record(data: bytes, task: _ShardTask, checked: _CheckedShard) -> None
 
 
 def _is_named(name: str, text: str) -> bool:
-    """Whether a class has the name that a record gives; of equal names, more is in brackets."""
+    """Return whether a record's text is the name of a class, which may add a suffix in brackets."""
     return name == text or name.startswith(f"{text} (")
 
 
@@ -223,16 +222,15 @@ def _check_hash(checked: _CheckedShard, owners: dict[str, str]) -> None:
         return
     owner = owners.get(checked.xxh128)
     if owner:
-        checked.faults.add(f"holds what {owner} should hold")
+        checked.faults.add(f"has the content of {owner}")
     else:
         checked.faults.add(
-            f"is not the file that was described (XXH128 {checked.xxh128}, not"
-            f" {checked.shard.xxh128})"
+            f"is not the file in the manifest (XXH128 {checked.xxh128}, not {checked.shard.xxh128})"
         )
 
 
 def _check_counts(name: str, split: Split, counts: SplitCounts, classes: tuple[str, ...]) -> Faults:
-    """Compare what all records of a split add up to with what the manifest says."""
+    """Compare the counts over all records of a split with those in the manifest."""
     faults = Faults(name)
     if len(split.class_counts) != len(classes):
         faults.add(f"the manifest counts images of {len(split.class_counts)} classes, not"
@@ -244,15 +242,15 @@ def _check_counts(name: str, split: Split, counts: SplitCounts, classes: tuple[s
         if expected != counted:
             faults.add(f"{counted:,} images of {classes[label]!r}, not {expected:,}")
     if split.sides not in (Sides(), Sides(tuple(counts.short), tuple(counts.long))):
-        faults.add("the manifest counts other sizes of images than there are")
+        faults.add("the image sizes counted in the manifest differ from those of the images")
     return faults
 
 
 def _mention_others(folder: Path, manifest: Manifest) -> None:
-    """Name shards in the folder that belong to nothing; they are never read."""
+    """Print the shards in the folder that the manifest does not list; they are never read."""
     named = {shard.file for split in manifest.splits.values() for shard in split.shards}
     others = [path.name for path in sorted(folder.iterdir())
               if _SHARD.match(path.name) and path.name not in named]  # fmt: skip
     if others:
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
-        print(f"not in the manifest, and never read: {', '.join(others[:5])}{more}")
+        print(f"not in the manifest, so never read: {', '.join(others[:5])}{more}")

@@ -1,1 +1,1 @@
-"""What a run is on: machine, devices, network; and where a step's time goes."""
+"""The environment of a run: machine, devices and network; and the profiler."""

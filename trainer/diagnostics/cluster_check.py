@@ -1,9 +1,9 @@
-"""A look at a cluster before it trains, from every rank.
+"""A check of a cluster before a training, from every rank.
 
     python -m trainer.diagnostics.cluster_check
 
 Sums buffers of several sizes over all ranks, as training sums its gradients, looks for InfiniBand,
-and reads the data set for a while. Rank 0 writes what was found as JSON.
+and reads the data set for a while. Rank 0 writes the results as JSON.
 """
 
 import json
@@ -32,15 +32,15 @@ from trainer.presets import PRESETS
 
 MIB = 1 << 20
 READ_BYTES = 8 * MIB
-"""Asked for at once; several of the blocks of 2 MB in which a mount reads ahead."""
+"""Bytes per read; several of the blocks of 2 MB in which a mount reads ahead."""
 
 
 @dataclass(frozen=True)
 class ClusterCheck:
-    """Measure the sum over all ranks, look for InfiniBand, and read a data set, if one is named."""
+    """Measure sums over all ranks, look for InfiniBand, and read a data set if one is given."""
 
     output: str | None = None
-    """File for what was found, which is printed in any case."""
+    """File for the results, which are printed in any case."""
 
     data: str | None = None
     """Folder of a data set to read."""
@@ -49,14 +49,14 @@ class ClusterCheck:
     """Buffers to sum, in MiB of float32."""
 
     rounds: Annotated[int, Positive] = 20
-    """Sums of each size that are timed, after two that are not."""
+    """Timed sums of each size, after two that are not timed."""
 
     read_seconds: Annotated[float, Bounds(above=0)] = 30.0
-    """How long every node reads."""
+    """Seconds for which every node reads."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check the cluster and return an exit status, as those of `python -m trainer`."""
+    """Check the cluster and return an exit status, one of those of `python -m trainer`."""
     try:
         run(parse(ClusterCheck(), "cluster_check", sys.argv[1:] if argv is None else argv))
     except UserError as error:
@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(options: ClusterCheck) -> None:
-    """Measure on all ranks, and let rank 0 tell.
+    """Measure on all ranks, and print and write the results on rank 0.
 
     Raises:
-        DataError: the folder of the data holds nothing to read.
+        DataError: The data folder has no files with content.
     """
     communicator = connect(ExchangeConfig())
     try:
@@ -97,28 +97,28 @@ def run(options: ClusterCheck) -> None:
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:
-    """Bytes a second over the slowest link of a ring: 2 (n - 1) / n times the buffer, by its time.
+    """Return bytes/s over the slowest link of a ring: 2 (n - 1) / n times the buffer, by its time.
 
-    NVIDIA's nccl-tests report the same figure, so that worlds of different sizes compare.
+    NVIDIA's nccl-tests report the same figure, which makes different world sizes comparable.
     """
     return 2 * (ranks - 1) / ranks * size / seconds
 
 
 def read_rate(folder: Path, seconds: float, rank: int = 0, ranks: int = 1) -> float:
-    """Bytes a second that files give which nobody has read yet, one after the other.
+    """Read the files of a folder one after the other and return the rate in bytes/s.
 
     Args:
-        folder: of a data set.
-        seconds: when to end.
-        rank: of this reader; each reads other files first.
-        ranks: readers that read at once.
+        folder: Folder of a data set, none of which has been read yet.
+        seconds: Time after which to stop.
+        rank: Number of this reader; each starts with other files.
+        ranks: Number of readers that read at the same time.
 
     Raises:
-        DataError: there is no file with content.
+        DataError: No file has content.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
     if not files:
-        raise DataError(f"{folder}: holds nothing to read")
+        raise DataError(f"{folder}: has no files with content to read")
     first = rank * len(files) // ranks
     begin, total = time.perf_counter(), 0
     for size in _chunks([*files[first:], *files[:first]]):
@@ -136,12 +136,12 @@ def _chunks(files: Sequence[Path]) -> Iterator[int]:
 
 
 def _sum(communicator: Communicator, size: int, rounds: int) -> dict[str, Any]:
-    """Time of one sum: the median of the rounds, on the rank where it took longest."""
+    """Measure one sum: the median of the rounds, on the rank where it took longest."""
     buffer, extra = tf.ones([size // 4]), tf.zeros([1])
 
     def graph() -> Any:
         (summed,), _ = communicator.allreduce([buffer], extra)
-        # One number, so that the end is the end of the sum and not of a copy to the host.
+        # One number, so that the measured time does not include a copy of the buffer to the host.
         return summed[0]
 
     allreduce = tf.function(graph, autograph=False)
@@ -153,14 +153,17 @@ def _sum(communicator: Communicator, size: int, rounds: int) -> dict[str, Any]:
         if number >= 2:
             times.append(time.perf_counter() - begin)
         if value != communicator.size:
-            raise UserError(f"a sum of {communicator.size} ones over as many ranks was {value}")
+            raise UserError(
+                f"the sum of a one from each of {communicator.size} ranks was {value:g}; the"
+                " exchange does not work"
+            )
     seconds = max(communicator.gather(median(times)))
     bandwidth = bus_bandwidth(size, seconds, communicator.size)
     return {"bytes": size, "seconds": seconds, "bus_bytes_per_second": bandwidth}
 
 
 def _read_everywhere(communicator: Communicator, options: ClusterCheck) -> list[float]:
-    """Bytes a second of each node, all nodes reading at once; empty without data."""
+    """Return the bytes/s of each node, all nodes reading at once; empty without data."""
     if options.data is None:
         return []
     rate, problem = 0.0, ""
@@ -170,7 +173,7 @@ def _read_everywhere(communicator: Communicator, options: ClusterCheck) -> list[
         try:
             rate = read_rate(Path(options.data), options.read_seconds, node, nodes)
         except (DataError, OSError) as error:
-            # All ranks learn of it, so that none waits for this one.
+            # Every rank receives the error and raises it, so that none waits for this one.
             problem = str(error)
     rates = communicator.gather([rate, problem])
     wrong = [text for _, text in rates if text]

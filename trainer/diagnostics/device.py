@@ -16,26 +16,26 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
     "H100": {"mixed_float16": 989e12, "float32": 494e12},
     "T4": {"mixed_float16": 65e12, "float32": 8.1e12},
 }
-"""Peak operations a second by device and precision, without sparsity: NVIDIA's data sheets (SXM).
+"""Peak FLOP/s by device and precision, without sparsity, from NVIDIA's data sheets (SXM).
 
-For float32 that of TF32 where the device has it, as TensorFlow uses it unless told otherwise."""
+For float32 the peak of TF32 where the device has it, because TensorFlow uses TF32 by default."""
 
 
 def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
-    """Give this rank its GPU, if there are any, and its share of the cores.
+    """Assign this rank its GPU, if the machine has any, and its share of the cores.
 
     Raises:
-        ConfigError: there are GPUs, but fewer than ranks on this machine.
+        ConfigError: The machine has GPUs, but fewer than ranks.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        # Some launchers show each rank its own GPU and no other.
+        # Some launchers make only its own GPU visible to each rank.
         isolated = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ
         if communicator.local_size > len(gpus) and not isolated:
             raise ConfigError(
                 [
                     f"--ranks: {communicator.local_size} ranks on this machine, which has"
-                    f" {len(gpus)} GPUs; each rank needs one of its own"
+                    f" {len(gpus)} GPUs; each rank needs a GPU of its own"
                 ]
             )
         gpu = gpus[0 if isolated else communicator.local_rank]
@@ -43,23 +43,23 @@ def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
         tf.config.experimental.set_memory_growth(gpu, True)
     elif config.compute.precision != "float32" and communicator.rank == 0:
         print(
-            "warning: no GPU is visible (the environment of `make setup` has TensorFlow for CPUs);"
+            "warning: no GPU is visible (`make setup` installs TensorFlow for CPUs);"
             " mixed_float16 is slow without one",
             file=sys.stderr,
         )
     threads = config.compute.threads or share_of_cores(communicator)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # A second one, so that an operation that waits for another rank holds up nothing else.
+    # Two, so that an operation that waits for another rank does not block the others.
     tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
 
 
 def share_of_cores(communicator: Communicator) -> int:
-    """Cores for each rank of this node, at least one."""
+    """Return the number of cores for each rank of this node, at least one."""
     return max(1, cores() // communicator.local_size)
 
 
 def device_name() -> str:
-    """The name of this rank's GPU; empty on a CPU."""
+    """Return the name of this rank's GPU, or an empty string on a CPU."""
     gpus = tf.config.get_visible_devices("GPU")
     if not gpus:
         return ""
@@ -67,7 +67,7 @@ def device_name() -> str:
 
 
 def cuda_build() -> dict[str, str] | None:
-    """CUDA and cuDNN that TensorFlow was built with; None if it was built for CPUs."""
+    """Return the versions of CUDA and cuDNN that TensorFlow was built with, or None for CPUs."""
     info = tf.sysconfig.get_build_info()
     if not info.get("is_cuda_build"):
         return None
@@ -76,5 +76,5 @@ def cuda_build() -> dict[str, str] | None:
 
 
 def peak_flops(name: str, precision: str) -> float | None:
-    """Peak operations a second of a device; none if it is not known."""
+    """Return the peak FLOP/s of a device, or None if it is not known."""
     return next((peaks[precision] for key, peaks in PEAK_FLOPS.items() if key in name), None)

@@ -1,4 +1,4 @@
-"""What a run or a measurement was taken on, recorded beside its figures. Standard library only."""
+"""The environment of a run or a measurement, recorded with its figures. Standard library only."""
 
 import os
 import platform
@@ -10,14 +10,14 @@ from typing import Any
 from trainer import __version__
 
 PACKAGES = ("tensorflow-cpu", "tensorflow", "tf-keras", "horovod", "numpy")
-"""Distributions whose versions matter; TensorFlow's goes by another name where it has no GPUs."""
+"""Distributions whose versions matter; TensorFlow without GPU support is tensorflow-cpu."""
 
 
 def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
-    """Versions, CPU, cores and load of this machine; nothing that tells whose it is.
+    """Return versions, CPU, cores and load of this machine; nothing that identifies its owner.
 
     Args:
-        gpus: name of each rank's GPU; empty for a rank that has none.
+        gpus: Name of each rank's GPU; an empty string for a rank without one.
     """
     facts: dict[str, Any] = {
         "trainer": __version__,
@@ -34,7 +34,7 @@ def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

@@ -1,8 +1,8 @@
-"""What a node shows of InfiniBand, as Linux lists it. Standard library only.
+"""The InfiniBand adapters of a node, as Linux lists them. Standard library only.
 
-Azure's accelerated networking shows its Ethernet in the same folder, by adapters of the same maker:
-only the link layer tells them apart. And a container sees the adapters of its node, whether or not
-it was given the devices through which a process reaches them.
+Azure's accelerated networking lists Ethernet adapters of the same vendor in the same folder: only
+the link layer distinguishes them. A container sees the adapters of its node whether or not it was
+given the devices through which a process accesses them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,35 +15,35 @@ DEVICES = "dev/infiniband"
 
 @dataclass(frozen=True)
 class Port:
-    """One port of an adapter; a word that Linux does not tell is empty."""
+    """One port of an adapter; values that Linux does not report are empty."""
 
     adapter: str
     layer: str
-    """InfiniBand or Ethernet."""
+    """Link layer: InfiniBand or Ethernet."""
     state: str
-    """ACTIVE, INIT, DOWN, ..."""
+    """State: ACTIVE, INIT, DOWN, ..."""
     rate: str
-    """Such as "100 Gb/sec"."""
+    """Rate, such as "100 Gb/sec"."""
 
 
 @dataclass(frozen=True)
 class InfiniBand:
-    """What a node shows of it."""
+    """State of InfiniBand on a node."""
 
     ports: tuple[Port, ...]
     reachable: bool
-    """Whether a process here has a device to reach an adapter through."""
+    """Whether a process on this node has a device through which to access an adapter."""
     turned_off: str
-    """The variable that keeps NCCL from it, with its value; empty without one."""
+    """Environment variable that keeps NCCL from using it, with its value; empty without one."""
 
     @property
     def adapters(self) -> list[str]:
-        """Names of the adapters that are InfiniBand's, whatever their state."""
+        """Names of the InfiniBand adapters, whatever their state."""
         return list(dict.fromkeys(p.adapter for p in self.ports if p.layer == "InfiniBand"))
 
     @property
     def fault(self) -> str:
-        """Why nothing can be sent over it from here; empty if nothing speaks against it."""
+        """Why InfiniBand cannot be used from this node; empty if no reason is known."""
         ours = [port for port in self.ports if port.layer == "InfiniBand"]
         if not self.ports:
             return "no adapter"
@@ -59,16 +59,16 @@ class InfiniBand:
         return f"{self.turned_off} keeps NCCL from it" if self.turned_off else ""
 
     def __str__(self) -> str:
-        """In words, for people."""
+        """Return a description for people."""
         return self.fault or _named(self.ports)
 
 
 def look(env: Mapping[str, str], root: Path = Path("/")) -> InfiniBand:
-    """What this node shows.
+    """Read the state of InfiniBand on this node.
 
     Args:
-        env: the environment that NCCL reads.
-        root: of the file system.
+        env: Environment variables that NCCL reads.
+        root: Root of the file system.
     """
     ports = tuple(_port(path) for path in sorted((root / ADAPTERS).glob("*/ports/*")))
     reachable = any((root / DEVICES).glob("uverbs*"))
@@ -88,7 +88,7 @@ def _port(path: Path) -> Port:
         try:
             return (path / name).read_text().strip()
         except OSError:
-            # A virtual function may refuse to tell its rate.
+            # A virtual function may refuse to report its rate.
             return ""
 
     # "4: ACTIVE" and "100 Gb/sec (4X EDR)".

@@ -1,4 +1,4 @@
-"""What a process may use of its machine: memory, disks, the driver of its GPUs. Standard library
+"""The resources of its machine that a process may use: memory, disks, GPU driver. Standard library
 only.
 """
 
@@ -14,10 +14,10 @@ _DRIVER = re.compile(r"^NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", re.MULTILINE)
 
 
 def memory(root: Path = Path("/")) -> tuple[int, int]:
-    """Bytes of memory, and how many of them are free; of the container, if it has a limit.
+    """Return the total and the free bytes of memory; those of the container, if it has a limit.
 
-    What the kernel would give back for the asking, such as its copies of files, counts as free;
-    what it does not tell is 0.
+    Memory that the kernel can reclaim, such as its page cache, counts as free. A value that the
+    kernel does not report is 0.
     """
     meminfo = _read(root / "proc/meminfo")
     kilobytes = {name: int(number) for name, number in _MEMORY.findall(meminfo)}
@@ -30,7 +30,7 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Limit and use of each control group that this process is in, version 1 or 2."""
+    """Yield limit and use of each control group of this process, version 1 or 2."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, below = line.split(":", 2)
         if not controllers:
@@ -41,7 +41,7 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
             names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # In a container the path may be the host's, of which its own is the top.
+        # In a container the path may be that of the host; the container sees only the top of it.
         group = top / below.lstrip("/")
         for folder in (group, *(p for p in group.parents if p.is_relative_to(top))):
             limit, used = (_read(folder / name).strip() for name in names[:2])
@@ -53,8 +53,8 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def free_disk(folder: Path) -> int | None:
-    """Bytes that this user may still write; of a folder that is not there, where it would be; none
-    if the file system does not tell.
+    """Return the bytes that this user may still write to a folder, which need not exist yet; None
+    if the file system does not report it.
     """
     try:
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -64,7 +64,7 @@ def free_disk(folder: Path) -> int | None:
 
 
 def free_scratch() -> int | None:
-    """Bytes that this user may still write of temporary files; none without a place for any."""
+    """Return the bytes that this user may still write to temporary files; None without a place."""
     try:
         return free_disk(Path(tempfile.gettempdir()))
     except OSError:
@@ -72,7 +72,7 @@ def free_scratch() -> int | None:
 
 
 def shared_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of /dev/shm, which is small in a container unless asked for; none if there is none."""
+    """Return the size of /dev/shm in bytes, by default small in a container; None without one."""
     try:
         return shutil.disk_usage(root / "dev/shm").total
     except OSError:
@@ -80,13 +80,13 @@ def shared_memory(root: Path = Path("/")) -> int | None:
 
 
 def locked_memory() -> int | None:
-    """Bytes that a process may keep in place (ulimit -l); none for no limit."""
+    """Return the bytes that a process may lock in memory (ulimit -l); None without a limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return None if limit == resource.RLIM_INFINITY else limit
 
 
 def driver(root: Path = Path("/")) -> str:
-    """Version of NVIDIA's driver; empty if the kernel or the container does not show it."""
+    """Return the version of NVIDIA's driver; empty if the kernel or the container hides it."""
     match = _DRIVER.search(_read(root / "proc/driver/nvidia/version"))
     return match[1] if match else ""
 

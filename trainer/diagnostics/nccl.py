@@ -1,13 +1,11 @@
-"""What NCCL says of itself: its version, and in its log the network that it takes. Standard library
-only.
+"""NCCL's version, and the network that it uses according to its log. Standard library only.
 
-NCCL names its network in its log alone, among some hundred lines a rank. So rank 0's NCCL writes
-these into a file, from which the few facts are read once, and from which its warnings are passed on
-to stderr as they come, as if there were no file.
+NCCL reports its network only in its log, among some hundred lines per rank. So rank 0's NCCL logs
+to a file, from which the few facts are read once, and from which its warnings are copied to stderr
+as they appear, as if there were no file.
 
-Read against logs that others have published, of NCCL 2.4 to 2.28, and the sources of these
-versions; NCCL 2.21.5 itself has written such a file on a machine without a GPU. No log of a run on
-GPUs was there to try.
+Checked against published logs of NCCL 2.4 to 2.28 and the sources of these versions, and against a
+file that NCCL 2.21.5 wrote on a machine without a GPU; not against a log of a run on GPUs.
 """
 
 import ctypes
@@ -24,9 +22,9 @@ from pathlib import Path
 from trainer.distributed.rank import Rank
 
 RELAY_SECONDS = 2.0
-"""Between two looks for new warnings."""
+"""Seconds between two checks for new warnings."""
 END_LINES = 30
-"""Of its log that a failed run shows."""
+"""Lines at the end of the log that a failed run prints."""
 _LIBRARY = re.compile(r"/\S*/libnccl\.so[.\d]*$", re.MULTILINE)
 _VERSION = re.compile(r"NCCL version (\d+(?:\.\d+)+)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+)")
@@ -41,34 +39,34 @@ _WARNING = re.compile(r"\bNCCL WARN ")
 
 @dataclass(frozen=True)
 class Transport:
-    """What a log of NCCL's tells of how data travel; what it does not tell is empty."""
+    """How NCCL transports data according to its log; values that the log lacks are empty."""
 
     version: str = ""
     network: str = ""
-    """NCCL's own word for what it would take between nodes: IB, Socket, or a plug-in's name."""
+    """NCCL's name of the network between nodes: IB, Socket, or the name of a plug-in."""
     ports: tuple[str, ...] = ()
     """Adapters with port and kind, such as mlx5_0:1/IB, or the interfaces of Socket."""
     over_ethernet: bool = False
-    """Whether the adapters of IB are all Ethernet's (RoCE)."""
+    """Whether all adapters of IB are Ethernet adapters (RoCE)."""
     gpudirect: bool | None = None
-    """Whether an adapter reads the GPU's memory itself, on this rank's way to another node; none if
-    the log shows no such way."""
+    """Whether the adapter reads the GPU's memory directly on this rank's connection to another
+    node; None if the log shows no such connection."""
     inside: tuple[str, ...] = ()
-    """Ways to the other GPUs of this node."""
+    """Transports to the other GPUs of this node."""
     channels: int | None = None
 
     @property
     def infiniband(self) -> bool | None:
-        """Whether the network between nodes is InfiniBand; none if it cannot be told."""
+        """Whether the network between nodes is InfiniBand; None if that is unknown."""
         if self.network.startswith("IB") and self.ports:
             return not self.over_ethernet
         return False if self.network == "Socket" else None
 
     def words(self, nodes: int) -> str:
-        """All of it in one line.
+        """Return the description of the transport in one line.
 
         Args:
-            nodes: of the world.
+            nodes: Number of nodes of the world.
         """
         head = f"NCCL {self.version}".strip()
         parts = []
@@ -77,14 +75,14 @@ class Transport:
         if self.inside:
             parts.append(f"inside a node {', '.join(self.inside)}")
         elif nodes == 1:
-            parts.append("its log does not tell how it sends inside the node")
+            parts.append("its log does not show the transport inside the node")
         if self.channels:
             parts.append(f"{self.channels} channels")
         return f"{head}: {'; '.join(parts)}"
 
     def _between(self) -> str:
         if not self.network:
-            return "its log does not tell the network between nodes"
+            return "its log does not show the network between nodes"
         name = {True: "InfiniBand", False: "no InfiniBand but ", None: ""}[self.infiniband]
         if self.infiniband is not True:
             name += f"{self.network} over Ethernet" if self.over_ethernet else self.network
@@ -98,11 +96,11 @@ class Transport:
 
 
 def read_log(text: str) -> Transport:
-    """What a log tells, of any version; lines that are not known are passed over."""
+    """Parse a log of any version; unknown lines are ignored."""
     version = _VERSION.search(text)
     networks: dict[str, str] = dict(_FOUND.findall(text))
     chosen = [name.strip() for name in _NETWORK.findall(text)]
-    # NCCL up to 2.6 has no line for its choice, but takes InfiniBand where it finds any.
+    # NCCL up to 2.6 does not log its choice, but uses InfiniBand if it finds any.
     network = chosen[-1] if chosen else next((n for n in ("IB", "Socket") if n in networks), "")
     verbs = networks.get(network, networks.get("IB", "")) if network.startswith("IB") else ""
     adapters = _ADAPTER.findall(verbs)
@@ -122,19 +120,19 @@ def read_log(text: str) -> Transport:
 
 
 def _kind(way: str) -> str:
-    """P2P or SHM, of what NCCL tells in more detail; older ones say "direct shared memory"."""
+    """Return P2P or SHM for NCCL's detailed name; older versions say "direct shared memory"."""
     return {"direct": "SHM"}.get(way, way.partition("/")[0])
 
 
 def in_warning(line: str, *, before: bool) -> bool:
-    """Whether a line is a warning, or goes on with that of the line before if this is `before`."""
+    """Return whether a line belongs to a warning; `before` is whether the previous line does."""
     if _HEAD.search(line):
         return bool(_WARNING.search(line))
     return before and bool(line.strip())
 
 
 def loaded_version(maps: Path = Path("/proc/self/maps")) -> str | None:
-    """Version of the NCCL in this process, all of them if there are several; none without."""
+    """Return the version of NCCL in this process, of each if there are several, None without."""
     try:
         libraries = sorted(set(_LIBRARY.findall(maps.read_text(errors="replace"))))
     except OSError:
@@ -145,7 +143,7 @@ def loaded_version(maps: Path = Path("/proc/self/maps")) -> str | None:
 def _version(library: str) -> str:
     number = ctypes.c_int()
     try:
-        # It is loaded already, so this is a handle to the same one.
+        # The library is loaded already, so this returns a handle to the same one.
         if ctypes.CDLL(library).ncclGetVersion(ctypes.byref(number)):
             return ""
     except (OSError, AttributeError):
@@ -154,13 +152,13 @@ def _version(library: str) -> str:
 
 
 def version_name(number: int) -> str:
-    """NCCL's number of a version as people write it: 22105 is 2.21.5."""
+    """Return NCCL's version number as text: 22105 is 2.21.5."""
     base = 10_000 if number >= 10_000 else 1_000
     return f"{number // base}.{number % base // 100}.{number % 100}"
 
 
 class NcclLog:
-    """The file into which this process's NCCL writes."""
+    """The file that this process's NCCL logs to."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -171,8 +169,8 @@ class NcclLog:
 
     @classmethod
     def begin(cls, env: MutableMapping[str, str]) -> "NcclLog | None":
-        """Make NCCL, which must not have begun yet, write a file; nothing if a person has asked it
-        to write elsewhere, or for more than warnings, or if there is no place for a file.
+        """Make NCCL, which must not have been initialised yet, log to a file. Return None if the
+        user has set another log file or level, or if there is no place for a file.
         """
         own = {"NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"} & env.keys()
         if own or env.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE"):
@@ -182,7 +180,7 @@ class NcclLog:
         except OSError:
             return None
         os.close(handle)
-        # NCCL replaces %h and %p by the names of host and process.
+        # NCCL replaces %h and %p by the host name and the process id.
         env.update(NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=name.replace("%", "%%"))
         env["NCCL_DEBUG_SUBSYS"] = "INIT,NET"
         log = cls(Path(name))
@@ -190,7 +188,7 @@ class NcclLog:
         return log
 
     def transport(self) -> Transport | None:
-        """What it tells until now; none if NCCL has written nothing."""
+        """Return the transport logged so far; None if NCCL has written nothing."""
         try:
             text = self._path.read_text(errors="replace")
         except OSError:
@@ -198,7 +196,7 @@ class NcclLog:
         return read_log(text) if text else None
 
     def relay(self) -> None:
-        """Pass on the warnings that have come since the last call."""
+        """Copy the warnings that were logged since the last call to stderr."""
         with self._lock, suppress(OSError):
             with self._path.open("rb") as file:
                 file.seek(self._seen)
@@ -211,7 +209,7 @@ class NcclLog:
                     print(line, file=sys.stderr, flush=True)
 
     def end(self, *, failed: bool = False) -> None:
-        """Pass on what is left; a run that failed also shows the end of all that NCCL has said."""
+        """Copy the remaining warnings; after a failure also print the end of the log."""
         self._ended.set()
         self._thread.join()
         if failed:
@@ -222,8 +220,8 @@ class NcclLog:
             self._path.unlink()
 
     def last_words(self) -> None:
-        """Pass on what is left, and show the end of the log: a job's temporary files go with its
-        container.
+        """Copy the remaining warnings, and print the end of the log, because the temporary files
+        of a job are deleted with its container.
         """
         self.relay()
         with suppress(OSError):
@@ -239,7 +237,7 @@ class NcclLog:
 
 @contextmanager
 def nccl_log(launched: Rank | None) -> Iterator[NcclLog | None]:
-    """Where rank 0's NCCL writes, if it may have something to say."""
+    """Provide the log of rank 0's NCCL, or None on other ranks and where NCCL is not used."""
     chief_of_many = launched is not None and launched.rank == 0 and launched.size > 1
     log = NcclLog.begin(os.environ) if chief_of_many and has_gpus() else None
     try:
@@ -253,5 +251,5 @@ def nccl_log(launched: Rank | None) -> Iterator[NcclLog | None]:
 
 
 def has_gpus() -> bool:
-    """Whether this machine has a GPU that NCCL may use; known before anything is loaded."""
+    """Return whether this machine has a GPU that NCCL may use, without loading any library."""
     return any(Path("/dev").glob("nvidia[0-9]*"))

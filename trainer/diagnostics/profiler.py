@@ -6,16 +6,16 @@ import tensorflow as tf
 
 
 class Profiler:
-    """Records the steps of a span, one call of the loop each, so that the trace knows steps."""
+    """Records the steps of a span, one call of the loop per step, so that the trace shows steps."""
 
     def __init__(self, span: tuple[int, int] | None, folder: Path, *, chief: bool) -> None:
         self._span, self._chief = span, chief
         self._recording = False
         self.folder = folder
-        """Where the trace is written: `xprof --logdir` shows it."""
+        """Folder of the trace, for `xprof --logdir`."""
 
     def limit_steps(self, step: int, count: int) -> int:
-        """How many of so many steps to take in a call, the same on all ranks."""
+        """Return how many of `count` steps to take in one call, the same on all ranks."""
         if self._span is None:
             return count
         begin, end = self._span
@@ -24,16 +24,16 @@ class Profiler:
         return min(count, begin - step) if step < begin else count
 
     def reached(self, step: int) -> bool:
-        """Begin or end to record, if it is time to.
+        """Start or stop recording, if the span begins or ends at this step.
 
         Returns:
-            Whether the record was written by this call.
+            Whether this call wrote the trace.
         """
         if self._span is None or not self._chief:
             return False
         begin, end = self._span
         if not self._recording and begin <= step < end:
-            # Python's own calls would bury what the graph does.
+            # Events of Python would bury those of the graph.
             options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
             tf.profiler.experimental.start(str(self.folder), options)
             self._recording = True
@@ -42,7 +42,7 @@ class Profiler:
         return False
 
     def close(self) -> bool:
-        """End a record that is going on; returns whether there was one."""
+        """Stop a recording in progress; return whether there was one."""
         if not self._recording:
             return False
         self._recording = False

@@ -1,8 +1,8 @@
-"""What a run says, once, of the machines that it starts on, and loudly if it was meant to go over
+"""Report of the machines that a run starts on, with a prominent warning if the run should use
 InfiniBand and cannot.
 
-Every node looks at itself, in some milliseconds and without starting a program. Rank 0 prints a few
-lines, and the same facts are recorded beside the run's figures.
+Every node inspects itself, within milliseconds and without starting a program. Rank 0 prints a few
+lines, and the same facts are recorded with the run's metrics.
 """
 
 import os
@@ -22,29 +22,29 @@ from trainer.distributed.communicator import Backend, Communicator
 GB = 10**9
 _RULE = "=" * 90
 _TO_DO = (
-    "It trains all the same, but slower: 1.8 to 2.4 times in Azure's measurements of other models",
-    "(Azure/azureml-examples, best-practices/largescale-deep-learning). To mend it:",
+    "The run continues, but slower: by 1.8 to 2.4 times in Azure's measurements of other models",
+    "(Azure/azureml-examples, best-practices/largescale-deep-learning). To fix it, check:",
     "  - cluster: a size with InfiniBand (the r of Standard_ND40rs_v2), all nodes of one cluster",
     "  - image: libibverbs1 and ibverbs-providers; a container that you start yourself needs",
     "    --device /dev/infiniband --ulimit memlock=-1",
     "  - environment: neither NCCL_IB_DISABLE=1 nor NCCL_NET=Socket; NCCL_IB_HCA, if it is set,",
     "    names an adapter of InfiniBand",
-    "  - to measure it before the next run: python -m jobs submit --kind check",
-    "If it is meant to be so: --exchange.infiniband False",
+    "To measure it before the next run: python -m jobs submit --kind check",
+    "To train without InfiniBand: --exchange.infiniband False",
 )
 
 
 def look(
     gpu: str, local_rank: int, run: Path, env: Mapping[str, str], root: Path = Path("/")
 ) -> dict[str, Any]:
-    """What this rank sees of its node, as plain data; sizes in bytes.
+    """Inspect the node of this rank and return plain data; sizes are in bytes.
 
     Args:
-        gpu: name of this rank's GPU; empty without one.
-        local_rank: of this rank.
-        run: the run's folder, which need not be there yet.
-        env: the environment that NCCL reads.
-        root: of the file system with /proc, /sys and /dev.
+        gpu: Name of this rank's GPU; empty without one.
+        local_rank: Number of this rank on its node.
+        run: Folder of the run, which need not exist yet.
+        env: Environment variables that NCCL reads.
+        root: Root of the file system with /proc, /sys and /dev.
     """
     total, free = machine.memory(root)
     fabric = infiniband.look(env, root)
@@ -67,44 +67,44 @@ def look(
 
 @dataclass(frozen=True)
 class StartupReport:
-    """What all ranks have seen; the same on each."""
+    """Facts about the nodes of all ranks; the same on every rank."""
 
     ranks: Sequence[Mapping[str, Any]]
-    """What `look` gave each of them."""
+    """Result of `look` for each rank."""
     backend: Backend | None = None
-    """What they communicate by; None for a rank alone."""
+    """Communication backend; None for a single rank."""
     nccl: str | None = None
     """Version of NCCL in this process."""
     built_with: Mapping[str, str] | None = None
-    """CUDA and cuDNN that TensorFlow was built with; None for CPUs."""
+    """Versions of CUDA and cuDNN that TensorFlow was built with; None if built for CPUs."""
 
     @classmethod
     def gather(cls, world: Communicator, run: Path) -> "StartupReport":
-        """Let every rank look at its node, and know of all.
+        """Let every rank inspect its node, and gather the results on all ranks.
 
         Args:
-            world: the ranks.
-            run: the run's folder, which need not be there yet.
+            world: World of ranks.
+            run: Folder of the run, which need not exist yet.
         """
         ranks = world.gather(look(device_name(), world.local_rank, run, os.environ))
         return cls(ranks, world.backend, loaded_version(), cuda_build())
 
     @property
     def gpus(self) -> list[str]:
-        """Names of all ranks' GPUs; empty for a rank without."""
+        """Name of each rank's GPU; an empty string for a rank without one."""
         return [rank["gpu"] for rank in self.ranks]
 
     @property
     def nodes(self) -> list[Mapping[str, Any]]:
-        """What the first rank of each node saw, by number of node."""
+        """Result of `look` for the first rank of each node, in the order of nodes."""
         return [rank for rank in self.ranks if rank["local_rank"] == 0]
 
     def lines(self) -> list[str]:
-        """For people, at the start of a run."""
+        """Return the lines to print at the start of a run."""
         return [*self._devices(), self._machine(), self._disk(), *self._exchange(), *self._fabric()]
 
     def record(self, transport: Transport | None = None) -> dict[str, Any]:
-        """For the record of what an attempt runs on; nothing that tells whose machine it is."""
+        """Return the environment to record for an attempt; nothing that identifies its owner."""
         node = self.nodes[0]
         facts: dict[str, Any] = {
             "nodes": len(self.nodes),
@@ -128,26 +128,28 @@ class StartupReport:
         return {**environment(self.gpus), **known}
 
     def warning(self) -> str:
-        """What to print before the first step of a run that is meant to go over InfiniBand."""
+        """Return the warning before the first step of a run that should use InfiniBand, or ''."""
         faults = [node["infiniband_fault"] for node in self.nodes]
         if len(faults) == 1:
             if not faults[0]:
                 return ""
             return (
-                f"note: --exchange.infiniband: this node could not use it ({faults[0]}); a run on"
-                " one node needs none, but one on several would"
+                f"note: --exchange.infiniband: this node cannot use InfiniBand ({faults[0]}); a run"
+                " on one node does not need it, but a run on several nodes would"
             )
         lines = [f"  {nodes}: {fault}" for fault, nodes in _by_node(faults) if fault]
         if self.backend and self.backend.operations == "Gloo":
-            lines.append("  all nodes: gradients are summed by Gloo, which goes over TCP only")
+            lines.append("  all nodes: gradients are summed by Gloo, which uses TCP only")
         return _boxed(lines) if lines else ""
 
     def warning_after(self, transport: Transport | None) -> str:
-        """What to print after its first step, when NCCL has chosen."""
+        """Return the warning after the first step, when NCCL has chosen its network, or ''."""
         if transport is None or len(self.nodes) == 1 or transport.infiniband is not False:
             return ""
         line = f"  rank 0's {transport.words(len(self.nodes))}"
-        return _boxed([line], ("What to do is said above.",) if self.warning() else _TO_DO)
+        return _boxed(
+            [line], ("See the warning above for what to check.",) if self.warning() else _TO_DO
+        )
 
     def _devices(self) -> list[str]:
         counts = Counter(name for name in self.gpus if name)
@@ -159,7 +161,7 @@ class StartupReport:
         parts.append(f"driver {' and '.join(self._drivers()) or 'unknown'}")
         if self.built_with:
             versions = " and ".join(f"{name} {value}" for name, value in self.built_with.items())
-            parts.append(f"TensorFlow made with {versions}")
+            parts.append(f"TensorFlow built with {versions}")
         return ["GPUs: " + "; ".join(parts)]
 
     def _machine(self) -> str:
@@ -192,12 +194,12 @@ class StartupReport:
             for name in self.backend.built
         )
         return [
-            f"exchange: Horovod with {built}; ranks meet by {self.backend.controller}, gradients"
+            f"exchange: Horovod with {built}; coordinated by {self.backend.controller}, gradients"
             f" are summed by {self.backend.operations}"
         ]
 
     def _fabric(self) -> list[str]:
-        """Nothing where nobody would look for it."""
+        """Describe InfiniBand, or return nothing on a single node without any adapter."""
         if not any(node["adapters"] for node in self.nodes) and not (
             self._several and any(self.gpus)
         ):
@@ -216,7 +218,7 @@ class StartupReport:
 
 
 def _by_node(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Each text with the nodes that it is of, in words."""
+    """Pair each distinct text with a description of the nodes that it applies to."""
     nodes: dict[str, list[int]] = {}
     for node, text in enumerate(texts):
         nodes.setdefault(text, []).append(node)
@@ -229,5 +231,5 @@ def _by_node(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _boxed(lines: Sequence[str], to_do: Sequence[str] = _TO_DO) -> str:
-    head = "WARNING: this run is meant to go over InfiniBand (--exchange.infiniband), but"
+    head = "WARNING: this run should use InfiniBand (--exchange.infiniband), but"
     return "\n".join([_RULE, head, *lines, *to_do, _RULE])

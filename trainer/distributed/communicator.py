@@ -1,4 +1,4 @@
-"""What a training needs of its world of ranks; a world of one, which needs no Horovod."""
+"""The communication between ranks that a training needs, and a world of one without Horovod."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Backend:
-    """What a world communicates by."""
+    """Communication backend of a world."""
 
     built: tuple[str, ...]
-    """What Horovod was built with, of MPI, Gloo and NCCL."""
+    """Those of MPI, Gloo and NCCL that Horovod was built with."""
     controller: str
-    """By what ranks agree on what to sum: MPI or Gloo."""
+    """Controller by which ranks agree on the tensors to sum: MPI or Gloo."""
     operations: str
-    """By what gradients are summed."""
+    """Library that sums the gradients: NCCL, MPI or Gloo."""
 
 
 class Communicator(Protocol):
-    """What a training needs of its world."""
+    """Interface to the world of ranks."""
 
     rank: int
     size: int
@@ -29,22 +29,22 @@ class Communicator(Protocol):
 
     @property
     def backend(self) -> Backend | None:
-        """What it communicates by; None for a world of one."""
+        """Communication backend; None for a world of one."""
 
     def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         """Sum gradients and one flat float32 vector over all ranks, inside a graph."""
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        """Give every rank the values of rank 0."""
+        """Set the variables of every rank to the values of rank 0."""
 
     def broadcast(self, value: Any) -> Any:
-        """Give every rank the plain data of rank 0."""
+        """Return the plain data of rank 0 on every rank."""
 
     def gather(self, value: Any) -> list[Any]:
-        """The plain data of every rank, in the order of ranks."""
+        """Return the plain data of every rank, in the order of ranks."""
 
     def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """The float64 array summed over ranks."""
+        """Return a float64 array summed over ranks."""
 
     def barrier(self) -> None:
         """Wait until every rank is here."""
@@ -63,7 +63,7 @@ class Alone:
         return list(gradients), extras
 
     def broadcast_variables(self, variables: Sequence[Any]) -> None:
-        """Nobody to tell."""
+        """Do nothing; there is no other rank."""
 
     def broadcast(self, value: Any) -> Any:
         return value
@@ -75,7 +75,7 @@ class Alone:
         return values
 
     def barrier(self) -> None:
-        """Nobody to wait for."""
+        """Return at once; there is no other rank."""
 
     def shutdown(self) -> None:
-        """Nothing to leave."""
+        """Do nothing; there is no world to leave."""

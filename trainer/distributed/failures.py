@@ -1,7 +1,7 @@
-"""What a rank that fails tells its launcher, through a pipe that all ranks of an attempt share.
+"""Failures that ranks report to their launcher, through a pipe that all ranks of an attempt share.
 
-An exit status alone does not tell an error that a person must mend from one that chance has caused,
-nor whether it is the same as before.
+An exit status alone does not distinguish an error that the user must fix from a transient one, nor
+does it show whether the same error has occurred before.
 """
 
 import json
@@ -16,7 +16,7 @@ from trainer.distributed.rank import launched_as
 from trainer.errors import PeerError
 
 PIPE = "TRAINER_FAILURES"
-"""The environment variable with the number of the pipe's descriptor."""
+"""Environment variable with the number of the pipe's file descriptor."""
 _PACKAGE = Path(__file__).parents[1]
 _PIPE_BYTES = 1 << 16
 
@@ -29,16 +29,16 @@ class Failure:
     step: int
     """Steps done."""
     status: int
-    """The exit status that it leads to."""
+    """Exit status that the exception leads to."""
     explained: bool
-    """Whether its message says what to do, so that it must be read and not be tried again."""
+    """Whether the message tells the user what to do, so that a restart would not help."""
     what: str
-    """Its type and where it was raised, in words; the same for the same failure."""
+    """Type of the exception and where it was raised; the same for the same failure."""
 
 
 def tell_failure(error: Exception, step: int) -> None:
-    """Tell the launcher, if it is ours, why this rank ends; nothing of a rank that only lost
-    another one.
+    """Report to the launcher, if it is ours, why this rank ends. A rank that only lost another one
+    reports nothing.
     """
     pipe = os.environ.get(PIPE)
     if pipe is None or isinstance(error, PeerError):
@@ -47,13 +47,13 @@ def tell_failure(error: Exception, step: int) -> None:
     explained = isinstance(error, UserError)
     status = error.exit_code if isinstance(error, UserError) else UserError.exit_code
     failure = Failure(launched.rank if launched else 0, step, status, explained, _identify(error))
-    # One write of so few bytes never mixes with another rank's. The launcher may be gone.
+    # A single write this short is atomic on a pipe. The launcher may be gone.
     with suppress(OSError):
         os.write(int(pipe), json.dumps(asdict(failure)).encode() + b"\n")
 
 
 def read_failures(pipe: int) -> tuple[Failure, ...]:
-    """What the ranks have told, in their order; call it when they have ended."""
+    """Return the reported failures in their order; call it when the ranks have ended."""
     os.set_blocking(pipe, False)
     try:
         text = os.read(pipe, _PIPE_BYTES).decode()
@@ -63,7 +63,7 @@ def read_failures(pipe: int) -> tuple[Failure, ...]:
 
 
 def _identify(error: Exception) -> str:
-    """Type, file and line; a message may hold numbers that differ each time."""
+    """Return type, file and line; the message may contain numbers that differ each time."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     if not frames:

@@ -1,8 +1,8 @@
 """A world of several ranks, and how it is joined. The only file that imports Horovod.
 
-A world of one needs no Horovod at all: `connect` gives `Alone`, whose sums are identities. In
-a larger world it gives `Horovod`, after it has made sure that this is the world that the launcher
-meant.
+A world of one needs no Horovod at all: `connect` returns `Alone`, whose sums are identities. In a
+larger world it returns `Horovod`, after checking that Horovod's world is the one that the launcher
+started.
 """
 
 import json
@@ -25,13 +25,14 @@ from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
 from trainer.errors import PeerError
 
 NAME_SECONDS = 60.0
-"""A resolver whose servers do not answer gives up after 10 to 30 s by itself."""
+"""Seconds to wait for name resolution. A resolver whose servers do not respond gives up after 10 to
+30 s."""
 
 
 @contextmanager
 def rendezvous(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """Serve the table in which Gloo's ranks find each other; yields the port. No TensorFlow
-    needed.
+    """Serve the rendezvous by which Gloo's ranks find each other; yield its port. Does not need
+    TensorFlow.
     """
     server = _serve(address, port)
     try:
@@ -55,7 +56,7 @@ class Horovod:
 
     def __init__(self, horovod: Any, config: ExchangeConfig) -> None:
         self.module = horovod
-        """For measurements that compare with Horovod's own ways."""
+        """The module `horovod.tensorflow`, for benchmarks that compare with Horovod's own API."""
         self._config = config
         self.rank, self.size = horovod.rank(), horovod.size()
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
@@ -70,15 +71,15 @@ class Horovod:
         if "NCCL" in built and tf.config.get_visible_devices("GPU"):
             operations = "NCCL"
         else:
-            # Unless told otherwise the CPU's sums go the way of the controller.
+            # By default sums on the CPU use the same library as the controller.
             asked = os.environ.get("HOROVOD_CPU_OPERATIONS", controller).lower()
             operations = {"mpi": "MPI", "gloo": "Gloo"}.get(asked, asked)
         return Backend(built, controller, operations)
 
     def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
-        """One grouped all-reduce, or several of about equal bytes, each with a name of its own.
+        """Sum in one grouped all-reduce, or in several of about equal size with names of their own.
 
-        fp16 sends and adds the gradients in float16; the extras hold counts and are never
+        With fp16 the gradients are sent and added in float16; the extras hold counts and are never
         compressed.
         """
         groups = split_by_size([int(np.prod(g.shape)) for g in gradients], self._config.groups)
@@ -112,7 +113,7 @@ class Horovod:
                 value = self.module.broadcast(variable.read_value(), 0, name=f"variable{number}")
                 variable.assign(value)
 
-        # All at once: one after the other, each would wait for a cycle of its own.
+        # All at once, because one after the other each would wait for a cycle of its own.
         tf.function(graph, autograph=False)()
 
     def broadcast(self, value: Any) -> Any:
@@ -147,11 +148,11 @@ class Horovod:
 
 
 def connect(config: ExchangeConfig) -> Communicator:
-    """Join the world that the launcher made, or be alone if there is none.
+    """Join the world that the launcher started, or return a world of one without a launcher.
 
     Raises:
-        UserError: Horovod's world is not the launcher's: several trainings must never pass for
-            one.
+        UserError: Horovod's world is not the launcher's. Otherwise several independent trainings
+            could be mistaken for one.
     """
     launched = launched_as(os.environ)
     if launched is None or launched.size == 1:
@@ -161,8 +162,8 @@ def connect(config: ExchangeConfig) -> Communicator:
                 file=sys.stderr,
             )
         return Alone()
-    # Horovod reads these when it starts; what a person has set already stays, but for the option
-    # that names a file.
+    # Horovod reads these when it starts. Variables that the user has set take precedence, except
+    # over the option that names a file.
     for name, value in {
         "HOROVOD_CYCLE_TIME": f"{config.cycle_time_ms:g}",
         "HOROVOD_FUSION_THRESHOLD": str(config.fusion_threshold_mb << 20),
@@ -190,18 +191,18 @@ def connect(config: ExchangeConfig) -> Communicator:
 
 
 def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:
-    """Whether Horovod will start Gloo: it is asked to, or has no MPI."""
+    """Return whether Horovod will use Gloo: because it is told to, or has no MPI."""
     asked = (env.get(f"HOROVOD_{name}", "").lower() for name in ("CONTROLLER", "CPU_OPERATIONS"))
     return not hvd.mpi_built() or "gloo" in asked
 
 
 def _meet(launched: Rank, timeout: float) -> None:
-    """Let rank 0 serve the rendezvous and the others wait for it."""
+    """Serve the rendezvous on rank 0, and wait for it on the other ranks."""
     address = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"]
     port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
     if launched.rank == 0:
         try:
-            # Open until the process ends: a slower rank may still be reading from it.
+            # Stays open until the process ends, because a slower rank may still be reading from it.
             _serve("", port)
         except OSError as error:
             raise UserError(
@@ -215,14 +216,14 @@ def _meet(launched: Rank, timeout: float) -> None:
             socket.create_connection((address, port), timeout=5).close()
         except OSError as error:
             if time.monotonic() > deadline:
-                raise PeerError(f"rank 0 does not answer at {address}:{port} ({error})") from error
+                raise PeerError(f"rank 0 does not respond at {address}:{port} ({error})") from error
             time.sleep(0.1)
         else:
             return
 
 
 def split_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
-    """Cut a list into consecutive groups of about equal size; indices of each, none empty."""
+    """Split a list into consecutive, non-empty groups of about equal size; return their indices."""
     total, done = sum(sizes), 0
     parts: list[list[int]] = [[] for _ in range(groups)]
     for index, size in enumerate(sizes):
@@ -232,36 +233,36 @@ def split_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
 
 
 def check_own_name(seconds: float = NAME_SECONDS) -> None:
-    """Make sure that this machine's name has an address that is its own.
+    """Check that this machine's host name resolves to an address of this machine.
 
-    Gloo (in Horovod 0.28.1) asks for the address of the machine's own name, whatever interface it
-    was told to use. A name that does not resolve ends in a segmentation fault, an address that is
-    not the machine's own in an abort; neither says what to do. The usual case is a container whose
-    name is in no /etc/hosts.
+    Gloo (in Horovod 0.28.1) resolves the machine's own host name, whatever interface it was told to
+    use. If the name does not resolve, it ends with a segmentation fault; if the address is not one
+    of the machine's, with an abort; neither says what to do. The usual case is a container whose
+    name is missing from /etc/hosts.
 
     Args:
-        seconds: how long to wait for an answer.
+        seconds: How long to wait for name resolution.
 
     Raises:
-        UserError: it has none, or there was no answer.
+        UserError: The name does not resolve to an address of this machine, or not in time.
     """
     name = socket.gethostname()
     answers: list[str] = []
     asking = threading.Thread(target=lambda: answers.append(_name_fault(name)), daemon=True)
     asking.start()
     asking.join(seconds)
-    fault = answers[0] if answers else f"is not resolved within {seconds:g} s"
+    fault = answers[0] if answers else f"does not resolve within {seconds:g} s"
     if fault:
         raise UserError(
-            f"this machine's own name, {name!r}, {fault}; Horovod's Gloo would crash. Add the line"
-            f" '127.0.0.1 {name}' to /etc/hosts (the machine's address instead of 127.0.0.1 where"
-            " ranks are on several machines), or start the container with --uts host or, on one"
+            f"this machine's host name, {name!r}, {fault}; Horovod's Gloo would crash. Add the line"
+            f" '127.0.0.1 {name}' to /etc/hosts (the machine's address instead of 127.0.0.1 if"
+            " ranks run on several machines), or start the container with --uts host or, on one"
             " machine, --hostname localhost"
         )
 
 
 def _name_fault(name: str) -> str:
-    """What is wrong with a name, as the end of a sentence; empty if nothing is."""
+    """Return what is wrong with a host name, as the end of a sentence; empty if it is valid."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -269,7 +270,7 @@ def _name_fault(name: str) -> str:
     if any(_is_ours(family, address) for family, _, _, _, address in answers):
         return ""
     shown = ", ".join(dict.fromkeys(str(address[0]) for *_, address in answers))
-    return f"resolves to {shown}, which is no address of this machine"
+    return f"resolves to {shown}, which is not an address of this machine"
 
 
 def _is_ours(family: int, address: Any) -> bool:

@@ -1,10 +1,9 @@
-"""Start the ranks of a run on this machine, see them through to their end, and start them again
-when they have crashed.
+"""Start the ranks of a run on this machine, wait for them, and restart them after a crash.
 
-Each rank is the same command in a session of its own, so that only this process gets the terminal's
-Ctrl-C. The first one asks the ranks to finish their step and save; the second ends them at once.
-SIGUSR2 makes all of them print where they are. Rank 0 writes to the terminal directly; the lines of
-the others carry their rank.
+Each rank is the same command in a session of its own, so that only this process receives the
+terminal's Ctrl-C. The first Ctrl-C asks the ranks to finish their step and save; the second ends
+them immediately. SIGUSR2 makes all of them print their stacks. Rank 0 writes to the terminal
+directly; the lines of the other ranks are prefixed with their rank.
 """
 
 import ctypes
@@ -29,14 +28,14 @@ from trainer.errors import STOP_SIGNALS
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0
-"""Time that the other ranks get to end by themselves once one has failed."""
+"""Seconds that the other ranks have to end by themselves after one has failed."""
 
 
 def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
     """Run `python -m MODULE ARGS` as several ranks, once.
 
     Returns:
-        0 if all succeeded; else the status of the rank that failed first.
+        0 if all ranks succeeded; else the status of the rank that failed first.
     """
     with SignalForwarder() as signals:
         result = run_ranks(args, ranks, signals, module)
@@ -46,14 +45,13 @@ def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
 def launch_with_restarts(
     args: Sequence[str], ranks: int, newest_step: Callable[[], int | None], restarts: int
 ) -> int:
-    """Run `python -m trainer ARGS` as several ranks until it has ended well, was asked to stop, or
-    is broken.
+    """Run `python -m trainer ARGS` as several ranks until it succeeds, is stopped or is broken.
 
     Args:
-        args: a training's, which name its run.
-        ranks: processes to start.
-        newest_step: gives the step of the run's newest complete checkpoint, or None.
-        restarts: how often to start it again without a newer checkpoint; see
+        args: Arguments of a training, including the name of its run.
+        ranks: Processes to start.
+        newest_step: Returns the step of the run's newest complete checkpoint, or None.
+        restarts: Most restarts in a row without a newer checkpoint; see
             `trainer.distributed.restart_policy`.
 
     Returns:
@@ -77,22 +75,22 @@ def launch_with_restarts(
                 time.sleep(0.05)
                 if signals.received:
                     return 128 + signals.received[0]
-            # What the last attempt has saved is there to be continued, whatever was asked at first.
+            # A restart must resume from what the last attempt has saved, even with --resume never.
             args = [*args, "--resume", "auto"]
 
 
 class SignalForwarder:
-    """Passes what a person sends to the launcher on to its ranks, as long as it is entered."""
+    """Forwards signals from the launcher to its ranks, while the context is entered."""
 
     def __init__(self) -> None:
         self.received: list[int] = []
-        """Requests to stop."""
+        """Stop signals received so far."""
         self.processes: list[subprocess.Popen[str]] = []
         self._previous: dict[int, Any] = {}
 
     @property
     def status_at_once(self) -> int | None:
-        """The exit status if Ctrl-C came twice, whatever the ranks ended with; else None."""
+        """Exit status after a second Ctrl-C, whatever the ranks ended with; None before that."""
         twice = self.received.count(signal.SIGINT) > 1
         return 128 + signal.SIGINT if twice else None
 
@@ -111,13 +109,13 @@ class SignalForwarder:
             signal.signal(number, handler)
 
     def add(self, process: "subprocess.Popen[str]") -> None:
-        """Let a rank have the signals, and the request to stop that came before it started."""
+        """Forward signals to a rank, and at once a stop signal that came before it started."""
         self.processes.append(process)
         if self.received:
             process.send_signal(self.received[-1])
 
     def send(self, number: int) -> None:
-        """Send a signal to all ranks that still run."""
+        """Send a signal to all running ranks."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(number)
@@ -131,9 +129,9 @@ class SignalForwarder:
 def run_ranks(
     args: Sequence[str], ranks: int, signals: SignalForwarder, module: str = "trainer"
 ) -> AttemptResult:
-    """Start the ranks and wait for all of them; when it returns or raises, none is left."""
+    """Start the ranks and wait for all of them; no rank is left when it returns or raises."""
     world = plural(ranks, "rank")
-    say(f"starting {world}; loading TensorFlow takes some seconds", sys.stdout)
+    say(f"starting {world}; loading TensorFlow takes a few seconds", sys.stdout)
     signals.processes = []
     pipe, pipe_of_ranks = os.pipe()
     try:
@@ -154,12 +152,12 @@ def run_ranks(
         os.close(pipe)
         os.close(pipe_of_ranks)
     if signals.status_at_once:
-        say("stopped at once; steps since the last checkpoint are lost")
+        say("stopped immediately; the steps since the last checkpoint are lost")
     return AttemptResult(tuple(statuses), failures)
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Tell a person; the ranks go on, and save, when the terminal has gone."""
+    """Print a line. Errors are ignored: the ranks continue and save when the terminal is gone."""
     with suppress(OSError):
         print(text, file=file or sys.stderr, flush=True)
 
@@ -192,8 +190,8 @@ def _relay(lines: Iterable[str], rank: int) -> None:
 
 
 def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:
-    """Wait for all; once one has failed, not for long. Statuses in the order of ending, without
-    those of ranks that had to be killed.
+    """Wait for all ranks, but only `GRACE_SECONDS` once one has failed. Return the statuses in the
+    order in which ranks ended, without those of ranks that had to be killed.
     """
     deadline = None
     ended: dict[int, int] = {}
@@ -205,7 +203,7 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int])
                 continue
             ended[rank] = status
             asked = -status in received or status - 128 in STOP_SIGNALS
-            # The error of a single rank stands right above.
+            # A single rank has printed its error just above.
             if not asked and (status < 0 or (status and len(processes) > 1)):
                 say(describe_exit(rank, status))
             if status and deadline is None:
@@ -213,19 +211,19 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int])
         if deadline and time.monotonic() > deadline:
             for rank, process in enumerate(processes):
                 if rank not in ended:
-                    say(f"rank {rank} did not end after the failure: killed")
+                    say(f"rank {rank} did not end within {GRACE_SECONDS:g} s and was killed")
                     process.kill()
             break
     return list(ended.values())
 
 
 def is_rank(env: Mapping[str, str]) -> bool:
-    """Whether a launcher, ours or another, has started this process."""
+    """Return whether a launcher, ours or another, has started this process."""
     return launched_as(env) is not None
 
 
 def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -> dict[str, str]:
-    """The environment in which Horovod's Gloo forms a world on this machine."""
+    """Return the environment in which Horovod's Gloo forms a world on this machine."""
     return {
         **env,
         PARENT: str(os.getpid()),
@@ -245,9 +243,7 @@ def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -
 
 
 def end_with_launcher() -> None:
-    """Have the kernel end this rank, by SIGTERM and so with its state saved, if its launcher
-    dies.
-    """
+    """Have the kernel send SIGTERM to this rank if its launcher dies, so that it saves and ends."""
     parent = os.environ.get(PARENT)
     if parent is None:
         return

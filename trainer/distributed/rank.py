@@ -21,7 +21,7 @@ class Rank:
 
 
 def launched_as(env: Mapping[str, str]) -> Rank | None:
-    """The rank that a launcher's environment gives this process; None if no launcher started it."""
+    """Return the rank of this process in its launcher's environment; None without a launcher."""
     for launcher, names in {
         "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
         "Open MPI": (
@@ -39,18 +39,18 @@ def launched_as(env: Mapping[str, str]) -> Rank | None:
 
 
 def gloo_under_mpi(env: Mapping[str, str], launched: Rank) -> dict[str, str]:
-    """The variables that let a Horovod without MPI form the world that mpirun started.
+    """Return the variables with which a Horovod without MPI forms the world that mpirun started.
 
-    Such a Horovod ignores mpirun, so that each process would train on its own. Azure ML starts
-    mpirun itself, one process a GPU, filling one node after the other.
+    Without them such a Horovod ignores mpirun, and each process would train on its own. Azure ML
+    starts mpirun itself, with one process per GPU, filling one node after the other.
 
     Raises:
-        ConfigError: nothing says where rank 0 runs, or nodes have unequal numbers of processes.
+        ConfigError: The node of rank 0 is unknown, or nodes have unequal numbers of processes.
     """
     if launched.size % launched.local_size:
         raise ConfigError(
             [
-                f"mpirun started {launched.size} processes, {launched.local_size} on this node:"
+                f"mpirun started {launched.size} processes, {launched.local_size} on this node;"
                 " Gloo needs the same number on every node"
             ]
         )

@@ -1,8 +1,8 @@
-"""Whether a run that crashed is started again. Pure, standard library only.
+"""Whether to restart a run that crashed. Pure, standard library only.
 
-What was killed (a rank that a signal ended, a lost peer, a watchdog) is started again, as chance
-may not repeat itself. What is broken is not: an error that says what to mend, and any other one
-that has come twice at the same step.
+A run that was killed (a rank ended by a signal, a lost peer, a watchdog) is restarted, because the
+cause may have been transient. A run that is broken is not: after an error that tells the user what
+to do, or after any other error that has occurred twice at the same step.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from trainer.errors import (
 )
 
 LONGEST_DELAY = 60.0
-"""Seconds."""
+"""Longest delay before a restart, in seconds."""
 
 _EXPLAINED = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
@@ -31,22 +31,22 @@ _STOPPED = STOP_STATUSES | {-number for number in STOP_SIGNALS}
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How one attempt of a run ended."""
+    """Outcome of one attempt of a run."""
 
     statuses: tuple[int, ...]
-    """Of the ranks that ended by themselves, in that order, as `subprocess` has them: if negative,
-    the signal that killed the rank."""
+    """Exit statuses of the ranks that ended by themselves, in the order in which they ended; as in
+    `subprocess`, a negative status is the signal that killed the rank."""
     failures: tuple[Failure, ...] = ()
-    """What ranks have told of it."""
+    """Failures that ranks have reported."""
     saved_before: int | None = None
     """Step of the newest checkpoint when the attempt began; None if there was none."""
     saved: int | None = None
-    """The same when it ended."""
+    """Step of the newest checkpoint when the attempt ended; None if there was none."""
 
     @property
     def status(self) -> int:
-        """0 if all ranks succeeded; else the exit status of the rank that failed first, not of one
-        that only lost its peer.
+        """0 if all ranks succeeded; else the exit status of the rank that failed first, other than
+        one that only lost its peer.
         """
         failed = [128 - status if status < 0 else status for status in self.statuses if status]
         causes = [status for status in failed if status != PeerError.exit_code]
@@ -54,27 +54,27 @@ class AttemptResult:
 
     @property
     def progressed(self) -> bool:
-        """Whether it has saved a newer checkpoint."""
+        """Whether the attempt has saved a newer checkpoint."""
         return self.saved is not None and self.saved != self.saved_before
 
 
 @dataclass(frozen=True)
 class RestartDecision:
-    """Whether to start a run again."""
+    """Whether to restart a run."""
 
     restart: bool
     delay: float
-    """Seconds to wait before."""
+    """Seconds to wait before the restart."""
     reason: str
-    """In words; empty where all has been said."""
+    """Reason to print; empty if the rank's own error already explains it."""
 
 
 def decide_restart(history: Sequence[AttemptResult], restarts: int) -> RestartDecision:
-    """What to do after the last of the attempts.
+    """Decide what to do after the last attempt.
 
     Args:
-        history: all attempts until now.
-        restarts: how many to allow in a row without a newer checkpoint.
+        history: All attempts so far.
+        restarts: Most restarts in a row without a newer checkpoint.
     """
     last = history[-1]
     if not any(last.statuses) or _STOPPED & set(last.statuses):
@@ -85,14 +85,15 @@ def decide_restart(history: Sequence[AttemptResult], restarts: int) -> RestartDe
     if repeated:
         what, step = min(repeated)
         return _no_restart(
-            f"not started again: {what}, after step {step}, came twice in a row, so it is no chance"
+            f"not started again: {what}, after step {step}, occurred twice in a row, so a restart"
+            " would not help"
         )
     number = _in_vain(history)
     if number > restarts:
         if not restarts:
             return _no_restart("")
         return _no_restart(
-            f"not started again: {restarts} times in a row brought no newer checkpoint"
+            f"not started again: no newer checkpoint after {restarts} restarts in a row"
         )
     start = "from its start" if last.saved is None else f"from the checkpoint of step {last.saved}"
     delay = min(2.0 ** (number - 1), LONGEST_DELAY)
@@ -101,7 +102,7 @@ def decide_restart(history: Sequence[AttemptResult], restarts: int) -> RestartDe
 
 
 def describe_exit(rank: int, status: int) -> str:
-    """How a rank ended, in words, given its status as `subprocess` has it."""
+    """Return how a rank ended, in words, given its status as in `subprocess`."""
     if status >= 0:
         return f"rank {rank} ended with status {status}"
     number = -status
@@ -115,18 +116,18 @@ def _no_restart(reason: str) -> RestartDecision:
 
 
 def _errors(result: AttemptResult) -> set[tuple[str, int]]:
-    """What is broken, and at which step, if anything is."""
+    """Return the errors of an attempt that a restart would not avoid, each with its step."""
     if result.statuses[0] < 0:
-        # What follows when a rank is killed is not what is broken.
+        # Errors of the other ranks only follow from the killed rank.
         return set()
     errors = {(failure.what, failure.step) for failure in result.failures}
     if errors or UserError.exit_code not in result.statuses:
         return errors
-    return {(f"an end with status {UserError.exit_code}", result.saved or 0)}
+    return {(f"exit status {UserError.exit_code}", result.saved or 0)}
 
 
 def _in_vain(history: Sequence[AttemptResult]) -> int:
-    """Which restart in a row it would be since one has brought a newer checkpoint."""
+    """Return the number of the next restart, counted from the last newer checkpoint."""
     number = 0
     for result in reversed(history):
         number += 1

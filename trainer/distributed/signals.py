@@ -1,8 +1,8 @@
-"""How a person or a machine asks a run to stop: by a signal.
+"""Signals by which a user or a machine asks a run to stop.
 
-Open MPI 4.1 ends its ranks by SIGCONT at once, SIGTERM after `odls_base_sigkill_timeout` seconds
-and SIGKILL after as many again, so a rank that waits for SIGTERM has half of the time, and by
-default one second. Here its SIGCONT counts as the SIGTERM that it announces.
+Open MPI 4.1 ends its ranks by an immediate SIGCONT, SIGTERM after `odls_base_sigkill_timeout`
+seconds and SIGKILL after as many again. A rank that waits for SIGTERM loses half of that time and
+has, by default, one second. Here the SIGCONT counts as the SIGTERM that it announces.
 """
 
 import os
@@ -20,35 +20,35 @@ from trainer.errors import STOP_SIGNALS
 MPIRUN_PROGRAMS = frozenset(
     {"mpirun", "mpirun.openmpi", "mpiexec", "mpiexec.openmpi", "orterun", "orted"}
 )
-"""Programs of Open MPI that end ranks, by the names that Linux keeps, of 15 characters at most."""
+"""Programs of Open MPI that end ranks, by process name, of at most 15 characters on Linux."""
 _TICK_SECONDS = 0.2
 _WAKING_SECONDS = 1.0
-"""After a standstill: a busy machine may hand over the SIGCONT that ended it late."""
+"""Time after a stop in which SIGCONT belongs to it; a busy machine delivers the signal late."""
 
 
 class StopRequest:
-    """The first of the signals asks to stop after the running step, a second SIGINT ends the
-    process at once.
+    """A request to stop after the current step, made by the first of the stop signals; a second
+    SIGINT ends the process immediately.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        """The signal that came first."""
+        """The first signal received, or None."""
         self._tell: Callable[[], None] | None = None
 
     def install(self) -> None:
-        """Handle the signals from now on; only the main thread may call it."""
+        """Install the signal handlers; only the main thread may call it."""
         for number in STOP_SIGNALS:
             signal.signal(number, self._handle)
 
     def attach(self, tell: Callable[[], None]) -> None:
-        """Name what is called in a signal handler; at once, if the signal has come before."""
+        """Set the function that the signal handler calls; call it now if a signal has come."""
         self._tell = tell
         if self.signal is not None:
             tell()
 
     def detach(self) -> None:
-        """Call nothing any more, and keep nothing alive."""
+        """Drop the function, and the reference to it."""
         self._tell = None
 
     def _handle(self, number: int, _: FrameType | None) -> None:
@@ -59,26 +59,26 @@ class StopRequest:
         self.signal = number
         if self._tell is not None:
             self._tell()
-        # The terminal may be what has gone, and a handler may interrupt a print.
+        # The terminal may be gone, or the handler may have interrupted another print.
         with suppress(OSError, RuntimeError):
-            print("stopping after this step; Ctrl-C again to leave at once", file=sys.stderr)
+            print("stopping after this step; press Ctrl-C again to stop now", file=sys.stderr)
 
 
 def started_by_mpirun(env: Mapping[str, str]) -> bool:
-    """Whether Open MPI has started this process."""
+    """Return whether Open MPI has started this process."""
     return "OMPI_COMM_WORLD_RANK" in env
 
 
 def hold_sigcont() -> None:
-    """Hold SIGCONT back for `listen_for_mpirun`; to be called before any other thread is started.
+    """Block SIGCONT for `listen_for_mpirun`; call it before any other thread is started.
 
-    A signal that is ignored unless it is held back would be lost to any other thread.
+    Another thread that does not block SIGCONT could receive it, and it would be lost.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
 
 
 def listen_for_mpirun() -> None:
-    """From now on turn mpirun's SIGCONT into SIGTERM, in a thread of its own."""
+    """Start a thread that turns mpirun's SIGCONT into SIGTERM."""
     threading.Thread(target=_listen_for_mpirun, name="mpirun-stop", daemon=True).start()
 
 
@@ -89,8 +89,8 @@ def _listen_for_mpirun() -> None:
     while True:
         came = signal.sigtimedwait({signal.SIGCONT}, _TICK_SECONDS)
         now = time.monotonic()
-        # Somebody's Ctrl-Z and `fg`, or SIGSTOP and SIGCONT, of this rank or of mpirun, which
-        # passes SIGCONT on: that is no end. Who stood still for another reason has SIGTERM to come.
+        # Ctrl-Z and `fg`, or SIGSTOP and SIGCONT, of this rank or of mpirun, which forwards
+        # SIGCONT, do not end a run. If the rank was stopped otherwise, SIGTERM will follow.
         if (came is None and _stopped(launcher)) or now - before > 2 * _TICK_SECONDS:
             awake_since = now
         before = now
@@ -101,7 +101,7 @@ def _listen_for_mpirun() -> None:
 
 
 def _launcher() -> int:
-    """The nearest process above this one that may end it; 0 if none is seen."""
+    """Return the nearest parent process of Open MPI, which may end this one; 0 without one."""
     pid = os.getppid()
     while pid:
         name, _, parent = _process_status(pid)
@@ -116,10 +116,10 @@ def _stopped(pid: int) -> bool:
 
 
 def _process_status(pid: int) -> tuple[str, str, int]:
-    """Name, state and parent of a process; nothing if it is gone, or of another container."""
+    """Return name, state and parent of a process; empty if it is gone or in another container."""
     with suppress(OSError):
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # The name is in parentheses, and may have some itself.
+        # The name is in parentheses, and may contain parentheses itself.
         name, _, rest = text.partition("(")[2].rpartition(")")
         state, parent = rest.split()[:2]
         return name, state, int(parent)

@@ -1,26 +1,26 @@
-"""Ends a rank that makes no progress, and says where it was: a run that fails can be started again,
+"""Ends a rank that makes no progress, and says where it was: a run that fails can be restarted,
 one that hangs costs as much as one that trains, for ever.
 
-Who waits for ever: under MPI and NCCL every rank whose peer is frozen, cut off or lost; anywhere
-one whose mount hangs. Under Gloo the others get an error after `exchange.timeout_seconds`, which
-ends them by itself; the watchdog waits longer than that, and is for what hangs all the same.
+Ranks wait for ever under MPI and NCCL if a peer is frozen, cut off or lost, and anywhere if a mount
+hangs. Under Gloo the other ranks get an error after `exchange.timeout_seconds`, which ends them;
+the watchdog waits longer than that, for whatever still hangs.
 
-Two clocks, as neither would do alone:
+There are two clocks, because neither is sufficient alone:
 
 - A thread ticks once a second, and adds up the time since the last step or change of phase. It
-  needs nothing but Python's lock, which a collective or a read does not hold, so it runs while the
-  main thread is stuck, can explain, and leaves by `os._exit`: an orderly end would wait for that
-  thread. A tick counts as two seconds at most, so the time for which the process was stopped or its
-  machine asleep is not held against it.
-- If something holds Python's lock for ever there are no ticks. A timer of faulthandler's, in C and
-  without that lock, is wound up at each tick; when it runs down it prints all stacks and ends the
-  process with status 1. It cannot tell this from a process that was stopped (SIGSTOP), so one that
-  was stopped for longer than the longest limit, half an hour by default, is ended as it wakes.
+  needs nothing but the GIL, which a collective or a read does not hold, so it runs while the main
+  thread is stuck, can print an explanation, and exits by `os._exit`, because an orderly exit would
+  wait for that thread. A tick counts as two seconds at most, so the time for which the process was
+  stopped or its machine asleep does not count.
+- If something holds the GIL for ever there are no ticks. A timer of faulthandler, in C and without
+  the GIL, is reset at each tick; when it expires it prints all stacks and ends the process with
+  status 1. It cannot distinguish this from a process that was stopped (SIGSTOP), so one that was
+  stopped for longer than the longest limit, half an hour by default, is ended when it continues.
 
-So that the late one can be named, the ranks of a node tell each other about themselves: each writes
-where it is into a small file every other second, and when its phase changes. The files are in the
-node's folder for temporary files and not in the run folder: that may be on a mount, and a mount
-that hangs is one of the reasons to ask who is late. So nothing is known of other nodes' ranks.
+To name the late rank, the ranks of a node share their state: each writes it into a small file every
+other second, and when its phase changes. The files are in the node's folder for temporary files
+and not in the run folder, because the run folder may be on a mount, and a mount that hangs is one
+of the possible causes. So nothing is known about ranks on other nodes.
 """
 
 import faulthandler
@@ -44,29 +44,29 @@ from trainer.errors import WATCHDOG_EXIT_CODE
 
 TICK_SECONDS = 1.0
 EXTRA_SECONDS = 3.0
-"""Added to the limit of a rank that waits for others, so that the late one tells first."""
+"""Seconds added to the limit of a rank that waits for others, so that the late rank ends first."""
 EXPLAIN_SECONDS = 10.0
-"""Time for the explanation; a terminal or a pipe that takes no more must not keep the process."""
+"""Seconds for printing the explanation; a blocked terminal or pipe must not keep the process."""
 OTHER = "other work"
-"""The phase outside of all others: start-up, reports, export."""
+"""Name of the phase outside of all others: start-up, reports, export."""
 HEARTBEAT_SECONDS = 2.0
 SILENT_SECONDS = 3 * HEARTBEAT_SECONDS
-"""A rank that has written nothing for so long is frozen, or has no CPU time."""
+"""Seconds without a heartbeat after which a rank counts as frozen, or without CPU time."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Where a rank is."""
+    """State of a rank."""
 
     phase: str
     step: int
     """Steps done."""
     arrived: bool
-    """Whether it has computed its part of the next step, and waits for the other ranks'."""
+    """Whether the rank has computed its part of the next step and waits for the other ranks."""
 
 
 class HeartbeatFiles:
-    """The files in which the ranks of a run on this node tell each other where they are."""
+    """The files in which the ranks of a run on this node share their state."""
 
     def __init__(self, run: Path, rank: int, size: int) -> None:
         self._rank, self._size = rank, size
@@ -77,18 +77,18 @@ class HeartbeatFiles:
             self.folder.mkdir(mode=0o700, exist_ok=True)
 
     def write(self, heartbeat: Heartbeat) -> None:
-        """Tell where this rank is; it trains on if it cannot be told."""
-        # Two threads write, and neither may wait for the other: the one that ends this rank least.
+        """Write the state of this rank; it continues to train if that fails."""
+        # Two threads write, and neither may wait for the other, least of all the watchdog's.
         scratch = self.folder / f".rank-{self._rank}-{threading.get_ident()}"
         with suppress(OSError):
-            # The name can be foreseen, so the folder may be a trap of another user's.
+            # The name is predictable, so the folder may be a trap set by another user.
             if self.folder.stat().st_uid != os.getuid():
                 return
             scratch.write_text(json.dumps(asdict(heartbeat)))
             scratch.replace(self._file(self._rank))
 
     def read(self) -> dict[int, tuple[Heartbeat, float]]:
-        """The last of each rank of this node, and its age in seconds."""
+        """Return the last heartbeat of each rank of this node, with its age in seconds."""
         latest = {}
         for rank in range(self._size):
             try:
@@ -96,13 +96,13 @@ class HeartbeatFiles:
                 heartbeat = Heartbeat(**json.loads(self._file(rank).read_text()))
             except (OSError, ValueError, TypeError):
                 continue
-            # What an attempt that was killed has left says nothing.
+            # Files that a killed attempt has left are ignored.
             if written >= self._since - SILENT_SECONDS:
                 latest[rank] = (heartbeat, time.time() - written)
         return latest
 
     def close(self) -> None:
-        """Remove this rank's file, and with the last one the folder."""
+        """Remove this rank's file, and after the last one the folder."""
         with suppress(OSError):
             self._file(self._rank).unlink(missing_ok=True)
             self.folder.rmdir()
@@ -112,11 +112,11 @@ class HeartbeatFiles:
 
 
 def late_ranks(heartbeats: dict[int, tuple[Heartbeat, float]], size: int) -> str:
-    """Name the ranks that the others wait for, as far as their last signs of life tell.
+    """Name the ranks that the others wait for, as far as their last heartbeats show.
 
     Args:
-        heartbeats: of the ranks that are known, with their ages in seconds.
-        size: ranks of the world.
+        heartbeats: Last heartbeats of the known ranks, with their ages in seconds.
+        size: World size.
     """
     late = [
         f"rank {rank}: {fault}"
@@ -127,12 +127,12 @@ def late_ranks(heartbeats: dict[int, tuple[Heartbeat, float]], size: int) -> str
     if late:
         return "; ".join(late)
     if unknown:
-        return f"one of the {unknown} ranks of which nothing is known here"
-    return "unknown, as all ranks are equally far"
+        return f"one of the {unknown} ranks whose state is not known here"
+    return "unknown, because all ranks are at the same point"
 
 
 def _fault(heartbeat: Heartbeat, age: float, everyone: Sequence[Heartbeat]) -> str | None:
-    """What makes a rank late, beside the others."""
+    """Return why a rank is late compared with the others, or None."""
     furthest = max(other.step for other in everyone)
     if age > SILENT_SECONDS:
         return f"no sign of life for {age:.0f} s (frozen, or it gets no CPU time)"
@@ -141,12 +141,12 @@ def _fault(heartbeat: Heartbeat, age: float, everyone: Sequence[Heartbeat]) -> s
     if heartbeat.phase != "train" and any(other.phase == "train" for other in everyone):
         return f"is in the phase {heartbeat.phase!r}, while others train"
     if not heartbeat.arrived and any(other.arrived for other in everyone):
-        return f"has not computed its part of step {heartbeat.step + 1} (no data, or no end of it)"
+        return f"has not computed its part of step {heartbeat.step + 1} (no data, or it hangs)"
     return None
 
 
 class Watchdog:
-    """Watches one rank from `with` to its end; with `step_seconds` 0 it does nothing."""
+    """Watches one rank while the context is entered; does nothing if `step_seconds` is 0."""
 
     def __init__(self, config: WatchdogConfig, launched: Rank | None) -> None:
         self._config = config
@@ -156,12 +156,12 @@ class Watchdog:
         self._files: HeartbeatFiles | None = None
         self._ended = threading.Event()
         self.last_words: Callable[[], None] | None = None
-        """Tells what else is known when this rank is ended."""
+        """Function that prints further information before this rank is ended, or None."""
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     @property
     def step(self) -> int:
-        """Steps done, as last told."""
+        """Steps done, as last reported by `beat`."""
         return self._heartbeat.step
 
     def __enter__(self) -> Self:
@@ -184,13 +184,13 @@ class Watchdog:
             self._files.close()
 
     def share(self, run: Path) -> None:
-        """Let the ranks of a run on this node see each other's state from now on."""
+        """Start to share this rank's state with the other ranks of the run on this node."""
         if self._config.step_seconds and self._size > 1:
             self._files = HeartbeatFiles(run, self._rank, self._size)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Tell what a block does. Only "train" has the limit of a step."""
+        """Name the phase of a block. Only "train" has the limit of a step."""
         before = self._heartbeat.phase
         self._tell(name, self._heartbeat.step, arrived=False)
         try:
@@ -199,18 +199,18 @@ class Watchdog:
             self._tell(before, self._heartbeat.step, arrived=False)
 
     def beat(self, step: int, *, arrived: bool) -> None:
-        """Tell the steps done, as often as one likes: only another number is progress.
+        """Report the steps done, any number of times; only a new number counts as progress.
 
         Args:
-            step: steps done.
-            arrived: whether this rank waits for the others' parts of the next.
+            step: Steps done.
+            arrived: Whether this rank waits for the other ranks' parts of the next step.
         """
         if step != self._heartbeat.step:
             self._signs += 1
         self._heartbeat = Heartbeat(self._heartbeat.phase, step, arrived)
 
     def alive(self) -> None:
-        """Tell of progress that is no step, such as a batch of an evaluation."""
+        """Report progress other than a step, such as a batch of an evaluation."""
         self._signs += 1
 
     def _tell(self, phase: str, step: int, *, arrived: bool) -> None:
@@ -258,7 +258,7 @@ class Watchdog:
         print(
             f"rank {self._rank}: no progress for {idle:.0f} s after step {heartbeat.step}, in the"
             f" phase {heartbeat.phase!r} (--watchdog.{option}-seconds); its watchdog ends it\n"
-            f"rank {self._rank}: late is {late}",
+            f"rank {self._rank}: the late rank is {late}",
             file=sys.stderr,
             flush=True,
         )

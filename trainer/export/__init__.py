@@ -1,1 +1,1 @@
-"""The model that is handed over, and predictions with it."""
+"""Export of a run's model, and predictions with an exported model."""

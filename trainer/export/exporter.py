@@ -1,7 +1,7 @@
-"""The export of a run: a folder with a SavedModel that needs none of our code, and its facts.
+"""The export of a run: a folder with a SavedModel that needs none of our code, and its metadata.
 
-RUN/export/ has `saved_model/`, `export.json` and, if asked for, `model.onnx`. It is written beside
-its place and renamed, so it is complete or absent.
+RUN/export/ contains `saved_model/`, `export.json` and, on request, `model.onnx`. It is written
+under another name and renamed, so it is complete or absent.
 """
 
 import json
@@ -27,44 +27,44 @@ from trainer.run_folder import RunFolder, RunRecord, Which
 
 SCHEMA = 1
 TOP = 5
-"""Classes that serving_default gives, unless told otherwise."""
+"""Default number of classes that serving_default returns."""
 
 
 @dataclass(frozen=True)
 class TrainedWeights:
-    """The weights of a step of a run, and all that an export needs beside them."""
+    """The weights of a run at a step, and everything else that an export needs."""
 
     record: RunRecord
-    """Of the run, with its class names and normalization."""
+    """Record of the run, with class names and normalization."""
     step: int
     evaluation: Mapping[str, Any] | None
-    """Of these very weights on the validation split, if there was one."""
+    """Evaluation of these weights on the validation split, if there was one."""
     tensors: Tensors
-    """A checkpoint's, by name."""
+    """Tensors of a checkpoint, by name."""
     origin: Path
-    """Where they come from, for errors."""
+    """Path that the tensors come from, for errors."""
 
 
 def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bool) -> Path:
-    """`python -m trainer export`: export a checkpoint and print where it is.
+    """`python -m trainer export`: export a checkpoint and print the folder of the export.
 
     Args:
-        run: folder of the run.
-        which: the checkpoint.
-        output: folder to write; None is `export` in the run's.
-        top: classes that serving_default gives.
-        onnx: whether to write model.onnx as well.
+        run: Folder of the run.
+        which: Checkpoint to export.
+        output: Folder to write; None is `export` in the run folder.
+        top: Number of classes that serving_default returns.
+        onnx: Whether to write model.onnx as well.
 
     Returns:
         The folder of the export.
 
     Raises:
-        CheckpointError: not a run, or no valid checkpoint in it.
-        DataError: the output holds something else; or the run is of a version that did not keep
-            its classes, and its data set is not there.
-        UserError: the ONNX model differs from the SavedModel.
+        CheckpointError: The folder is not a run folder, or has no valid checkpoint.
+        DataError: The output folder contains something else; or an older version wrote the run
+            without its class names, and the data set is missing.
+        UserError: The ONNX model differs from the SavedModel.
     """
-    # An export computes next to nothing, and the GPUs may be training.
+    # An export needs little computation, and the GPUs may be in use by a training.
     tf.config.set_visible_devices([], "GPU")
     run_folder = RunFolder(Path(run))
     record = run_folder.read()
@@ -94,15 +94,17 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
 
 
 def _with_class_names(record: RunRecord, run: Path) -> RunRecord:
-    """A run's record with class names and normalization; of an older run, from its data set."""
+    """Return a run's record with class names and normalization; for an older run, read them from
+    its data set.
+    """
     if record.class_names is not None:
         return record
     try:
         data_set = load_data_set(record.config)
     except DataError as error:
         raise DataError(
-            f"{run}: does not keep its class names, as it is of an older version, and its data set"
-            f" cannot be used: {error}"
+            f"{run}: was written by an older version, without class names, and its data set cannot"
+            f" be used: {error}"
         ) from error
     data_set.check_version(record.data_version, run)
     return replace(record, class_names=data_set.class_names, normalization=data_set.normalization)
@@ -115,20 +117,20 @@ def export_model(
     step: int,
     evaluation: Mapping[str, Any] | None,
 ) -> Path:
-    """Export the model of a run that is complete, at its end; the model is only read.
+    """Export the model at the end of a complete run. The model is not changed.
 
     Args:
-        run: its folder.
-        record: of the run.
-        model: with the final weights.
-        step: steps done.
-        evaluation: of these very weights, if there was one.
+        run: Folder of the run.
+        record: Record of the run.
+        model: Model with the final weights.
+        step: Steps done.
+        evaluation: Evaluation of these weights, if there was one.
 
     Returns:
         The folder of the export.
 
     Raises:
-        UserError: it cannot be written; the run itself is complete.
+        UserError: The export cannot be written; the run itself is complete.
     """
     tensors = snapshot(variables_by_name(model))
     weights = TrainedWeights(record, step, evaluation, tensors, run.path)
@@ -136,14 +138,15 @@ def export_model(
         write_export(weights, run.path / FOLDER)
     except (OSError, UserError, tf.errors.OpError) as error:
         raise UserError(
-            f"{run.path}: the run is complete and its result.json written, but it could not be"
-            f" exported: {error}\nto try again: python -m trainer export --run {run.path}"
+            f"{run.path}: the run is complete and its result.json is written, but its model could"
+            f" not be exported: {error}\nto try again, run: python -m trainer export --run"
+            f" {run.path}"
         ) from error
     return run.path / FOLDER
 
 
 def exported_step(run: Path) -> int | None:
-    """The step whose weights a run's export has, if there is a complete one."""
+    """Return the step whose weights a run's export contains; None without a complete export."""
     try:
         return int(json.loads((run / FOLDER / FACTS).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -156,24 +159,24 @@ def write_export(
     top: int = TOP,
     extra: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write an export; one that is there stays until the new one is complete.
+    """Write an export; an existing one is kept until the new one is complete.
 
     Args:
-        weights: what to export.
-        output: its folder.
-        top: classes that serving_default gives; at most all of them.
-        extra: adds more to the folder it is given; what it raises means that nothing is kept.
+        weights: Weights to export.
+        output: Folder of the export.
+        top: Number of classes that serving_default returns; at most all of them.
+        extra: Function that adds files to the new folder; if it raises, nothing is kept.
 
     Raises:
-        DataError: the folder holds something else.
-        OSError: it cannot be written.
+        DataError: The folder contains something else.
+        OSError: The export cannot be written.
     """
     output = output.resolve()
     _recover(output)
     if output.exists() and not _is_export(output):
-        raise DataError(f"{output}: exists and is no export; choose another --output")
+        raise DataError(f"{output}: exists but is not an export; choose another --output")
     scratch = output.with_name(f".{output.name}.partial")
-    # Also what a process left behind that was killed.
+    # Also removes what a killed process has left behind.
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
@@ -198,7 +201,7 @@ def _save_model(weights: TrainedWeights, folder: Path, top: int) -> None:
 
 
 def _facts(weights: TrainedWeights, top: int) -> dict[str, Any]:
-    """What export.json says."""
+    """Return the content of export.json."""
     record, model = weights.record, weights.record.config.model
     assert record.class_names is not None
     assert record.normalization is not None
@@ -228,13 +231,13 @@ def _aside(folder: Path) -> Path:
 
 
 def _recover(folder: Path) -> None:
-    """Put back what an attempt had set aside that was killed between its two renames."""
+    """Restore the old export after an attempt that was killed between its two renames."""
     if not folder.exists() and _aside(folder).exists():
         _aside(folder).rename(folder)
 
 
 def _replace(new: Path, folder: Path) -> None:
-    """Put a folder in place of another; a folder that is not empty cannot be renamed over."""
+    """Replace a folder by another, with two renames: the target of one must be missing or empty."""
     old = _aside(folder)
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():

@@ -1,16 +1,16 @@
-"""What the folder of an export holds. Standard library only."""
+"""The layout of an export folder. Standard library only."""
 
 from pathlib import Path
 
 FOLDER = "export"
-"""Name of an export in a run's folder."""
+"""Name of the export in a run folder."""
 SAVED_MODEL, ONNX, FACTS = "saved_model", "model.onnx", "export.json"
 STRANGE = "neither JPEG nor PNG"
-"""What the model says of images that are something else."""
+"""Words of the model's error about images in other formats."""
 
 
 def find_saved_model(folder: Path) -> Path | None:
-    """The SavedModel of an export, or the folder itself if it is one."""
+    """Return the SavedModel of an export, or the folder itself if it is one; None without one."""
     return next(
         (path for path in (folder / SAVED_MODEL, folder) if (path / "saved_model.pb").is_file()),
         None,

@@ -1,7 +1,7 @@
-"""The signature `pixels` of an exported model as ONNX, compared before it is kept.
+"""The signature `pixels` of an exported model as ONNX, verified against the SavedModel.
 
-ONNX has no portable way to decode an image, so the model takes pixels that are cropped already, and
-returns the probabilities of all classes.
+ONNX has no portable way to decode an image, so the input of the model is cropped pixels; it returns
+the probabilities of all classes.
 """
 
 import os
@@ -22,25 +22,25 @@ from trainer.export.saved_model import only_errors
 
 OPSET = 17
 TOLERANCE = 1e-5
-"""Largest difference from the SavedModel in a probability."""
+"""Largest accepted difference in a probability from the SavedModel."""
 _BATCHES = (1, 4)
-"""Random images that it is compared on, in batches of these sizes."""
+"""Batch sizes of the random images on which the models are compared."""
 
 
 def write_onnx(saved_model: Path, target: Path) -> float:
-    """Convert a SavedModel's signature `pixels` and compare both.
+    """Convert a SavedModel's signature `pixels` to ONNX and compare both.
 
     Args:
-        saved_model: folder of the SavedModel.
-        target: file to write.
+        saved_model: Folder of the SavedModel.
+        target: File to write.
 
     Returns:
-        The largest difference in a probability that was seen.
+        The largest difference in a probability.
 
     Raises:
-        UserError: they differ by more than `TOLERANCE`.
+        UserError: The models differ by more than `TOLERANCE`.
     """
-    # The signature alone would not keep the weights alive.
+    # Keep the model, because its signature alone would not keep the weights alive.
     exported = tf.saved_model.load(str(saved_model))
     signature = exported.signatures["pixels"]
     spec = signature.structured_input_signature[1]["pixels"]
@@ -59,11 +59,11 @@ def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
         expected = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
         (probabilities,) = session.run(["probabilities"], {"pixels": pixels})
         difference = float(np.abs(probabilities - expected).max())
-        # Written so that what is not a number fails as well.
+        # Written so that NaN fails as well.
         if not difference <= TOLERANCE:
             raise UserError(
-                f"{file.name}: differs by {difference:.2g} in a probability from the SavedModel it"
-                f" was made from, more than {TOLERANCE:g}; nothing is exported. Leave out --onnx"
+                f"{file.name}: differs by {difference:.2g} in a probability from the SavedModel,"
+                f" more than {TOLERANCE:g}; nothing was exported. Export without --onnx"
             )
         largest = max(largest, difference)
     return largest
@@ -71,7 +71,7 @@ def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Keep what C++ code writes to stderr to ourselves, and show it only if something fails."""
+    """Capture what C++ code writes to stderr, and print it only after a failure."""
     sys.stderr.flush()
     real = os.dup(2)
     with tempfile.TemporaryFile() as kept:

@@ -1,4 +1,4 @@
-"""`python -m trainer predict`: the classes of images, by an exported model."""
+"""`python -m trainer predict`: the classes of images, predicted by an exported model."""
 
 import json
 import sys
@@ -18,13 +18,13 @@ from trainer.export.layout import FOLDER, STRANGE, find_saved_model
 
 OUTPUTS = {"class_ids", "class_names", "probabilities"}
 SUFFIXES = (".jpg", ".jpeg", ".png")
-"""Of the images in a folder, in any case; a file that is named itself may have any."""
+"""Suffixes of the images in a folder, in upper or lower case; a file given by name may have any."""
 BATCH = 32
 MANY = 2 * BATCH
-"""Images from which on a progress bar is worth its line."""
+"""Number of images from which a progress bar is shown."""
 
 Prediction = list[dict[str, Any]]
-"""class_id, class_name and probability of an image's classes, the most probable first."""
+"""`class_id`, `class_name` and `probability` of an image's classes, the most probable first."""
 
 
 def predict(
@@ -33,28 +33,28 @@ def predict(
     """Print the most probable classes of each image.
 
     Args:
-        images: files, and folders that are searched for images.
-        run: folder of the run whose export is used.
-        model: folder of an export that is used instead.
-        top: classes to print; none is all that the model gives.
-        as_json: whether to print a JSON object a line instead of text.
+        images: Files, and folders to search for images.
+        run: Folder of the run whose export to use.
+        model: Folder of an export to use instead.
+        top: Number of classes to print; None is all that the model returns.
+        as_json: Whether to print one JSON object per image instead of text.
 
     Raises:
-        ConfigError: no image is named, or the model gives fewer classes than asked for.
-        CheckpointError: there is no export.
-        DataError: a folder has no images, or images could not be read; the others are printed.
+        ConfigError: No image is given, or the model returns fewer classes than requested.
+        CheckpointError: There is no export.
+        DataError: A folder has no images, or images could not be read; the others are printed.
     """
     if not images:
         raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
     paths = find_images(images)
-    # Its signature alone would not keep the weights alive.
+    # Keep the model, because its signature alone would not keep the weights alive.
     exported = _load(run, model)
     signature = exported.signatures["serving_default"]
     classes = signature.structured_outputs["probabilities"].shape[1]
     if top is not None and top > classes:
         raise ConfigError(
             [
-                f"--top: {top}, but this model gives {classes} classes an image; if it knows more,"
+                f"--top: {top}, but this model returns {classes} classes per image; if it has more,"
                 f" export it again with --top {top}"
             ]
         )
@@ -75,15 +75,15 @@ def predict(
                 print(as_text(path, shown), flush=True)
     if unreadable:
         raise DataError(
-            f"{plural(unreadable, 'image')} of {len(paths)} could not be read, see above"
+            f"{plural(unreadable, 'image')} of {len(paths)} could not be read; see the errors above"
         )
 
 
 def find_images(names: Iterable[str]) -> list[Path]:
-    """The files that are named, and all images below the folders that are, sorted in each.
+    """Return the given files, and all images below the given folders, sorted in each folder.
 
     Raises:
-        DataError: a folder has no images.
+        DataError: A folder has no images.
     """
     files: list[Path] = []
     for path in map(Path, names):
@@ -96,13 +96,13 @@ def find_images(names: Iterable[str]) -> list[Path]:
             if image.suffix.lower() in SUFFIXES and image.is_file()
         )
         if not images:
-            raise DataError(f"{path}: has no {', '.join(SUFFIXES)} in it or below")
+            raise DataError(f"{path}: no {', '.join(SUFFIXES)} files in it or below")
         files += images
     return files
 
 
 def as_text(path: Path, classes: Prediction) -> str:
-    """An image's name and a line for each of its classes."""
+    """Format an image's name and a line for each of its classes."""
     lines = [f"{entry['probability']:>9.2%}  {entry['class_name']}" for entry in classes]
     return "\n".join([str(path), *lines])
 
@@ -112,9 +112,9 @@ def _load(run: str, model: str | None) -> Any:
     saved_model = find_saved_model(folder)
     if saved_model is None:
         remedy = (
-            "name the folder of an export, which has a saved_model in it"
+            "name the folder of an export, which contains saved_model"
             if model
-            else f"make it: python -m trainer export --run {run}"
+            else f"to make it, run: python -m trainer export --run {run}"
         )
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
     try:
@@ -130,7 +130,7 @@ def _load(run: str, model: str | None) -> Any:
 
 
 def _predict(signature: Any, paths: Sequence[Path]) -> Iterator[tuple[Path, Prediction | str]]:
-    """Each image's classes, or what is wrong with it."""
+    """Yield each image's classes, or what is wrong with it."""
     remaining = iter(paths)
     while batch := list(islice(remaining, BATCH)):
         encoded = [_read(path) for path in batch]
@@ -147,7 +147,7 @@ def _read(path: Path) -> bytes | str:
 
 
 def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str]:
-    """Classes of encoded images at once; one by one, if there is one that cannot be decoded."""
+    """Classify encoded images in one batch, or one by one if one of them cannot be decoded."""
     try:
         output = signature(images=tf.constant(encoded, tf.string))
     except tf.errors.InvalidArgumentError as error:
@@ -165,7 +165,7 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
 
 
 def _reason(error: tf.errors.OpError) -> str:
-    """The part of TensorFlow's message that says what happened; the rest is about its graph."""
+    """Return the part of TensorFlow's message that says what happened, not where in the graph."""
     if STRANGE in error.message:
         return f"it is {STRANGE}"
     lines = str(error.message).splitlines()
@@ -176,7 +176,7 @@ def _reason(error: tf.errors.OpError) -> str:
 
 
 def _progress(images: int) -> Progress:
-    """A bar on stderr, so that stdout holds the results alone."""
+    """Return a progress bar on stderr, so that stdout has only the results."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -184,7 +184,7 @@ def _progress(images: int) -> Progress:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        # Else rich would take what is printed to a file or pipe and show it on stderr.
+        # Otherwise rich would redirect stdout to stderr even if it is a file or a pipe.
         redirect_stdout=sys.stdout.isatty(),
         disable=images < MANY or not sys.stderr.isatty(),
     )

@@ -1,7 +1,7 @@
 """The SavedModel of an export, whose signatures are plain TensorFlow and need none of our code.
 
-The weights are float32, also of a run that was trained in mixed precision, and nothing is compiled
-by XLA.
+The weights are float32 even if the run was trained in mixed precision, and nothing is compiled by
+XLA.
 """
 
 import logging
@@ -19,7 +19,7 @@ from trainer.export.layout import STRANGE
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 Signature = Any
-"""A concrete function of TensorFlow's, from named tensors to named tensors."""
+"""A concrete function of TensorFlow, from named tensors to named tensors."""
 
 
 def save_model(
@@ -31,7 +31,7 @@ def save_model(
     eval_crop: float,
     top: int,
 ) -> None:
-    """Write a SavedModel; the arguments beside its folder are those of `serving_module`."""
+    """Write a SavedModel; all arguments except `folder` are those of `serving_module`."""
     module, signatures = serving_module(
         model, class_names, normalization, image_size, eval_crop, top
     )
@@ -41,7 +41,7 @@ def save_model(
 
 @contextmanager
 def only_errors(*names: str) -> Iterator[None]:
-    """Let some loggers pass errors only: their notes are about internals."""
+    """Limit some loggers to errors, because their other messages are about internals."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -61,7 +61,7 @@ def serving_module(
     eval_crop: float,
     top: int,
 ) -> tuple[tf.Module, dict[str, Signature]]:
-    """Make what is saved: the weights and the signatures that use them.
+    """Build the module to save: the weights and the signatures that use them.
 
     serving_default: images, string [b], each an encoded JPEG or PNG -> class_ids int64 [b, k],
     class_names string [b, k] and probabilities float32 [b, k], the most probable first.
@@ -69,20 +69,20 @@ def serving_module(
     pixels: pixels, uint8 [b, size, size, 3], cropped already -> probabilities float32 [b, classes].
 
     Args:
-        model: from normalised images to logits, all of it float32.
-        class_names: of its outputs.
-        normalization: of its inputs.
-        image_size: height and width of an input, in pixels.
-        eval_crop: central part of the short side that it sees.
-        top: classes that serving_default gives, k; at most all of them.
+        model: Model from normalised images to logits, entirely float32.
+        class_names: Names of the model's outputs.
+        normalization: Normalization of the model's inputs.
+        image_size: Height and width of an input, in pixels.
+        eval_crop: Central part of the short side to use, 0 to 1.
+        top: Number of classes k that serving_default returns; at most all of them.
     """
     count = min(top, len(class_names))
     shape = [image_size, image_size, 3]
 
     def of_pixels(pixels: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = tf.shape(pixels)[0]
-        # oneDNN's convolution gives an empty batch a wrong shape (TensorFlow 2.18), so it gets one
-        # image, whose result is cut off.
+        # oneDNN's convolution returns a wrong shape for an empty batch (TensorFlow 2.18), so one
+        # image is appended and its result removed.
         filler = tf.zeros([tf.cast(batch == 0, tf.int32), *shape], tf.uint8)
         filled = tf.concat([pixels, filler], 0)
         inputs = normalize(filled, normalization)
@@ -93,7 +93,7 @@ def serving_module(
     )
 
     def of_images(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        # Where the evaluation decodes as well, so that a GPU rounds no pixel otherwise.
+        # On the CPU, as in the evaluation, because a GPU might round pixels differently.
         with tf.device("CPU:0"):
             pixels = tf.map_fn(
                 lambda encoded: central_image(encoded, image_size, eval_crop),
@@ -111,7 +111,7 @@ def serving_module(
         of_images, [tf.TensorSpec([None], tf.string, name="images")], autograph=False
     )
     module = tf.Module()
-    # The variables alone: with the model itself, Keras would add its own description of it.
+    # Only the variables: with the model itself, Keras would add its own metadata.
     module.weights = model.variables
     return module, {
         "serving_default": serve.get_concrete_function(),
@@ -120,7 +120,7 @@ def serving_module(
 
 
 def _checked(images: tf.Tensor) -> tf.Tensor:
-    """Refuse a batch with something else in it, and say where; the decoder would not."""
+    """Check that a batch contains only JPEG and PNG; the decoder would accept other formats."""
     start = tf.strings.substr(images, 0, len(_PNG_SIGNATURE))
     png = start == tf.constant(_PNG_SIGNATURE)
     jpeg = tf.strings.substr(images, 0, 3) == tf.constant(b"\xff\xd8\xff")

@@ -1,1 +1,1 @@
-"""Where a run's figures go: terminal, files, TensorBoard, MLflow."""
+"""Outputs of a run's metrics: terminal, files, TensorBoard, MLflow."""

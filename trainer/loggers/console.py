@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a progress bar on a terminal, plain lines elsewhere."""
+"""Console output of a run: a progress bar on a terminal, plain lines elsewhere."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ _UNITS = {
 
 
 class Console:
-    """Rank 0's voice; the other ranks have one that is silent."""
+    """Console of a run; only rank 0 prints, those of the other ranks are silent."""
 
     def __init__(self, steps: int, *, silent: bool) -> None:
         self._silent = silent
@@ -59,7 +59,7 @@ class Console:
             self._bar.stop()
 
     def progress(self, step: int) -> None:
-        """Move the bar; called from the heartbeat, so it moves within a call as well."""
+        """Move the bar; called from the heartbeat, so that it also moves during a call."""
         self._bar.update(
             self._task, completed=step, description="training" if step else "compiling"
         )
@@ -68,7 +68,7 @@ class Console:
         """Print a line."""
         if self._silent:
             return
-        # A run goes on, and saves, when its terminal has gone.
+        # A run continues, and saves, when its terminal is gone.
         with suppress(OSError):
             self._rich.print(text, markup=False)
             sys.stdout.flush()
@@ -84,7 +84,7 @@ class Console:
 
 
 def _watched() -> bool:
-    """Whether somebody looks at a terminal."""
-    # Open MPI gives every rank a terminal of its own, and writes what comes there to a log.
+    """Return whether the output is a terminal that a person watches."""
+    # Open MPI gives every rank a pseudo-terminal and writes its output to a log.
     launched = launched_as(os.environ)
     return sys.stdout.isatty() and not (launched and launched.launcher == "Open MPI")

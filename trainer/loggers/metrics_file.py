@@ -11,17 +11,17 @@ from common.files import write_atomically
 
 
 class MetricsFile:
-    """metrics.jsonl: one JSON object a line, in the order of steps, appended by rank 0."""
+    """metrics.jsonl: one JSON object per line, in the order of steps, appended by rank 0."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def attempts(self) -> int:
-        """How often the run was started."""
+        """Return how many times the run was started."""
         return sum(line["event"] == "start" for line in self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """All complete lines; a killed writer may leave half a line at the end."""
+        """Return all complete lines; a killed writer may leave half a line at the end."""
         if not self.path.exists():
             return []
         lines = []
@@ -38,7 +38,7 @@ class MetricsFile:
         write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line; figures that are not finite, which JSON does not know, are left out."""
+        """Append a line without values that are not finite, which JSON cannot represent."""
         finite = {k: v for k, v in values.items() if not isinstance(v, float) or isfinite(v)}
         with self.path.open("a") as file:
             file.write(

@@ -1,8 +1,8 @@
-"""Metrics for MLflow, sent by rank 0 where a tracking server is named.
+"""Metrics for MLflow, sent by rank 0 if a tracking server is configured.
 
-Azure Machine Learning names its own in every job. All of it happens in a thread, the seconds that
-MLflow's import takes included: training neither waits for the server nor fails with it. Elsewhere
-nothing is loaded, started or kept.
+Azure Machine Learning configures its own in every job. All work happens in a thread, including the
+seconds of MLflow's import: training neither waits for the server nor fails because of it. Without a
+server nothing is loaded or started.
 """
 
 import os
@@ -18,19 +18,19 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 CAPACITY: Final = 10_000
-"""Points that may wait for a server that does not answer; what comes then is left out."""
+"""Points to buffer for a server that does not respond; further points are dropped."""
 
 LARGEST_BATCH: Final = 1000
-"""Points that MLflow takes at once."""
+"""Points that MLflow accepts in one request."""
 
 FLUSH_SECONDS: Final = 10.0
-"""Longest wait for the last points at the end: a node that is pre-empted has 30 seconds in all."""
+"""Longest wait for the last points at the end; a pre-empted node has 30 seconds in all."""
 
 _SENT: Final = {
     *("loss", "train_top1", "learning_rate", "images_per_second", "data_wait_percent"),
     *("top1", "top5", "validation_loss"),
 }
-"""Of what is reported; metrics.jsonl and TensorBoard have all."""
+"""Metrics sent to MLflow; metrics.jsonl and TensorBoard have all."""
 
 
 @dataclass(frozen=True)
@@ -40,30 +40,33 @@ class Point:
     key: str
     value: float
     milliseconds: int
-    """When it was taken, since 1970."""
+    """Time of the value, in milliseconds since 1970."""
     step: int
 
 
 class Client(Protocol):
-    """What is asked of MLflow; each method may raise anything, and take long."""
+    """Interface to MLflow; each method may raise any exception and may block for long."""
 
     def describe(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
-        """Say what the run is."""
+        """Set parameters and tags of the run."""
 
     def send(self, points: Sequence[Point]) -> None:
         """Add at most `LARGEST_BATCH` points."""
 
     def end(self, *, failed: bool) -> None:
-        """Mark the run as ended, unless someone else does."""
+        """Mark the run as ended, unless its owner does."""
 
 
 class MlflowLogger:
-    """What one attempt tells MLflow; a context whose end sends what is left."""
+    """Sends the metrics of one attempt to MLflow; leaving the context sends the remaining ones."""
 
     def __init__(
         self, connect: Callable[[], Client] | None, flush_seconds: float = FLUSH_SECONDS
     ) -> None:
-        """`connect` is called in the thread; without it nothing is sent."""
+        """Args:
+        connect: Connects to the server; called in the thread. None sends nothing.
+        flush_seconds: Longest wait at the end.
+        """
         self._connect, self._flush_seconds = connect, flush_seconds
         self._points: list[Point] = []
         self._changed = threading.Condition()
@@ -72,11 +75,11 @@ class MlflowLogger:
         self._left_out = 0
 
     def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
-        """Connect, and say what the run is.
+        """Connect, and set parameters and tags of the run.
 
         Args:
-            parameters: what was chosen; MLflow refuses other values for a run that has them.
-            tags: what may change.
+            parameters: Values that are fixed; MLflow refuses to change them later.
+            tags: Values that may change between attempts.
         """
         if self._connect is not None:
             arguments = (self._connect, parameters, tags)
@@ -118,9 +121,9 @@ class MlflowLogger:
             self._changed.notify()
         self._thread.join(self._flush_seconds)
         if self._thread.is_alive():
-            self._warn(f"the last metrics were not taken within {self._flush_seconds:g} s")
+            self._warn(f"the last metrics could not be sent within {self._flush_seconds:g} s")
         elif self._left_out:
-            self._warn(f"{self._left_out} values were left out, as the server was too slow")
+            self._warn(f"{self._left_out} values were not sent, because the server was too slow")
 
     def _work(
         self,
@@ -139,7 +142,7 @@ class MlflowLogger:
         self._try(partial(client.end, failed=self._failed))
 
     def _take(self) -> list[Point]:
-        """Wait for the next points; empty when there will be none."""
+        """Wait for the next points; return an empty list when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._points or self._closing)
             taken, self._points = self._points[:LARGEST_BATCH], self._points[LARGEST_BATCH:]
@@ -152,23 +155,24 @@ class MlflowLogger:
             self._warn(f"{type(error).__name__}: {error}")
 
     def _warn(self, what: str) -> None:
-        """Tell the first trouble only: a server that is away would fill the log."""
+        """Print only the first problem: an unreachable server would fill the log."""
         if not self._warned:
             self._warned = True
             print(
-                f"warning: MLflow: {what}; the run goes on, and metrics.jsonl has all its metrics",
+                f"warning: MLflow: {what}; the run continues, and metrics.jsonl has all metrics",
                 file=sys.stderr,
             )
 
 
 class MlflowClient:
-    """The run that the environment names, else a new one."""
+    """The MLflow run that the environment names, or a new one."""
 
     def __init__(self, name: str) -> None:
-        """`name` is that of a new run.
+        """Args:
+            name: Name of a new run.
 
         Raises:
-            mlflow.exceptions.MlflowException: the server cannot be reached, or refuses.
+            mlflow.exceptions.MlflowException: The server cannot be reached, or refuses.
         """
         from mlflow import entities, tracking
 
@@ -180,7 +184,7 @@ class MlflowClient:
     def describe(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
         named = [self._entities.RunTag(name, str(value)) for name, value in tags.items()]
         chosen = [self._entities.Param(name, str(value)) for name, value in parameters.items()]
-        # Apart, as a run that is continued with other options keeps its parameters.
+        # Separately, because MLflow refuses new parameters of a run resumed with other options.
         self._client.log_batch(self._run, tags=named, synchronous=True)
         self._client.log_batch(self._run, params=chosen, synchronous=True)
 
@@ -206,11 +210,11 @@ class MlflowClient:
 
 
 def mlflow_logger(name: str, *, chief: bool) -> MlflowLogger:
-    """For the run of this name; sends something only where a server is named and MLflow is there.
+    """Return the logger of a run; it sends metrics only with a server and with MLflow installed.
 
     Args:
-        name: of the run.
-        chief: whether this is rank 0; the others send nothing.
+        name: Name of the run.
+        chief: Whether this is rank 0; the other ranks send nothing.
     """
     enabled = chief and "MLFLOW_TRACKING_URI" in os.environ and find_spec("mlflow") is not None
     return MlflowLogger((lambda: MlflowClient(name)) if enabled else None)

@@ -1,4 +1,4 @@
-"""TensorBoard's curves, written without TensorFlow's operations: a millisecond less a report."""
+"""TensorBoard's curves, written without TensorFlow operations, which saves 1 ms per report."""
 
 import os
 import time
@@ -19,7 +19,7 @@ class Curves:
         self._writer = EventFileWriter(str(folder))
 
     def add(self, group: str, step: int, values: Mapping[str, float]) -> None:
-        """Add a point to the curve `group/name` of each value; it is on disk when this returns."""
+        """Add a point to the curve `group/name` of each value, and flush it to disk."""
         points = [
             Summary.Value(tag=f"{group}/{name}", simple_value=value)
             for name, value in values.items()
@@ -30,14 +30,14 @@ class Curves:
         self._writer.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._writer.close()
 
 
 def rewind_curves(folder: Path, step: int) -> None:
-    """Drop the points after a step, which training goes back to, from all curves below a folder.
+    """Drop the points after a step, to which training returns, from all curves below a folder.
 
-    A file of which nothing is to be dropped stays as it is.
+    A file without such points is not changed.
     """
     for path in folder.glob("attempt-*/events.out.tfevents.*"):
         kept, dropped = [], False

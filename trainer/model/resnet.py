@@ -12,7 +12,7 @@ import tf_keras as keras
 from trainer.config import ModelConfig
 
 Symbolic = Any
-"""A placeholder of the functional interface, of shape [b, height, width, channels]."""
+"""A symbolic tensor of Keras's functional API, of shape [b, height, width, channels]."""
 
 BLOCKS = {
     18: (2, 2, 2, 2),
@@ -24,7 +24,7 @@ BLOCKS = {
 BOTTLENECK_FROM = 50
 """Smallest depth whose blocks are bottlenecks of three convolutions."""
 EXPANSION = 4
-"""Channels that leave a bottleneck for each that is inside."""
+"""Output channels of a bottleneck for each of its inner channels."""
 BATCH_NORM_MOMENTUM = 0.9
 BATCH_NORM_EPSILON = 1e-5
 
@@ -35,10 +35,10 @@ def build_resnet(
     """Build the network.
 
     Args:
-        config: depth, width, stem and image size.
-        classes: outputs.
-        precision: dtype policy of the convolutions, float32 or mixed_float16; weights are float32.
-        seed: decides the initial weights.
+        config: Depth, width, stem and image size.
+        classes: Number of outputs.
+        precision: Dtype policy of the convolutions, float32 or mixed_float16; weights are float32.
+        seed: Seed of the initial weights.
 
     Returns:
         A model from normalised images [b, size, size, 3] to float32 logits [b, classes].
@@ -58,7 +58,7 @@ def build_resnet(
             x = block(x, config.width * 2**stage, stride)
     x = keras.layers.GlobalAveragePooling2D(dtype="float32", name="pool")(x)
     start = keras.initializers.RandomNormal(stddev=0.01, seed=layers.next_seed())
-    # Softmax and loss lose too much in float16.
+    # Softmax and loss need float32 for accuracy.
     logits = keras.layers.Dense(classes, kernel_initializer=start, dtype="float32", name="logits")(
         x
     )
@@ -66,7 +66,7 @@ def build_resnet(
 
 
 class _Layers:
-    """Building blocks with running names and seeds, so that equal configurations make equal
+    """Building blocks with consecutive names and seeds, so that equal configurations build equal
     models.
     """
 
@@ -82,7 +82,7 @@ class _Layers:
     def conv(self, x: Symbolic, channels: int, size: int, stride: int) -> Symbolic:
         number = self.next_seed()
         if size > 1 and stride > 1:
-            # The same padding at every image size; "same" would shift the grid at even ones.
+            # Explicit padding, because "same" would shift the grid at even image sizes.
             x = keras.layers.ZeroPadding2D(size // 2, dtype=self.policy)(x)
         return keras.layers.Conv2D(
             channels,
@@ -127,7 +127,7 @@ class _Layers:
 
 
 def training_flops_per_image(model: keras.Model) -> float:
-    """Floating-point operations of a forward and backward pass for one image.
+    """Return the floating-point operations of a forward and backward pass for one image.
 
     Counts the multiplications and additions of convolutions and dense layers; the backward pass
     costs twice the forward pass (one product for the inputs, one for the weights).

@@ -1,4 +1,4 @@
-"""A run's weights as a model that only predicts."""
+"""Loading of a run's weights into a model for prediction."""
 
 from pathlib import Path
 
@@ -14,18 +14,18 @@ from trainer.model.resnet import build_resnet
 def load_model(
     config: TrainConfig, classes: int, precision: str, tensors: Tensors, origin: Path
 ) -> keras.Model:
-    """Build the network of a run and give it a checkpoint's weights.
+    """Build the network of a run and load the weights of a checkpoint.
 
     Args:
-        config: the run's.
-        classes: outputs.
-        precision: float32 or mixed_float16; need not be that of the training, as the weights are
-            float32 in both.
-        tensors: a checkpoint's; what is not of the model is left out.
-        origin: where they come from, for errors.
+        config: Configuration of the run.
+        classes: Number of outputs.
+        precision: float32 or mixed_float16; may differ from that of the training, because the
+            weights are float32 in both.
+        tensors: Tensors of a checkpoint; those that do not belong to the model are ignored.
+        origin: Path that the tensors come from, for errors.
 
     Raises:
-        CheckpointError: they are of another model.
+        CheckpointError: The tensors belong to another model.
     """
     model = build_resnet(config.model, classes, precision, config.seed)
     weights = {name: value for name, value in tensors.items() if name.startswith("model/")}
@@ -34,5 +34,5 @@ def load_model(
 
 
 def variables_by_name(model: keras.Model) -> dict[str, tf.Variable]:
-    """The variables of a model by their names in a checkpoint."""
+    """Return the variables of a model by their names in a checkpoint."""
     return {f"model/{stored_name(variable)}": variable for variable in model.variables}

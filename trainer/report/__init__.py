@@ -1,1 +1,1 @@
-"""The run report: from a run's folder to one page that needs nothing else."""
+"""HTML reports of runs and data sets, each a single self-contained page."""

@@ -17,7 +17,7 @@ class ResultColumn:
     get: Callable[[Run], float | None]
     show: Callable[[float], str]
     better: Callable[[Sequence[float]], float] | None = None
-    """Which of some values is the best; none if neither large nor small is good."""
+    """Function that selects the best value; None if neither large nor small values are better."""
 
 
 _COLUMNS = (
@@ -35,12 +35,12 @@ _COLUMNS = (
 
 
 def comparison_page(runs: Sequence[Run]) -> str:
-    """Several runs side by side, as HTML."""
+    """Return an HTML page that compares several runs."""
     labels = distinct_labels(runs)
     plots = plot_comparison(runs, labels)
     hint = (
-        '<p class="hint">One colour a run; of two curves, the one with markers is of held-out'
-        " images. Drag with a mouse to zoom, double-click to go back; click a name to hide its"
+        '<p class="hint">Each run has one colour; curves with markers are of held-out images.'
+        " Drag with a mouse to zoom, double-click to reset; click a name to hide its"
         " curves.</p>\n"
     )
     sections = {
@@ -59,13 +59,13 @@ def comparison_page(runs: Sequence[Run]) -> str:
 
 
 def distinct_labels(runs: Sequence[Run]) -> list[str]:
-    """A name for each run; the folder where names are equal."""
+    """Return a label for each run: its name, or its folder if several runs have the same name."""
     names = [run.name for run in runs]
     return [run.name if names.count(run.name) == 1 else str(run.path.resolve()) for run in runs]
 
 
 def _results(runs: Sequence[Run], labels: Sequence[str]) -> str:
-    # A run that is not finished has neither a result nor its whole time.
+    # An unfinished run has no final result and no total time to compare.
     best = {
         figure.title: figure.better(values)
         for figure in _COLUMNS
@@ -84,8 +84,8 @@ def _results(runs: Sequence[Run], labels: Sequence[str]) -> str:
         key = f'<span class="key" style="--colour: {run_colour(len(rows))}"></span>'
         rows.append([key + text(label + state), *cells])
     caption = (
-        "Bold is the best of the finished runs: the highest accuracy and images/s, the lowest loss"
-        " and time. A single run a setting says little about small differences."
+        "The best finished run is bold: the highest accuracy and images/s, the lowest loss and"
+        " time. A single run per setting says little about small differences."
     )
     return table(caption, ["run", *(figure.title for figure in _COLUMNS)], rows, "figures")
 
@@ -116,7 +116,7 @@ def _options(runs: Sequence[Run], labels: Sequence[str]) -> str:
         if key not in IDENTIFYING and any(values[key] != first[key] for _, values in known)
     ]
     if not keys:
-        return f"{note}<p>None: the runs were started alike.</p>\n"
+        return f"{note}<p>None: the runs were started with the same options.</p>\n"
     rows = [
         [f"<code>{text(k)}</code>", *(text(show_option(values[k])) for _, values in known)]
         for k in keys

@@ -21,58 +21,58 @@ from trainer.report.data_set_counts import split_title
 from trainer.report.page import embedded
 
 THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
-"""Longest side of a thumbnail, and that up to which an image is enlarged, in pixels."""
+"""Longest side of a thumbnail, and longest side of images that are enlarged, in pixels."""
 QUALITY = 80
 RUN = 8
-"""Fewest records that are read from one start, if it has as many: seeking costs the most."""
+"""Fewest records to read from one position, if there are as many: seeking costs the most."""
 
 _GOLDEN = (sqrt(5) - 1) / 2
 
 FEW_CLASSES = 100
-"""Classes up to which all get the samples that were asked for; more are offered a filter."""
+"""Most classes that all get the requested number of samples; with more, the page has a filter."""
 THUMBNAILS = 800
-"""Most thumbnails of more classes, unless one of each is already more."""
+"""Most thumbnails if there are more classes, unless one per class is already more."""
 _ACROSS = 8
 """Most thumbnails side by side."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One image, and where it is."""
+    """One image, and its position in the shards."""
 
     name: str
-    """The file that it was made from."""
+    """Name of the file that the image was made from."""
     shard: str
     record: int
-    """Number in the shard, from 0."""
+    """Number of the record in its shard, counted from 0."""
     size: tuple[int, int]
     """Width and height as stored, in pixels; zeros if it cannot be decoded."""
     thumbnail: bytes | None
-    """JPEG; none if it cannot be decoded."""
+    """Thumbnail as JPEG; None if the image cannot be decoded."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was found in the training split."""
+    """Samples of the training split."""
 
     of_class: tuple[tuple[Sample, ...], ...]
-    """In the order of classes, each in the order in which they were found."""
+    """Samples of each class, in the order of classes and then of reading."""
     looked_at: int
-    """Records that were read."""
+    """Number of records that were read."""
 
 
 def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
-    """Read records from places all over the training split, the same each time, until every class
-    has its samples or enough was read.
+    """Read records from positions all over the training split, the same each time, until every
+    class has its samples or a limit is reached.
 
     Args:
-        folder: of the data set.
-        manifest: its manifest.
-        per_class: samples of each class that has as many.
+        folder: Folder of the data set.
+        manifest: Manifest of the data set.
+        per_class: Samples to take of each class.
 
     Raises:
-        DataError: a record is damaged.
-        OSError: a shard cannot be read.
+        DataError: A record is damaged.
+        OSError: A shard cannot be read.
     """
     split = manifest.splits["train"]
     needed = [min(per_class, count) for count in split.class_counts]
@@ -97,10 +97,10 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
 def _records(
     folder: Path, shards: Sequence[Shard], limit: int
 ) -> Iterator[tuple[Shard, int, Record]]:
-    """Records of runs that begin at indexed ones, with their shards and numbers; about `most`."""
+    """Yield about `limit` records, in runs that begin at indexed records, with shard and number."""
     starts = [(shard, entry) for shard in shards for entry in range(len(shard.index))]
     length = min(INDEX_EVERY, max(RUN, ceil(limit / max(len(starts), 1))))
-    # However many of the first are taken in this order, they are spread evenly (Weyl 1916).
+    # Any number of the first positions in this order is spread evenly (Weyl 1916).
     for turn in sorted(range(len(starts)), key=lambda turn: turn * _GOLDEN % 1):
         shard, entry = starts[turn]
         first = entry * INDEX_EVERY
@@ -136,11 +136,11 @@ def _sample(shard: Shard, number: int, record: Record) -> Sample:
 
 
 def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
-    """Width and height of an image, in pixels, and a JPEG that is fit for a page."""
+    """Return width and height of an image, in pixels, and its thumbnail as JPEG."""
     size, image = shrink(encoded, THUMBNAIL_SIDE)
     longest = max(size)
     if longest <= ENLARGED_SIDE:
-        # By a whole number, so that every pixel becomes a square and stays the same.
+        # By an integer factor, so that every pixel becomes a square of the same colour.
         factor = THUMBNAIL_SIDE // longest
         enlarged = (image.width * factor, image.height * factor)
         image = image.resize(enlarged, Image.Resampling.NEAREST)
@@ -150,27 +150,27 @@ def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
 
 
 def samples_per_class(classes: int, requested: int) -> int:
-    """How many samples of each class keep a page small enough."""
+    """Return how many samples per class to show, so that the page stays small."""
     if classes <= FEW_CLASSES:
         return requested
     return min(requested, max(1, THUMBNAILS // classes))
 
 
 def contact_sheet(manifest: Manifest, samples: Samples, per_class: int, requested: int) -> str:
-    """Samples of each class with its name and its counts.
+    """Return samples of each class, with its name and its counts, as HTML.
 
     Args:
-        manifest: of the data set.
-        samples: what was found.
-        per_class: that were looked for of each class.
-        requested: that were asked for.
+        manifest: Manifest of the data set.
+        samples: Samples that were found.
+        per_class: Number of samples looked for in each class.
+        requested: Number of samples per class that the user requested.
     """
     classes = len(manifest.classes)
     fewer = f" Not {requested}, as there are {classes:,} classes." if per_class < requested else ""
     hint = (
         f'<p class="hint">Up to {plural(per_class, "training image")} of each class, found among'
-        f" {samples.looked_at:,} from places all over the shards.{fewer} Point at one for its file,"
-        " its size and its place.</p>\n"
+        f" {samples.looked_at:,} images from all parts of the shards.{fewer} Point at an image to"
+        " see its file, its size and its record.</p>\n"
     )
     search = (
         '<p class="filter" hidden><label for="filter">Show classes whose name contains</label>\n'
@@ -192,7 +192,7 @@ def _card(manifest: Manifest, samples: Samples, label: int) -> str:
         images = "".join(f"<li>{_image(sample, name)}</li>\n" for sample in class_samples)
         content = f"<ul>\n{images}</ul>"
     elif counts["train"]:
-        content = f'<p class="hint">no sample among the {samples.looked_at:,} images looked at</p>'
+        content = f'<p class="hint">no sample among the {samples.looked_at:,} images read</p>'
     else:
         content = '<p class="hint">no training images</p>'
     return (

@@ -1,4 +1,4 @@
-"""The curves of runs: which figures of metrics.jsonl go together, and their plots."""
+"""The curves of runs: which metrics of metrics.jsonl are plotted together, and their plots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 from trainer.report.run_data import Curve, Run
 
 COLOURS = 8
-"""Colours of a palette that stay apart also for colour-blind eyes; see common/page/style.css."""
+"""Colours of the palette, distinguishable with colour blindness; see common/page/style.css."""
 DASHES = ("solid", "dash", "dot", "dashdot")
-"""Tell runs apart that share a colour."""
+"""Dash styles that distinguish runs of the same colour."""
 
 NAMED_RESTARTS = 3
-"""Restarts up to which there is room for more than their numbers."""
+"""Most restarts that are labelled in full; with more, only their numbers fit."""
 
 _NAME = "%{fullData.name}"
-"""What plotly's hover texts replace by the name of the curve."""
+"""Placeholder that plotly's hover texts replace with the name of the curve."""
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,22 @@ class Series:
     key: str
     label: str
     marked: bool = False
-    """With a marker at each point, for what is measured rarely."""
+    """Whether to mark each point, for metrics that are measured rarely."""
     compared: bool = True
-    """Whether a comparison of runs shows it."""
+    """Whether comparisons of runs show the curve."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one plot shows."""
+    """Content of one plot."""
 
     id: str
     title: str
     reading: str
-    """How to read it, in one line."""
+    """How to read the panel, in one line."""
     series: tuple[Series, ...]
     ticks: str = ""
-    """d3's format of the axis; empty lets plotly choose."""
+    """d3 format of the axis; plotly chooses one if it is empty."""
     hover: str = ",.4~g"
     unit: str = ""
     scale: Literal["linear", "log"] = "linear"
@@ -56,7 +56,7 @@ PANELS = (
     Panel(
         "loss",
         "Loss",
-        "Mean cross-entropy; held-out rising while training falls is overfitting.",
+        "Mean cross-entropy; if held-out rises while training falls, the model overfits.",
         (
             Series("train", "loss", "training"),
             Series("evaluation", "validation_loss", "held-out", marked=True),
@@ -66,7 +66,7 @@ PANELS = (
     Panel(
         "accuracy",
         "Accuracy",
-        "Part of the images that is right at once (top-1) or within five (top-5).",
+        "Fraction of images whose class is the most probable (top-1) or among five (top-5).",
         (
             Series("train", "train_top1", "training top-1"),
             Series("evaluation", "top1", "held-out top-1", marked=True),
@@ -78,14 +78,14 @@ PANELS = (
     Panel(
         "rate",
         "Learning rate",
-        "Follows from the step alone; a restart must not make it jump.",
+        "Depends on the step alone; a restart must not make it jump.",
         (Series("train", "learning_rate", "learning rate"),),
         from_zero=True,
     ),
     Panel(
         "throughput",
         "Throughput",
-        "Images a second while it trains, over all ranks.",
+        "Images per second of training, over all ranks.",
         (Series("train", "images_per_second", "images/s"),),
         ticks="~s",
         hover=",.1f",
@@ -95,7 +95,7 @@ PANELS = (
     Panel(
         "wait",
         "Data wait",
-        "Training time that rank 0 waits for data; a few percent are too many.",
+        "Part of the training time that rank 0 waits for data; a few percent are too much.",
         (Series("train", "data_wait_percent", "data wait"),),
         hover=".1f",
         unit=" %",
@@ -104,7 +104,7 @@ PANELS = (
     Panel(
         "mfu",
         "Model FLOP/s utilisation",
-        "Part of the GPUs' peak that the model's own operations reach.",
+        "Part of the GPUs' peak FLOP/s that the model's own operations reach.",
         (Series("train", "mfu_percent", "utilisation"),),
         hover=".1f",
         unit=" %",
@@ -113,7 +113,7 @@ PANELS = (
     Panel(
         "gradient",
         "Gradient norm",
-        "Of each interval's last step; a spike is a step that went too far.",
+        "Norm at each interval's last step; a spike is a step that went too far.",
         (Series("train", "gradient_norm", "gradient norm"),),
         ticks="~g",
         scale="log",
@@ -130,7 +130,7 @@ PANELS = (
 
 
 def plot_run(run: Run) -> list[Plot]:
-    """All panels of one run that have something to show."""
+    """Return all plots of one run that have data."""
     drawn = []
     for panel in PANELS:
         traces, words = [], []
@@ -150,7 +150,7 @@ def plot_run(run: Run) -> list[Plot]:
 
 
 def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
-    """All panels with the curves of several runs, each run in its own colour."""
+    """Return all plots with the curves of several runs, each run in its own colour."""
     drawn = []
     for panel in PANELS:
         traces, words = [], []
@@ -162,7 +162,7 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
                 if not curve.steps:
                     continue
                 trace = _trace(curve, series, label, run_colour(number), dash, panel)
-                # One entry of the legend a run, which hides all its curves.
+                # One legend entry per run, which hides all its curves.
                 trace.update(legendgroup=str(number), showlegend=not named)
                 if len(panel_series) > 1:
                     trace.update(
@@ -180,7 +180,7 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
 
 
 def run_colour(number: int) -> str:
-    """The colour of a run in a comparison."""
+    """Return the colour of a run in a comparison."""
     return f"var(--series-{number % COLOURS + 1})"
 
 
@@ -193,7 +193,7 @@ def _trace(
         x=thin.steps,
         y=thin.values,
         customdata=epochs,
-        # Names of runs are anybody's.
+        # Run names may contain markup.
         name=plain(name),
         mode="lines+markers" if series.marked or len(thin.steps) == 1 else "lines",
         line={"color": colour, "width": 2, "dash": dash},
@@ -223,7 +223,7 @@ def _figure(panel: Panel, traces: Sequence[go.Scatter]) -> go.Figure:
             "tickformat": panel.ticks or None,
             "ticksuffix": panel.unit if panel.unit == " %" else None,
             "type": panel.scale,
-            # Else plotly writes every digit of a decade.
+            # Otherwise plotly labels every digit of a decade.
             "nticks": 3 if panel.scale == "log" else None,
             "rangemode": "tozero" if panel.from_zero else "normal",
         },

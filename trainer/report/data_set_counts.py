@@ -1,4 +1,4 @@
-"""What a manifest counts, as plots, tables and remarks: images by class and by size."""
+"""The counts of a manifest as plots, tables and remarks: images by class and by size."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,23 +11,23 @@ from trainer.report.page import table
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 
 MAX_BARS = 20
-"""Classes up to which each has a bar; the counts of more are a curve."""
+"""Most classes that are shown as bars; with more, the counts are a curve."""
 EXTREMES = 10
-"""Largest and smallest classes that are named."""
+"""Number of largest and of smallest classes that are named."""
 IMBALANCE = 10
-"""Ratio of the largest to the smallest class from which on a reader is told."""
+"""Ratio of the largest to the smallest class from which the page remarks on it."""
 
 _NAMED, _LONG_NAME = 10, 24
 _TITLES = {"train": "training", "validation": "held-out"}
 
 
 def split_title(name: str) -> str:
-    """What the images of a split are for."""
+    """Return the name of a split as the page shows it."""
     return _TITLES.get(name, name)
 
 
 def remarks(manifest: Manifest) -> list[str]:
-    """What may be wrong with the classes, in sentences."""
+    """Return sentences about possible problems with the classes."""
     sentences = []
     for name, split in manifest.splits.items():
         empty = empty_classes(manifest, name) if split.examples else []
@@ -47,7 +47,7 @@ def remarks(manifest: Manifest) -> list[str]:
 
 
 def balance_plot(manifest: Manifest) -> Plot:
-    """Images of each class: a bar each, or the sorted counts of many classes."""
+    """Plot the images of each class: bars, or a curve of the sorted counts of many classes."""
     many = len(manifest.classes) > MAX_BARS
     figure = _curves(manifest) if many else _bars(manifest)
     words = []
@@ -63,16 +63,16 @@ def balance_plot(manifest: Manifest) -> Plot:
         words.append(f"{split_title(name)} images: {listed}.")
     if many:
         scale = " The scale is logarithmic." if _is_steep(manifest) else ""
-        reading = f"Images of each class, sorted in each split by their number.{scale}"
+        reading = f"Images of each class, sorted by number in each split.{scale}"
         height = None
     else:
-        reading = "Images of each class; classes that are much smaller are learned less well."
+        reading = "Images of each class; much smaller classes are learned less well."
         height = max(18, 1.4 * len(manifest.classes) + 5)
     return Plot("balance", "Class balance", reading, " ".join(words), to_json(figure), height)
 
 
 def balance_tables(manifest: Manifest) -> str:
-    """The largest and smallest classes, where there are too many for a bar each."""
+    """Return tables of the largest and smallest classes if there are too many for bars."""
     if len(manifest.classes) <= MAX_BARS:
         return ""
     rows = [[text(name), f"{count:,}"] for count, name in _ordered(manifest, "train")]
@@ -86,11 +86,11 @@ def balance_tables(manifest: Manifest) -> str:
 
 
 def sizes_plot(manifest: Manifest, height: float | None) -> Plot | None:
-    """Images by their sides; none if they were not looked at.
+    """Plot the number of images by their sides; return None if the manifest does not have them.
 
     Args:
-        manifest: of the data set.
-        height: of the plot, in rem; none is that of the style sheet.
+        manifest: Manifest of the data set.
+        height: Height of the plot, in rem; None is that of the style sheet.
     """
     known = {name: split.sides for name, split in manifest.splits.items() if split.sides.short}
     by_side = {
@@ -100,7 +100,7 @@ def sizes_plot(manifest: Manifest, height: float | None) -> Plot | None:
     used = [index for counts in by_side.values() for index, n in enumerate(counts) if n]
     if not used:
         return None
-    # With an empty bin on each side, so that a single one is not as wide as the plot.
+    # With an empty bin on each side, so that a single bin does not fill the plot.
     shown = range(max(min(used) - 1, 0), min(max(used) + 2, len(SIDES)))
     labels = [_bin(index) for index in shown]
     traces = [
@@ -149,7 +149,7 @@ def _bars(manifest: Manifest) -> go.Figure:
     figure.update_layout(
         bargap=0.25,
         hovermode="closest",
-        # The classes' numbers, as two may have the same name.
+        # Numbers instead of names, because two classes may have the same shortened name.
         yaxis=AXIS
         | {
             "tickvals": numbers,
@@ -164,7 +164,7 @@ def _bars(manifest: Manifest) -> go.Figure:
 
 
 def _curves(manifest: Manifest) -> go.Figure:
-    # On a logarithmic scale there is no place for a class without images.
+    # A logarithmic scale cannot show a class without images.
     steep, traces = _is_steep(manifest), []
     for number, name in enumerate(manifest.splits, 1):
         ordered = _ordered(manifest, name)
@@ -192,25 +192,25 @@ def _curves(manifest: Manifest) -> go.Figure:
 
 
 def _is_steep(manifest: Manifest) -> bool:
-    """Whether most classes would lie on the axis of a linear plot."""
+    """Return whether most classes would lie on the axis of a linear plot."""
     (most, _), (least, _) = _extremes(manifest)
     return most > IMBALANCE * least
 
 
 def _extremes(manifest: Manifest) -> tuple[tuple[int, str], tuple[int, str]]:
-    """Training images and name of the largest and of the smallest class that has any."""
+    """Return number of training images and name of the largest and smallest non-empty class."""
     ordered = [entry for entry in _ordered(manifest, "train") if entry[0]]
     return ordered[0], ordered[-1]
 
 
 def _ordered(manifest: Manifest, split: str) -> list[tuple[int, str]]:
-    """Images and name of each class, the largest first, equal ones in the order of labels."""
+    """Return images and name of each class, the largest first, equal ones in label order."""
     pairs = zip(manifest.splits[split].class_counts, manifest.classes, strict=True)
     return sorted(pairs, key=lambda pair: -pair[0])
 
 
 def _bin(index: int) -> str:
-    """The sides, in pixels, that are counted at an index of `SIDES`."""
+    """Return the range of sides, in pixels, of a bin of `SIDES`."""
     if index + 1 == len(SIDES):
         return f"≥{SIDES[index]}"
     return f"{SIDES[index]}-{SIDES[index + 1] - 1}"

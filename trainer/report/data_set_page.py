@@ -32,31 +32,31 @@ from trainer.report.page import figures, layout, notes, page, stats, table
 
 PAGE = "inspect.html"
 REJECTED_ROWS = 10
-"""Most lines of rejected.csv that are shown."""
+"""Largest number of lines of rejected.csv that are shown."""
 
 _COLUMNS = ("split", "name", "reason")
 
 
 def write_inspection(folder: Path, options: InspectOptions) -> Path:
-    """Write a page, whole or not at all.
+    """Write a page about a data set, atomically.
 
     Args:
-        folder: of the data set.
-        options: where to, and how many images of each class.
+        folder: Folder of the data set.
+        options: Output file, and number of images per class.
 
     Returns:
         The file that was written.
 
     Raises:
-        ConfigError: the page cannot be written into the folder.
-        DataError: no data set, or one that is damaged where it was looked at.
-        OSError: a shard cannot be read, or the page cannot be written.
+        ConfigError: The page cannot be written into the folder.
+        DataError: The folder has no data set, or a record that was read is damaged.
+        OSError: A shard cannot be read, or the page cannot be written.
     """
     manifest = load_manifest(folder)
     if "train" not in manifest.splits or not manifest.splits["train"].examples:
         raise DataError(f"{folder}: has no images in the split 'train'")
     if options.output is None and not os.access(folder, os.W_OK):
-        raise ConfigError([f"--output: {folder} cannot be written to; name a file elsewhere"])
+        raise ConfigError([f"--output: {folder} is not writable; choose a file elsewhere"])
     output = Path(options.output) if options.output else folder / PAGE
     per_class = samples_per_class(len(manifest.classes), options.per_class)
     samples = take_samples(folder, manifest, per_class)
@@ -101,7 +101,7 @@ def _warnings(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
 
 
 def _overview(manifest: Manifest) -> str:
-    """The figures at the top."""
+    """Return the figures at the top of the page."""
     splits = manifest.splits
     entries = [
         (
@@ -119,14 +119,14 @@ def _overview(manifest: Manifest) -> str:
     encodings = sorted({name for split in splits.values() for name in split.encodings})
     entries += [
         ("classes", f"{len(manifest.classes):,}", f"of {spread} training images"),
-        ("size", size(sum(every)), f"{size(sum(every) / images)} an image"),
+        ("size", size(sum(every)), f"{size(sum(every) / images)} per image"),
         ("encoded as", text(", ".join(encodings)), ""),
     ]
     return stats(entries)
 
 
 def _origin(folder: Path, manifest: Manifest) -> str:
-    """What made the data set, of what, and what is in its files."""
+    """Return how the data set was made, from what, and what its files contain."""
     origin = manifest.origin
     heads = ["split", "images", "shards", "size", "encoded as"]
     splits = [
@@ -169,7 +169,7 @@ def _colours(values: tuple[float, float, float]) -> str:
 
 
 def _rejected(folder: Path) -> str:
-    """Files that were left out, if that is known."""
+    """Return a table of the rejected files, if rejected.csv exists."""
     path = folder / REJECTED
     if not path.is_file():
         return ""
@@ -184,5 +184,5 @@ def _rejected(folder: Path) -> str:
     except (OSError, KeyError, csv.Error) as error:
         return f"<p>{REJECTED} cannot be read ({text(f'{type(error).__name__}: {error}')}).</p>\n"
     which = "all of them" if count == len(rows) else f"the first {len(rows)}"
-    caption = f"{plural(count, 'file')} left out, {which}, as in {REJECTED}"
+    caption = f"{plural(count, 'file')} rejected, {which}, as in {REJECTED}"
     return table(caption, _COLUMNS, rows, "facts")

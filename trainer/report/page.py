@@ -1,4 +1,4 @@
-"""Pieces of HTML that only the pages about runs and data sets have."""
+"""HTML elements of the pages about runs and data sets."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,18 @@ from trainer.report.plots import Plot
 _HERE = Path(__file__).parent
 _STYLE = _HERE / "style.css"
 
-# The browser itself then refuses whatever would leave the page.
+# With this policy the browser itself blocks every request to a network.
 _POLICY = "img-src data: blob:; script-src 'unsafe-inline'"
 
 
 def page(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] = ()) -> str:
-    """A page that needs nothing else.
+    """Return a self-contained HTML page.
 
     Args:
-        title: plain text.
-        body: HTML of the page, in which `figures` has left a place for each plot.
-        plots: what is drawn there.
-        more: names of scripts beside this file that the page has as well.
+        title: Title, plain text.
+        body: HTML of the page, with a placeholder of `figures` for each plot.
+        plots: Plots to draw.
+        more: Names of further scripts beside this file to include.
     """
     scripts = ""
     if plots:
@@ -40,13 +40,13 @@ def page(title: str, body: str, plots: Sequence[Plot], more: Sequence[str] = ())
 
 
 def layout(head: str, overview: str, sections: Mapping[str, tuple[str, str]], source: str) -> str:
-    """The body of a page.
+    """Return the body of a page.
 
     Args:
-        head: HTML of its head, below which stand links to its parts.
-        overview: HTML that comes first.
-        sections: title, plain text, and HTML of each part, by identity.
-        source: HTML that says what made the page from what.
+        head: HTML of the head, above the links to the sections.
+        overview: HTML of the overview, before the sections.
+        sections: Title, as plain text, and HTML of each section, by id.
+        source: HTML that says from which files and by which command the page was made.
     """
     links = "".join(
         f'<li><a href="#{identity}">{text(title)}</a></li>'
@@ -61,12 +61,12 @@ def layout(head: str, overview: str, sections: Mapping[str, tuple[str, str]], so
 
 
 def notes(texts: Iterable[str]) -> str:
-    """What a reader must know before the figures; plain texts."""
+    """Return notes that a reader must know before the figures; the texts are plain."""
     return "".join(f'<p class="note"><strong>Note</strong> {text(note)}</p>\n' for note in texts)
 
 
 def stats(entries: Iterable[tuple[str, str, str]]) -> str:
-    """The most important figures: HTML of name and value, and a remark, plain text."""
+    """Return the most important figures: HTML of name and value, and a remark as plain text."""
     shown = "".join(
         f'<div class="stat"><dt>{label}</dt><dd class="value">{value}'
         "</dd>" + (f"<dd>{text(extra)}</dd>" if extra else "") + "</div>\n"
@@ -76,13 +76,13 @@ def stats(entries: Iterable[tuple[str, str, str]]) -> str:
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """A table that scrolls inside itself where it is too wide.
+    """Return a table that scrolls if it is too wide.
 
     Args:
-        caption: what it shows, plain text.
-        head: HTML of the columns' heads.
-        rows: HTML of the cells; the first of each row is its head.
-        kind: classes for the style sheet.
+        caption: Caption, plain text.
+        head: HTML of the column heads.
+        rows: HTML of the cells; the first cell of each row is its head.
+        kind: CSS classes.
     """
     heads = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     lines = "".join(
@@ -96,14 +96,14 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind
 
 
 def cell(content: str) -> str:
-    """A cell of a table; content that is one already stays."""
+    """Return a table cell; content that is a cell already is returned as it is."""
     return content if content.startswith("<td") else f"<td>{content}</td>"
 
 
 def figures(plots: Sequence[Plot]) -> str:
-    """A place for each plot, with its title and how to read it."""
+    """Return a placeholder for each plot, with its title and how to read it."""
     if not plots:
-        return "<p>No curves: metrics.jsonl has no figures yet.</p>\n"
+        return "<p>No curves: metrics.jsonl has no metrics yet.</p>\n"
     shown = "".join(
         f'<figure class="plot" id="{plot.id}">\n<figcaption><h3>{text(plot.title)}</h3>'
         f"<p>{text(plot.reading)}</p></figcaption>\n"
@@ -120,15 +120,15 @@ def figures(plots: Sequence[Plot]) -> str:
 
 
 def embedded(image: bytes, media_type: str) -> str:
-    """An encoded image as an address that needs no file."""
+    """Return an encoded image as a data URL."""
     return f"data:{media_type};base64,{b64encode(image).decode()}"
 
 
 def percent(value: float | None) -> str:
-    """A part of one as a percentage."""
+    """Format a fraction as a percentage."""
     return ABSENT if value is None else f"{value:.2%}"
 
 
 def duration(seconds: float | None) -> str:
-    """A time span at a glance, if there is one."""
+    """Format a duration, if there is one."""
     return ABSENT if seconds is None else words.duration(seconds)

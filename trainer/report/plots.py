@@ -1,6 +1,6 @@
-"""What all plots have in common: their look, and how they get into a page.
+"""The style of all plots, and their embedding in a page.
 
-Colours are names of CSS variables, which the page's script looks up, so that the plots follow the
+Colours are names of CSS variables, which the page's script resolves, so that the plots follow the
 reader's light or dark mode.
 """
 
@@ -17,26 +17,26 @@ AXIS: dict[str, Any] = {
     "zeroline": False,
     "automargin": True,
 }
-"""What every axis begins with."""
+"""Properties of every axis."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot that is drawn."""
+    """A plot with its texts."""
 
     id: str
     title: str
     reading: str
-    """How to read it, in one line."""
+    """How to read the plot, in one line."""
     summary: str
-    """The same in words, for those who do not see it."""
+    """Description of the plot for screen readers."""
     json: str
     height: float | None = None
-    """In rem; none is that of the style sheet."""
+    """Height in rem; None is that of the style sheet."""
 
 
 def styled(traces: Sequence[Any]) -> go.Figure:
-    """A figure in the colours and fonts of the page, with a legend if there is a choice."""
+    """Return a figure in the style of the page, with a legend if it has several traces."""
     figure = go.Figure(list(traces))
     several = len(traces) > 1
     figure.update_layout(
@@ -57,10 +57,10 @@ def styled(traces: Sequence[Any]) -> go.Figure:
 
 
 def to_json(figure: go.Figure) -> str:
-    """A figure as JSON that does not end the element of the page that it stands in."""
+    """Return a figure as JSON, escaped so that it cannot end the script element around it."""
     return str(figure.to_json()).replace("<", "\\u003c")
 
 
 def plain(name: str) -> str:
-    """A name that plotly, which reads markup in texts, takes for nothing else."""
+    """Escape a name, because plotly interprets markup in texts."""
     return html.escape(name, quote=False)

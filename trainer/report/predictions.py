@@ -1,4 +1,4 @@
-"""The parts of a page about predictions: which classes are confused, and the worst mistakes."""
+"""The sections of a page about predictions: confused classes, and the most confident mistakes."""
 
 import csv
 from collections import Counter
@@ -14,20 +14,20 @@ from trainer.report.page import embedded, percent, table
 from trainer.report.run_data import Run, mapping
 
 MISTAKES = 24
-"""Most mistakes that are shown."""
+"""Largest number of mistakes that are shown."""
 MAX_IMAGE_BYTES = 1 << 20
-"""Bytes of an image beyond which it is no thumbnail of ours."""
+"""Largest size of a thumbnail, in bytes; a larger file was not written by a run."""
 
 _TYPES = {"png": "image/png", "jpg": "image/jpeg"}
 
 MATRIX_CLASSES = 30
-"""Most classes that are shown as a matrix; of more, the commonest confusions are listed."""
+"""Most classes that are shown as a matrix; with more, the most common confusions are listed."""
 PAIRS = 20
 WEAKEST = 10
 LONG_NAME = 4
-"""Characters above which the columns' heads are written downwards."""
+"""Longest name, in characters, that is written horizontally in a column head."""
 SMALL = 64
-"""Pixels below which an image is enlarged without smoothing."""
+"""Longest side, in pixels, of images that are enlarged without smoothing."""
 _PNG_WIDTH = slice(16, 20)
 
 
@@ -39,7 +39,7 @@ class Mistake:
     label: int
     predicted: int
     probability: float
-    """Of the predicted class."""
+    """Probability of the predicted class."""
     probability_of_label: float
     image: bytes | None
     media_type: str
@@ -47,16 +47,16 @@ class Mistake:
 
 @dataclass(frozen=True)
 class PredictionCounts:
-    """All predictions of a run, counted."""
+    """Counts of all predictions of a run."""
 
     step: int
-    """Steps after which they were made."""
+    """Steps after which the predictions were made."""
     counts: Mapping[tuple[int, int], int]
     """Examples by label and predicted class."""
     names: Mapping[int, str]
-    """Names of the classes that are known."""
+    """Names of the known classes, by label."""
     mistakes: tuple[Mistake, ...]
-    """The most confident ones, the surest first."""
+    """The most confident mistakes, in descending order of probability."""
     problem: str | None
     """Why an image is missing, if one could not be read when the run ended."""
 
@@ -65,7 +65,7 @@ class PredictionCounts:
 
     @property
     def classes(self) -> list[int]:
-        """Numbers of all classes that are known."""
+        """Labels of all known classes."""
         return sorted(self.names)
 
     @property
@@ -85,25 +85,25 @@ class PredictionCounts:
         return totals
 
     def accuracy(self, label: int) -> float:
-        """Part of a class that was classified rightly, 0 to 1."""
+        """Return the fraction of a class that was classified correctly, 0 to 1."""
         return self.counts.get((label, label), 0) / self.totals[label]
 
     def most_confused(self, limit: int) -> list[tuple[int, int, int]]:
-        """Label, predicted class and count of the commonest mistakes."""
+        """Return label, predicted class and count of the most common mistakes."""
         wrong = [(*pair, count) for pair, count in self.counts.items() if pair[0] != pair[1]]
         return sorted(wrong, key=lambda entry: (-entry[2], entry))[:limit]
 
     def weakest(self, limit: int) -> list[int]:
-        """The classes with the lowest accuracy."""
+        """Return the labels of the classes with the lowest accuracy."""
         return sorted(self.totals, key=lambda label: (self.accuracy(label), label))[:limit]
 
 
 def read_predictions(run: Run) -> PredictionCounts | str:
-    """Read and count the predictions of a run, or say why there are none."""
+    """Read and count the predictions of a run, or return a sentence on why there are none."""
     noted = run.of("predictions")
     path = run.path / "predictions.csv"
     if not path.is_file() or not noted:
-        return "No predictions: they are written when a run with held-out images is complete."
+        return "No predictions: they are written when a run with held-out images is finished."
     names: dict[int, str] = {}
     counts: Counter[tuple[int, int]] = Counter()
     wrong = []
@@ -120,7 +120,7 @@ def read_predictions(run: Run) -> PredictionCounts | str:
         return f"predictions.csv cannot be read ({type(error).__name__}: {error})."
     if not counts:
         return "predictions.csv is empty."
-    # Probabilities that are not numbers come last.
+    # Probabilities that are NaN come last.
     wrong.sort(key=lambda row: (isnan(row[3]), -row[3], row[0]))
     chosen = tuple(Mistake(*row, *_image(run.path, row[0])) for row in wrong[:MISTAKES])
     known = mapping(run.stored.get("meaning")).get("classes")
@@ -144,7 +144,7 @@ def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
 
 
 def confusion(predictions: PredictionCounts | str) -> str:
-    """The confusion matrix, or of many classes what stands out of it."""
+    """Return the confusion matrix, or its highlights if there are many classes."""
     if isinstance(predictions, str):
         return f"<p>{text(predictions)}</p>\n"
     when = f'<p class="hint">{plural(predictions.examples, "held-out image")} after step'
@@ -154,11 +154,12 @@ def confusion(predictions: PredictionCounts | str) -> str:
 
 
 def mistakes_grid(predictions: PredictionCounts | str) -> str:
-    """The most confident mistakes with their images."""
+    """Return the most confident mistakes with their images."""
     if isinstance(predictions, str):
         return f"<p>{text(predictions)}</p>\n"
     if not predictions.mistakes:
-        return f"<p>None: all of {plural(predictions.examples, 'held-out image')} are right.</p>\n"
+        all_of = plural(predictions.examples, "held-out image")
+        return f"<p>None: all predictions for {all_of} are correct.</p>\n"
     shown = len(predictions.mistakes)
     which = (
         f"all {shown}" if shown == predictions.wrong else f"the {shown} of {predictions.wrong:,}"
@@ -167,8 +168,8 @@ def mistakes_grid(predictions: PredictionCounts | str) -> str:
         which = "the only one"
     problem = f" Images are missing: {text(predictions.problem)}." if predictions.problem else ""
     hint = (
-        f'<p class="hint">Mistakes that the network was surest of, {which}: what it took the image'
-        f" for, and what it is, each with its probability.{problem}</p>\n"
+        f'<p class="hint">The most confident mistakes, {which}: the predicted class and the true'
+        f" class, each with its probability.{problem}</p>\n"
     )
     cards = "".join(_card(mistake, predictions) for mistake in predictions.mistakes)
     return f'{hint}<div class="mistakes">\n{cards}</div>\n'
@@ -185,8 +186,8 @@ def _matrix(predictions: PredictionCounts) -> str:
     names = [predictions.name(number) for number in classes]
     long = " long" if any(len(name) > LONG_NAME for name in names) else ""
     hint = (
-        '<p class="hint">Rows are the true classes, columns what was predicted: blue is right,'
-        " orange wrong, and the stronger the colour, the larger its part of the row.</p>\n"
+        '<p class="hint">Rows are the true classes, columns the predicted ones: blue is right,'
+        " orange wrong, and a stronger colour is a larger part of the row.</p>\n"
     )
     heads = ["", *(f"<span>{text(name)}</span>" for name in names), "right"]
     return hint + table("Confusion matrix, in images", heads, rows, f"confusion{long}")
@@ -197,7 +198,7 @@ def _cell(predictions: PredictionCounts, label: int, predicted: int, total: int)
     if not count:
         return '<td class="none">0</td>'
     part = count / total
-    # A single mistake among hundreds must still be seen.
+    # A single mistake among hundreds must still be visible.
     share = part if label == predicted else max(0.4, sqrt(part))
     kind = "hit" if label == predicted else "miss"
     return f'<td class="{kind}" style="--share: {share:.3f}">{count:,}</td>'
@@ -216,9 +217,9 @@ def _highlights(predictions: PredictionCounts) -> str:
         ]
         for label in predictions.weakest(WEAKEST)
     ]
-    heads = ["true class", "taken for", "images"]
-    return table(f"The {len(pairs)} commonest confusions", heads, pairs) + table(
-        f"The {len(weakest)} classes that were right least often",
+    heads = ["true class", "predicted as", "images"]
+    return table(f"The {len(pairs)} most common confusions", heads, pairs) + table(
+        f"The {len(weakest)} classes with the lowest accuracy",
         ["class", "right", "images"],
         weakest,
     )
@@ -236,12 +237,12 @@ def _card(mistake: Mistake, predictions: PredictionCounts) -> str:
         kind = ' class="small"' if _is_small(mistake) else ""
         image = (
             f'<img{kind} src="{source}" loading="lazy"'
-            f' alt="Held-out image {mistake.index}: {label}, taken for {predicted}">'
+            f' alt="Held-out image {mistake.index}: {label}, predicted as {predicted}">'
         )
     return (
         f'<figure class="mistake">{image}\n<figcaption><dl>'
-        f"<dt><span>taken for</span> {predicted}</dt><dd>{mistake.probability:.1%}</dd>"
-        f"<dt><span>is</span> {label}</dt><dd>{mistake.probability_of_label:.1%}</dd>"
+        f"<dt><span>predicted</span> {predicted}</dt><dd>{mistake.probability:.1%}</dd>"
+        f"<dt><span>true</span> {label}</dt><dd>{mistake.probability_of_label:.1%}</dd>"
         "</dl></figcaption></figure>\n"
     )
 

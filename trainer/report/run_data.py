@@ -1,7 +1,8 @@
-"""What a run's folder says, as far as it says anything. Standard library only.
+"""The data of a run folder for a report, as far as they exist. Standard library only.
 
-A run may be going on, stopped, killed in the middle of a line, or copied without some of its files.
-So whatever is missing is absent here, and what cannot be used is a sentence in `Run.problems`.
+A run may be in progress, stopped, killed in the middle of a line, or copied without some of its
+files. So missing data are absent here, and each file that cannot be used is a sentence in
+`Run.problems`.
 """
 
 import json
@@ -20,28 +21,28 @@ from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
 
 POINTS = 1000
-"""Most points of a curve; a longer one is averaged."""
+"""Largest number of points of a curve; a longer curve is averaged."""
 
 IDENTIFYING = ("name", "runs_dir")
-"""Options that say which run it is, not how it was trained."""
+"""Options that identify a run and do not affect its training."""
 
 _COURSE = ("start", "train", "stop", "finish")
-"""Events that tell whether a run goes on."""
+"""Events that determine the state of a run."""
 
 MetricsLine = dict[str, Any]
-"""A line of metrics.jsonl with at least event and step."""
+"""A line of metrics.jsonl with at least `event` and `step`."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One figure over the steps; entries belong together."""
+    """One metric over the steps, as sequences of equal length."""
 
     steps: tuple[int, ...]
     epochs: tuple[float | None, ...]
     values: tuple[float, ...]
 
     def thinned(self) -> "Curve":
-        """Means of neighbours, so that at most `POINTS` points stay."""
+        """Return the curve averaged over neighbours, with at most `POINTS` points."""
         width = -(-len(self.steps) // POINTS)
         if width <= 1:
             return self
@@ -58,23 +59,23 @@ class Curve:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a run."""
+    """One attempt of a run."""
 
     number: int
     step: int
-    """Steps that were done when it started."""
+    """Steps done when the attempt started."""
     time: float | None
-    """Seconds since 1970."""
+    """Start of the attempt, in seconds since 1970."""
     ranks: int | None
     environment: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a run, or how far it has come."""
+    """The result of a run, or its progress so far."""
 
     final: bool
-    """Whether it is the result; else the newest figures."""
+    """Whether this is the final result; otherwise the newest metrics."""
     step: int
     epoch: float | None
     top1: float | None
@@ -82,11 +83,12 @@ class Summary:
     loss: float | None
     """Mean cross-entropy on the held-out images."""
     examples: int | None
-    """Held-out images."""
+    """Number of held-out images."""
     images_per_second: float | None
-    """Mean over the training time of the result; else the median of the intervals so far."""
+    """Images/s: the mean over the training time of the result, or the median of the intervals so
+    far."""
     seconds: float | None
-    """From the first step to the last evaluation; else of all phases so far."""
+    """Seconds from the first step to the last evaluation, or of all phases so far."""
     phases: Mapping[str, float]
     """Seconds in each phase."""
 
@@ -106,7 +108,7 @@ class Run:
 
     @property
     def state(self) -> Literal["finished", "stopped", "unfinished"]:
-        """unfinished: still going on, or ended without a word."""
+        """State of the run; unfinished: in progress, or ended without recording why."""
         events = [e for line in self.lines if (e := line["event"]) in _COURSE]
         last = events[-1] if events else ""
         if last == "finish" and self.result is not None:
@@ -117,7 +119,7 @@ class Run:
         return [line for line in self.lines if line["event"] == event]
 
     def curve(self, event: str, key: str) -> Curve:
-        """A figure of the lines that have it."""
+        """Return the curve of a metric, from all lines that contain it."""
         lines = [line for line in self.of(event) if number(line.get(key)) is not None]
         return Curve(
             tuple(line["step"] for line in lines),
@@ -127,7 +129,7 @@ class Run:
 
     @cached_property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Starts in the order of time."""
+        """Attempts in the order of time."""
         return tuple(
             Attempt(
                 order,
@@ -142,13 +144,13 @@ class Run:
     @cached_property
     def checkpoints(self) -> tuple[int, ...]:
         """Steps after which the state was saved."""
-        # A run continues from a checkpoint, also if it was killed before it could note it.
+        # A run resumes from a checkpoint even if it was killed before it could record it.
         continued = {attempt.step for attempt in self.attempts if attempt.step}
         return tuple(sorted(continued | {line["step"] for line in self.of("checkpoint")}))
 
     @cached_property
     def summary(self) -> Summary:
-        """The result if the run is finished, else the newest of each figure."""
+        """The result if the run is finished, otherwise the newest value of each metric."""
         final = self.state == "finished"
         source = mapping(self.result) if final else {}
         evaluation = (self.of("evaluation") or [{}])[-1]
@@ -173,20 +175,20 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Read what is there of a run.
+    """Read the files of a run that exist.
 
     Raises:
-        CheckpointError: the folder is not a run's.
+        CheckpointError: The folder is not a run folder.
     """
     if not (path / "config.json").is_file() and not (path / "metrics.jsonl").is_file():
-        raise CheckpointError(f"{path}: is not the folder of a run; it has no config.json")
+        raise CheckpointError(f"{path}: is not a run folder; it has no config.json")
     problems: list[str] = []
     stored = mapping(_json(path / "config.json", problems))
     config = None
     try:
         config = fields.from_dict(TrainConfig, mapping(stored.get("config")))
     except ConfigError as error:
-        problems.append(f"config.json is of another version: {'; '.join(error.problems)}")
+        problems.append(f"config.json was written by another version: {'; '.join(error.problems)}")
     try:
         lines = tuple(_usable(MetricsFile(path / "metrics.jsonl").lines()))
     except (OSError, ValueError) as error:
@@ -200,20 +202,20 @@ def read_run(path: Path) -> Run:
 
 
 def number(value: object) -> float | None:
-    """A finite number, or none."""
+    """Return a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e300 and isfinite(value) else None
 
 
 def numbers(value: object) -> dict[str, float]:
-    """The entries of a mapping that are finite numbers."""
+    """Return the entries of a mapping that are finite numbers."""
     converted = {str(key): number(entry) for key, entry in mapping(value).items()}
     return {key: entry for key, entry in converted.items() if entry is not None}
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """A mapping, or an empty one."""
+    """Return a mapping, or an empty one for any other value."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -235,10 +237,10 @@ def _json(path: Path, problems: list[str]) -> object:
 
 
 def options(config: TrainConfig) -> dict[str, object]:
-    """Dotted keys and values of a configuration."""
+    """Return the dotted keys and values of a configuration."""
     return {leaf.key: fields.get(config, leaf.key) for leaf in fields.leaves(TrainConfig)}
 
 
 def show_option(value: object) -> str:
-    """An option's value as it is typed."""
+    """Format the value of an option as on a command line."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -22,14 +22,14 @@ from trainer.report.run_data import (
 )
 
 ATTEMPTS = 12
-"""Most attempts whose environments are shown."""
+"""Largest number of attempts whose environments are shown."""
 
 _PHASES = ("train", "compile", "evaluation", "checkpoint")
-"""In the order of the bar; each has the colour of its place."""
+"""Phases in the order of the bar, which also determines their colours."""
 
 
 def run_page(run: Run) -> str:
-    """Everything about one run, as HTML."""
+    """Return an HTML page about one run."""
     plots, predictions = plot_run(run), read_predictions(run)
     sections = {
         "curves": ("Curves", _hint(run) + figures(plots)),
@@ -47,7 +47,7 @@ def run_page(run: Run) -> str:
 
 
 def describe(config: TrainConfig | None) -> str:
-    """What was trained, in a few words."""
+    """Describe the trained model in a few words."""
     if config is None:
         return ""
     model = config.model
@@ -88,25 +88,23 @@ def _overview(run: Run) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    """What a reader must know before the figures."""
+    """Return sentences that a reader must know before the figures."""
     summary, sentences = run.summary, list(run.problems)
     if run.state == "stopped":
         sentences.append(f"Stopped after step {summary.step:,}; it can be continued.")
     elif run.state == "unfinished":
         last = moment(run.lines[-1].get("time")) if run.lines else ""
         sentences.append(
-            "Not finished: it is still going on, or it ended without a word"
-            + (f"; the last sign of it is of {last}." if last else ".")
+            "Not finished: it is in progress, or it ended without recording why"
+            + (f"; its last record is of {last}." if last else ".")
         )
     left_out = sum(run.curve("train", "images_left_out").values)
     if left_out:
         sentences.append(
-            f"{left_out:,.0f} training images were left out, as they cannot be decoded."
+            f"{left_out:,.0f} training images were left out because they cannot be decoded."
         )
     if summary.top1 is None:
-        sentences.append(
-            "No evaluation: the run has no held-out images, or has not got to them yet."
-        )
+        sentences.append("No evaluation: the run has no held-out images, or has not evaluated yet.")
     return sentences
 
 
@@ -133,10 +131,10 @@ def _phases(summary: Summary) -> str:
 
 def _hint(run: Run) -> str:
     marks = " ▲ marks a saved checkpoint." if run.checkpoints else ""
-    restarts = " A dotted line marks where an attempt continued." if len(run.attempts) > 1 else ""
+    restarts = " A dotted line marks the start of an attempt." if len(run.attempts) > 1 else ""
     long = len(run.of("train")) > POINTS
     means = " A point is the mean of several lines of metrics.jsonl." if long else ""
-    zoom = "Drag with a mouse to zoom, double-click to go back."
+    zoom = "Drag with a mouse to zoom, double-click to reset."
     return f'<p class="hint">{zoom}{marks}{restarts}{means}</p>\n'
 
 
@@ -152,7 +150,7 @@ def _configuration(run: Run) -> str:
     ]
     name = text(config.preset)
     differing = table(
-        f"What differs from the preset {config.preset}",
+        f"Options that differ from the preset {config.preset}",
         ["option", "this run", "preset"],
         rows,
         "facts",
@@ -186,7 +184,7 @@ def _environment(attempts: Iterable[Attempt]) -> str:
         rows.append([text(key.replace("_", " ")), *map(text, values)])
     left_out = f" (the last {ATTEMPTS} of {len(every):,})" if len(every) > ATTEMPTS else ""
     caption = (
-        f"What each attempt ran on, as rank 0 saw it{left_out}; {plural(len(every), 'attempt')}"
+        f"Environment of each attempt, as seen by rank 0{left_out}; {plural(len(every), 'attempt')}"
     )
     heads = ["", *(f"attempt {attempt.number}" for attempt in shown)]
     return table(caption, heads, rows, "facts")

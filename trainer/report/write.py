@@ -10,19 +10,19 @@ from trainer.report.run_page import run_page
 
 
 def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
-    """Write a page, whole or not at all.
+    """Write a page about one run, or one that compares several, atomically.
 
     Args:
-        folders: of the runs, at least one; one that is named twice counts once.
-        output: file to write; by default report.html in the run's folder, and compare.html beside
-            the first of several.
+        folders: Run folders, at least one; duplicates count once.
+        output: File to write, by default report.html in the run folder, or compare.html beside the
+            first of several run folders.
 
     Returns:
         The file that was written.
 
     Raises:
-        CheckpointError: a folder is not a run's.
-        OSError: the page cannot be written.
+        CheckpointError: A folder is not a run folder.
+        OSError: The page cannot be written.
     """
     different = {folder.resolve(): folder for folder in reversed(folders)}
     runs = [read_run(folder) for folder in reversed(different.values())]

@@ -1,1 +1,1 @@
-"""One training run: its numbers, its loop, and what is evaluated and saved of it."""
+"""One training run: its sizes and schedule, its loop, its evaluations and its checkpoints."""

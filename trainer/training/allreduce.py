@@ -1,4 +1,4 @@
-"""The one all-reduce of a step, and what is known from it: the same on every rank."""
+"""The single all-reduce of a step, and its results, which are the same on every rank."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,35 +13,36 @@ SUMS = ("loss", "correct", "weight", "overflow", "stop", "pause")
 
 @dataclass(frozen=True)
 class Reduced:
-    """What all ranks know after an all-reduce."""
+    """Result of an all-reduce, the same on all ranks."""
 
     gradients: list[tf.Tensor]
-    """Mean over all images of the global batch."""
+    """Gradients, as means over all images of the global batch."""
     moving: list[tf.Tensor]
-    """Batch norm's moving statistics, mean over ranks; empty where there is one rank."""
+    """Moving statistics of batch norm, as means over ranks; empty with a single rank."""
     sums: dict[str, tf.Tensor]
-    """float32 scalars by the names in `SUMS`, added up over ranks."""
+    """Sums over ranks, float32 scalars by the names in `SUMS`."""
     norm: tf.Tensor
-    """Of all gradients where all were looked at; else of no meaning, but finite or not."""
+    """Norm of all gradients if all were checked. Otherwise only whether it is finite has a
+    meaning."""
     finite: tf.Tensor
-    """False if a gradient of any rank overflowed, so that this step is to be left out."""
+    """False if a gradient of any rank overflowed, so that this step must be skipped."""
     leave: tf.Tensor
     """True if any rank asked for a stop or a pause."""
 
 
 class AllReduce:
-    """Sums gradients, batch-norm statistics, counts and requests to leave over ranks.
+    """Sums gradients, batch-norm statistics, counts and requests to leave the loop over ranks.
 
     Each rank's loss is already divided by the global batch, so the sum of gradients is their mean
     over all images. The moving statistics are averaged: every rank starts a step from the same
     ones, so this equals moving them by the mean of the ranks' batch statistics, and the state of
     all ranks stays the same to the bit.
 
-    The check for finite numbers costs next to nothing: it looks at the gradient of the first layer,
-    which the whole backward pass has gone through, and at all gradients only when asked to. What is
-    not finite elsewhere makes the loss of the next step so. Whether a gradient overflowed under a
-    loss scale, which decides over each step, comes with the sums; only where float16 is on the wire
-    is it known no sooner than here, and the scale taken off no sooner (`unscale_after`).
+    The check for finite numbers costs next to nothing: it reads the gradient of the first layer,
+    which depends on the whole backward pass, and all gradients only on request. A value elsewhere
+    that is not finite makes the loss of the next step non-finite. With a loss scale, the sums
+    include whether a gradient overflowed, so that the step can be skipped. Only when float16 is
+    sent is overflow checked, and the scale removed, after the all-reduce (`unscale_after`).
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class AllReduce:
         """Sum over all ranks, inside a graph.
 
         Args:
-            gradients: of this rank's part of the loss; times the scale if `unscale_after`.
-            sums: float32 scalars, this rank's part of `SUMS`.
-            scale: the loss scale, a float32 scalar.
-            check_all: bool scalar, whether to look at all gradients in any case; a request to
-                leave makes it so, as it is followed by a save.
+            gradients: Gradients of this rank's part of the loss; times the scale if
+                `unscale_after`.
+            sums: This rank's part of `SUMS`, float32 scalars.
+            scale: Loss scale, a float32 scalar.
+            check_all: Bool scalar, whether to check all gradients in any case. A request to leave
+                implies it, because a save follows.
         """
         moving: list[tf.Tensor] = []
         if self._communicator.size > 1:
@@ -88,13 +90,13 @@ class AllReduce:
         norm = tf.cond(
             check_all | leave,
             lambda: tf.linalg.global_norm(gradients),
-            # One operation, where a norm takes four; it is as finite.
+            # One operation instead of the four of a norm, and finite in the same cases.
             lambda: tf.nn.l2_loss(gradients[0]),
         )
         return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, leave)
 
     def assign_moving(self, moving: Sequence[tf.Tensor]) -> None:
-        """Set batch norm's moving statistics, if there is something to set."""
+        """Assign batch norm's moving statistics, if there are any."""
         if moving:
             for variable, value in zip(self._moving, moving, strict=True):
                 variable.assign(value)

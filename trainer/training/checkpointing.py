@@ -1,4 +1,4 @@
-"""When a run is saved, what of it, and what it continues from."""
+"""When to save a run, what to save, and which checkpoint to resume from."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,16 @@ from trainer.errors import CheckpointError
 class Saver:
     """The checkpoints of one attempt of a run.
 
-    All ranks hold the same state after the same step, so rank 0 alone writes, and its clock alone
-    says when; what is continued from is agreed on by all.
+    All ranks hold the same state after the same step, so only rank 0 writes, and only its clock
+    decides when. All ranks agree on the checkpoint to resume from.
 
     Args:
-        config: when to save, and what stays.
-        folder: of the run's checkpoints.
-        communicator: the ranks.
-        variables: every one that decides the future, by name.
-        meta: what else is stored, as functions of the step.
-        clock: seconds, for tests.
+        config: When to save, and which checkpoints to keep.
+        folder: Folder of the run's checkpoints.
+        communicator: World of ranks.
+        variables: Every variable that affects the rest of the training, by name.
+        meta: Functions of the step that return other data to store.
+        clock: Clock in seconds; tests replace it.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Saver:
         self._since = clock()
         self._step = -1
         self.newest: int | None = None
-        """The newest step that is known to be on disk, on rank 0."""
+        """The newest step known to be on disk; on rank 0 only."""
 
     def claim(self) -> None:
-        """From now on earlier attempts of this run that still live neither write nor delete."""
+        """Keep earlier attempts of this run that are still alive from writing or deleting."""
         if self._world.rank == 0 and self._attempt is None:
             self._attempt = self._folder.claim()
 
@@ -56,11 +56,11 @@ class Saver:
         """Set all ranks' variables to those of the newest valid checkpoint. The order matters:
 
         1. Every rank has built the same variables, from the seed.
-        2. Rank 0 alone looks at the folder and reads, so that ranks cannot disagree.
-        3. The step and the totals go to all ranks, then the values of all variables.
+        2. Only rank 0 reads the folder, so that ranks cannot disagree.
+        3. Rank 0 broadcasts the step and the totals, then the values of all variables.
 
         Returns:
-            What was stored with them; None if there is no checkpoint.
+            The metadata of the checkpoint; None if there is no checkpoint.
         """
         if self._writer is not None:
             self._writer.wait()
@@ -74,7 +74,7 @@ class Saver:
         return meta
 
     def begin(self) -> None:
-        """Be ready to save, and count the minutes from now on."""
+        """Prepare to save, and start to count the minutes between saves."""
         self._since = self._clock()
         self.claim()
         if self._attempt is None:
@@ -84,21 +84,21 @@ class Saver:
 
     @property
     def late(self) -> bool:
-        """Whether it is time to save by the clock."""
+        """Whether a save is due by the clock."""
         minutes = self._config.every_minutes
         return bool(self._writer and minutes and self._clock() - self._since >= 60.0 * minutes)
 
     @property
     def urgent(self) -> bool:
-        """Whether to pause after the running step: to be saved, or to hear of an error."""
+        """Whether to pause after the current step, to save or to raise an error of the writer."""
         return self.late or bool(self._writer and self._writer.failed)
 
     def due(self, step: int, epoch: int | None) -> bool:
-        """Whether to save now.
+        """Return whether to save now.
 
         Args:
-            step: steps done.
-            epoch: epochs done, if one has just ended.
+            step: Steps done.
+            epoch: Epochs done, if one has just ended.
         """
         every = self._config
         return (
@@ -108,15 +108,16 @@ class Saver:
         )
 
     def limit_steps(self, step: int, count: int) -> int:
-        """How many of so many steps to take at once, so that none is missed after which to save."""
+        """Return how many of `count` steps to take in one call, so that no save is missed."""
         every = self._config.every_steps
         return min(count, every - step % every) if every else count
 
     def save(self, step: int) -> None:
-        """Save, unless this step is saved; returns when the state is copied.
+        """Save in the background, unless this step is saved already. Return when the state has been
+        copied.
 
         Raises:
-            CheckpointError: an earlier save has failed for another reason than a full disk.
+            CheckpointError: An earlier save failed for another reason than a full disk.
         """
         if self._writer is None or self._step == step:
             return
@@ -124,29 +125,29 @@ class Saver:
         self._writer.save(step, self._variables, self._meta_of(step))
 
     def save_now(self, step: int) -> None:
-        """Save, unless this step is saved; returns when it is on disk.
+        """Save, unless this step is saved already. Return when the checkpoint is on disk.
 
         Raises:
-            CheckpointError: it cannot be saved.
+            CheckpointError: The state cannot be saved.
         """
         if self._writer is None:
             return
         if not self._writer.save_now(step, self._variables, self._meta_of(step)):
             raise CheckpointError(
                 f"{self._folder.folder}: the disk is full, so the state after step {step:,} is"
-                " lost; make room, and run the same command again: it continues from the newest"
-                " checkpoint"
+                " lost; free some space and run the same command again: it continues from the"
+                " newest checkpoint"
             )
         self._step = self.newest = step
 
     def landed(self) -> list[Saved]:
-        """What has reached the disk since the last call; raises what went wrong in between."""
+        """Return the checkpoints written since the last call, or raise the writer's error."""
         landed = self._writer.check() if self._writer else []
         self.newest = landed[-1].step if landed else self.newest
         return landed
 
     def close(self) -> None:
-        """Write what is left to be written, and give the memory back."""
+        """Finish pending writes and release the memory."""
         if self._writer is not None:
             self._writer.close()
 

@@ -30,9 +30,9 @@ class Evaluation:
     """The result of an evaluation."""
 
     top1: float
-    """Part of the examples whose class is the most probable one, 0 to 1."""
+    """Fraction of the examples whose true class is the most probable one, 0 to 1."""
     top5: float
-    """Part of the examples whose class is among the five most probable, 0 to 1."""
+    """Fraction of the examples whose true class is among the five most probable, 0 to 1."""
     loss: float
     """Mean cross-entropy without label smoothing."""
     examples: int
@@ -41,7 +41,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Predictions:
-    """One entry an example, in the order of the split; arrays of equal length."""
+    """Arrays of equal length with one entry per example, in the order of the split."""
 
     index: Array
     """Number of the example in its split, or in a rank's share of it; int64."""
@@ -50,9 +50,9 @@ class Predictions:
     predicted: Array
     """The most probable class; int32."""
     probability: Array
-    """Of the predicted class; float32."""
+    """Probability of the predicted class; float32."""
     probability_of_label: Array
-    """Of the true class; float32."""
+    """Probability of the true class; float32."""
 
     @classmethod
     def of(cls, columns: Sequence[Any]) -> Self:
@@ -64,7 +64,7 @@ class Predictions:
         return [getattr(self, field.name) for field in fields(self)]
 
     def mistakes(self) -> list[int]:
-        """Rows whose class is wrong, the most confident first."""
+        """Return the rows whose predicted class is wrong, the most confident first."""
         wrong = np.flatnonzero(self.label != self.predicted)
         # A probability that is not a number sorts last.
         return [int(row) for row in wrong[np.argsort(-self.probability[wrong], kind="stable")]]
@@ -74,9 +74,9 @@ def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
     """Join the predictions of all ranks; every rank must call it.
 
     Args:
-        mine: of this rank's share.
-        begin: first example of that share in the split.
-        world: whose ranks hold consecutive shares, in their order.
+        mine: Predictions for this rank's share.
+        begin: First example of that share in the split.
+        world: Ranks, which hold consecutive shares in rank order.
     """
     index, *others = mine.columns()
     parts = world.gather([column.tolist() for column in (index + begin, *others)])
@@ -84,7 +84,7 @@ def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
 
 
 class Evaluator:
-    """A compiled forward pass and its counts."""
+    """A compiled forward pass that counts correct predictions."""
 
     def __init__(
         self,
@@ -97,13 +97,14 @@ class Evaluator:
         self._model, self._communicator, self._normalization = model, communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
         self.predictions: Predictions | None = None
-        """Of this rank's share in the last evaluation; `index` counts from its first example."""
+        """Predictions for this rank's share in the last evaluation; `index` counts from the first
+        example of the share."""
 
     def run(self, batches: Iterable[dict[str, Any]]) -> Evaluation:
         """Evaluate this rank's batches and add up the counts of all ranks.
 
         Args:
-            batches: this rank's share; what has weight 0 fills up a batch and is not counted.
+            batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
         """
         sums, parts = np.zeros(4), []
         for batch in batches:
@@ -117,8 +118,8 @@ class Evaluator:
         return Evaluation(top1 / count, top5 / count, loss / count, round(count))
 
     def _counts(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """The sums over a batch, then per example: weight, label, predicted class, and the
-        probabilities of both, predicted first.
+        """Return the sums over a batch, then per example: weight, label, predicted class,
+        probability of the predicted class, probability of the label.
         """
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
@@ -134,7 +135,7 @@ class Evaluator:
             ],
             1,
         )
-        # Multiplying would turn a filler's infinite loss into NaN.
+        # Multiplying by the weight would turn an infinite loss of the padding into NaN.
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)
         sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
         probabilities = tf.nn.softmax(logits)
@@ -149,8 +150,8 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
-        CheckpointError: not a run, or no valid checkpoint in it.
-        DataError: the data set is not there, or is another version than the run was trained on.
+        CheckpointError: The folder is not a run folder, or has no valid checkpoint.
+        DataError: The data set is missing, or another version than the run was trained on.
     """
     run_folder, world = RunFolder(Path(run)), Alone()
     record = run_folder.read()
@@ -161,7 +162,7 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     data_set = load_data_set(config)
     if data_set.manifest is None:
         raise DataError(
-            f"{run_folder.path}: was trained on synthetic data; there is nothing to evaluate"
+            f"{run_folder.path}: was trained on synthetic data, so there is nothing to evaluate"
         )
     data_set.check_version(record.data_version, run_folder.path)
     set_up_device(config, world)

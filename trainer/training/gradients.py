@@ -33,20 +33,21 @@ class LocalGradients:
 
         Args:
             batch: image uint8 [b, size, size, 3]; label int32, weight float32 and flip bool [b].
-            scale: factor of the loss, so that small gradients survive in float16.
+            scale: Factor of the loss that keeps small gradients from vanishing in float16.
 
         Returns:
-            The gradients of (sum of the images' losses) / (global batch), one a trainable variable,
-            whose sum over ranks is the mean; and float32 scalars: that loss, the correct answers,
-            the weights, and 1 if a gradient overflowed, else 0.
+            The gradients of (sum of the images' losses) / (global batch), one per trainable
+            variable, whose sum over ranks is the mean gradient; and float32 scalars: that loss, the
+            number of correct answers, the sum of the weights, and 1 if a gradient overflowed, else
+            0.
 
-            With float16 on the wire the gradients keep the scale, which they need there, and
-            overflow is looked for after the all-reduce, where it may also come from.
+            If float16 gradients are sent, they are returned with the scale, because they need it on
+            the wire; overflow is then checked after the all-reduce, which may also cause it.
         """
         gradients, sums = self._scaled_gradients(batch, scale)
         overflow = tf.constant(0.0)
         if self._scaled and not self._unscale_after:
-            # Here XLA can fuse it into the backward pass; after the all-reduce it could not.
+            # XLA can fuse this into the backward pass here, but not after the all-reduce.
             gradients, overflow = unscale(gradients, scale)
         return gradients, [*sums, overflow]
 
@@ -90,7 +91,7 @@ class LocalGradients:
 
 
 def unscale(gradients: list[tf.Tensor], scale: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Take the loss scale off gradients, and say whether one of them overflowed: 1.0 or 0.0."""
+    """Divide gradients by the loss scale; also return 1.0 if one of them overflowed, else 0.0."""
     finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
     return [gradient / scale for gradient in gradients], 1.0 - tf.cast(finite, tf.float32)
 
@@ -100,12 +101,12 @@ def _add(left: list[tf.Tensor], right: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def cross_entropy(logits: tf.Tensor, label: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-    """Cross-entropy of each example.
+    """Return the cross-entropy of each example.
 
     Args:
         logits: float32 [b, classes].
         label: int32 [b].
-        smoothing: part of the target that is spread over all classes.
+        smoothing: Fraction of the target that is spread evenly over all classes.
 
     Returns:
         float32 [b].

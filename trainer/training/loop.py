@@ -35,33 +35,33 @@ SCALE_GROWTH_STEPS = 2000
 """Finite steps after which the loss scale doubles (Micikevicius et al. 2018, section 3.2)."""
 
 _TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss")
-"""What is added up over the steps of a call; only the sums are of all ranks."""
+"""Values added up over the steps of a call; `SUMS` are over all ranks, the others of this rank."""
 
 
 @dataclass(frozen=True)
 class LoopReport:
-    """What one call from Python did, over all ranks."""
+    """Result of one call from Python, over all ranks."""
 
     steps: int
     loss: float
-    """Mean over the images that count."""
+    """Mean loss over the images that count."""
     accuracy: float
     """Top-1 on the training batches, 0 to 1."""
     images: int
     """Images that counted."""
     gradient_norm: float
-    """Of the last step, after unscaling."""
+    """Gradient norm of the last step, after unscaling."""
     wait_seconds: float
-    """Time that this rank waited for data."""
+    """Seconds that this rank waited for data."""
     skipped_steps: int
     """Steps left out because gradients overflowed float16."""
     stopped: bool
     """Whether the ranks agreed to stop."""
     paused: bool
-    """Whether they agreed to let Python do something."""
+    """Whether the ranks agreed to return to Python."""
     bad_step: int | None
-    """The step, from 0, whose loss or gradient was not finite, if that ended the loop; it counts
-    as done."""
+    """The step, counted from 0, whose loss or gradient was not finite, if that ended the loop; it
+    counts as done."""
 
 
 class Loop:
@@ -77,7 +77,15 @@ class Loop:
         global_batch: int,
         next_batch: Callable[[], dict[str, Any]],
     ) -> None:
-        """`global_batch` is in images; `next_batch` gives this rank's part, inside a graph."""
+        """Args:
+        model: Network to train.
+        optimizer: Updates the model's variables.
+        communicator: World of ranks.
+        normalization: Normalization of the images.
+        config: Configuration of the run.
+        global_batch: Images per step, over all ranks.
+        next_batch: Returns this rank's next batch; called inside a graph.
+        """
         self._optimizer, self._communicator = optimizer, communicator
         self._global_batch, self._next_batch = global_batch, next_batch
         self._moving = model.non_trainable_variables
@@ -103,7 +111,7 @@ class Loop:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """What a checkpoint keeps of the loop, by name."""
+        """Variables of the loop that a checkpoint stores, by name."""
         return {
             "step": self.step,
             "loss_scale": self.loss_scale,
@@ -112,24 +120,24 @@ class Loop:
 
     @property
     def arrived(self) -> bool:
-        """Whether this rank's gradients of the running step are computed, and it waits for the
-        others'.
+        """Whether this rank has computed its gradients of the current step and waits for those of
+        the other ranks.
         """
         return int(self._computed.numpy()) > int(self.step.numpy())
 
     def request_stop(self) -> None:
-        """Ask all ranks to leave after the step that is running; safe in a signal handler."""
-        # A handler may run while Python traces a graph, which must not record the assignment.
+        """Ask all ranks to leave the loop after the current step; safe in a signal handler."""
+        # A handler may run while Python traces a graph; the trace must not record the assignment.
         with tf.init_scope():
             self._stop.assign(1.0)
 
     def request_pause(self) -> None:
-        """Have the running call end on all ranks after the step that is running."""
+        """Have the current call return on all ranks after the current step."""
         with tf.init_scope():
             self._pause.assign(1.0)
 
     def rewind(self, step: int) -> None:
-        """Count from another step on, whose variables have been restored."""
+        """Continue counting from another step, whose variables have been restored."""
         self._computed.assign(step)
 
     def run(
@@ -140,12 +148,12 @@ class Loop:
         The graph runs in a thread of its own, so that Python handles signals meanwhile.
 
         Args:
-            learning_rates: of each step.
-            tick: called about ten times a second with the steps done since the start of training.
-            first_step: what a profile calls the first of them.
+            learning_rates: Learning rate of each step.
+            tick: Called about ten times per second with the steps done since the start of training.
+            first_step: Number of the first step in a profile.
 
         Raises:
-            tensorflow.errors.OpError: a rank is gone, or the data cannot be read.
+            tensorflow.errors.OpError: A rank is gone, or the data cannot be read.
         """
         rates = tf.constant(learning_rates, tf.float32)
         future: Future[Any] = self._worker.submit(self._call, rates, first_step)
@@ -173,7 +181,7 @@ class Loop:
         )
 
     def bad_ranks(self) -> list[int]:
-        """Ranks whose own part of the bad step was not finite. Every rank must call it."""
+        """Return the ranks whose part of the bad step was not finite. Every rank must call it."""
         flags = self._communicator.gather(self._local_bad)
         return [rank for rank, flag in enumerate(flags) if flag]
 
@@ -187,7 +195,7 @@ class Loop:
         return result
 
     def _steps(self, learning_rates: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Steps inside the graph: totals over them, the last one's gradient norm, their number."""
+        """Take steps inside the graph; return totals, last gradient norm and number of steps."""
         count = tf.shape(learning_rates)[0]
 
         def more(number: tf.Tensor, go: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
@@ -206,7 +214,7 @@ class Loop:
             tf.zeros([len(_TOTALS)], tf.float64),
             tf.constant(0.0),
         )
-        # Two steps at once would put two all-reduces of one name in flight.
+        # Parallel iterations would have two all-reduces of the same name in flight.
         steps, _, totals, norm = tf.while_loop(more, body, start, parallel_iterations=1)
         return totals, norm, steps
 
@@ -229,22 +237,22 @@ class Loop:
                 lambda: self._update(reduced.gradients, reduced.moving, learning_rate),
                 lambda: self._skip(before),
             )
-            # A scale of one is no scale: then the gradient itself is too large.
+            # At a scale of 1 the gradient itself is too large, not the scale.
             too_large = ~tf.math.is_finite(reduced.sums["loss"]) | (scale <= 1.0)
             bad = tf.where(reduced.finite, bad, too_large)
             skipped = 1.0 - tf.cast(reduced.finite, tf.float32)
         else:
             self._update(reduced.gradients, reduced.moving, learning_rate)
-        # Nothing else would keep a rank that waits for the others from counting the step before.
+        # Otherwise a rank could count the step before it has waited for the others.
         with tf.control_dependencies([reduced.norm]):
             self.step.assign_add(1)
         row = [*reduced.sums.values(), wait, skipped, tf.cast(bad, tf.float32), local[0]]
-        # float32 would lose count of the images of a long call.
+        # float32 cannot count the images of a long call exactly.
         totals = tf.cast(tf.stack(row), tf.float64)
         return totals, reduced.norm, ~(bad | reduced.leave)
 
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
-        """The next batch, and the seconds that it took to come."""
+        """Return the next batch, and the seconds spent waiting for it."""
         start = tf.timestamp()
         with tf.control_dependencies([start]):
             batch = self._next_batch()

@@ -1,4 +1,4 @@
-"""What a run reports of its steps, and the only clock it is timed by.
+"""Metrics of a run's steps, and the only clock that times a run.
 
 Time is split into phases, and only `train` counts for images/s: the first step (tracing and
 compilation), evaluations and checkpoints have phases of their own. `data_wait_percent` is the part
@@ -24,13 +24,16 @@ class PhaseTimer:
         watch: Callable[[Phase], AbstractContextManager[None]] = lambda _: nullcontext(),
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`watch` is entered with each phase."""
+        """Args:
+        watch: Context manager to enter for the duration of each phase.
+        clock: Clock in seconds; tests replace it.
+        """
         self._watch, self._clock = watch, clock
         self.by_phase: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Count the time of a block for a phase."""
+        """Add the time of a block to a phase."""
         start = self._clock()
         try:
             with self._watch(name):
@@ -39,7 +42,7 @@ class PhaseTimer:
             self.by_phase[name] = self.seconds(name) + self._clock() - start
 
     def seconds(self, name: Phase) -> float:
-        """Seconds in one phase."""
+        """Return the seconds spent in one phase."""
         return self.by_phase.get(name, 0.0)
 
     @property
@@ -49,25 +52,25 @@ class PhaseTimer:
 
 
 class Totals:
-    """What a run has done over all its attempts, beside its variables; a checkpoint carries it."""
+    """Totals of a run over all its attempts, stored in checkpoints beside the variables."""
 
     def __init__(self, timer: PhaseTimer, global_batch: int) -> None:
         self.timer, self._global_batch = timer, global_batch
         self.timed_images = 0
-        """Images of the steps that count for images/s."""
+        """Images of the steps that count towards images/s."""
         self.skipped_batches = 0
-        """Global batches that were left out as their loss was not finite."""
+        """Global batches left out because their loss was not finite."""
         self.rollbacks = 0
 
     def restore(self, meta: Mapping[str, Any]) -> None:
-        """Take over what a checkpoint holds."""
+        """Restore the totals from a checkpoint."""
         self.timer.by_phase = dict(meta["seconds"])
         self.timed_images = meta["timed_images"]
         self.skipped_batches = meta["skipped_batches"]
         self.rollbacks = meta["roll_backs"]
 
     def to_meta(self, step: int) -> dict[str, Any]:
-        """What the checkpoint of a step holds."""
+        """Return the totals for the checkpoint of a step."""
         return {
             "seconds": self.timer.by_phase,
             "timed_images": self.timed_images,
@@ -77,26 +80,26 @@ class Totals:
         }
 
     def roll_back(self, step: int, to: int) -> None:
-        """Count that training goes on from the step `to`, with the images after those of `step`.
+        """Record that training continues from the step `to`, with the images after those of `step`.
 
-        The totals of time stay, as it has been spent.
+        The totals of time are kept, because that time was spent.
         """
         self.skipped_batches += step - to
         self.rollbacks += 1
 
     def position(self, step: int) -> int:
-        """Images of the data set, over all epochs, that are used up after so many steps."""
+        """Return the number of images, over all epochs, used after `step` steps."""
         return (step + self.skipped_batches) * self._global_batch
 
     @property
     def images_per_second(self) -> float | None:
-        """Of training alone; None if only the first step was taken."""
+        """Images/s of training alone; None if only the first step was taken."""
         seconds = self.timer.seconds("train")
         return self.timed_images / seconds if seconds else None
 
 
 class Interval:
-    """Metrics of the steps between two lines."""
+    """Metrics of the steps between two reports."""
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
@@ -112,9 +115,9 @@ class Interval:
         """Add the steps of one call.
 
         Args:
-            report: what the call did.
-            seconds: what it took; None for the first step, whose time is compilation.
-            expected_images: steps times the global batch.
+            report: Result of the call.
+            seconds: Duration of the call; None for the first step, whose time is compilation.
+            expected_images: Steps times the global batch.
         """
         self._images += report.images
         self._loss += report.loss * report.images
@@ -128,7 +131,7 @@ class Interval:
             self._wait += report.wait_seconds
 
     def summary(self, flops_per_image: float, peak_flops: float | None) -> dict[str, float]:
-        """The interval's metrics; rates are left out if only the first step was taken."""
+        """Return the interval's metrics, without rates if only the first step was taken."""
         assert self._last is not None
         values: dict[str, float] = {
             "loss": self._loss / max(self._images, 1),

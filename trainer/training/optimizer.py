@@ -23,11 +23,11 @@ class Momentum:
             tf.Variable(tf.zeros_like(variable), trainable=False, name=f"momentum{number}")
             for number, variable in enumerate(self._variables)
         ]
-        """One velocity a variable, of its shape."""
+        """Create one velocity per variable, of the same shape."""
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """What a checkpoint keeps of the optimizer, by name."""
+        """Variables of the optimizer that a checkpoint stores, by name."""
         pairs = zip(self._variables, self.slots, strict=True)
         return {f"momentum/{stored_name(variable)}": slot for variable, slot in pairs}
 
@@ -35,7 +35,7 @@ class Momentum:
         """Update all variables.
 
         Args:
-            gradients: mean gradients in the order of the variables, float32.
+            gradients: Mean gradients in the order of the variables, float32.
             learning_rate: float32 scalar.
         """
         for variable, slot, gradient in zip(self._variables, self.slots, gradients, strict=True):
@@ -51,5 +51,7 @@ class Momentum:
 
 
 def is_kernel(variable: tf.Variable) -> bool:
-    """Whether weight decay applies: matrices and convolutions, not scales, offsets or biases."""
+    """Return whether weight decay applies: to matrices and convolutions, not to scales, offsets or
+    biases.
+    """
     return len(variable.shape) > 1

@@ -50,14 +50,14 @@ class Plan:
 
     ranks: int
     global_batch: int
-    """Images a step, over all ranks."""
+    """Images per step, over all ranks."""
     examples: int
     """Images in the training split."""
     epochs: int
     total_steps: int
-    """Steps in which every image is seen `epochs` times; the last may begin one epoch more."""
+    """Steps in which every image is seen `epochs` times; the last one may begin another epoch."""
     last_step: int
-    """Steps this run takes: `total_steps`, or `max_steps` if that is fewer."""
+    """Steps of this run: `total_steps`, or `max_steps` if that is fewer."""
     schedule: Schedule
 
     def epoch_end(self, epoch: int) -> int:
@@ -71,20 +71,20 @@ class Plan:
         return math.ceil(epoch * self.examples / self.global_batch)
 
     def epoch_of(self, step: int) -> float:
-        """Epochs done after `step` steps."""
+        """Return the epochs done after `step` steps."""
         return step * self.global_batch / self.examples
 
 
 def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
-    """Derive a run's numbers.
+    """Derive the sizes, lengths and schedule of a run.
 
     Args:
-        config: what to train.
-        ranks: processes that take part.
-        examples: images in the training split.
+        config: Configuration of the run.
+        ranks: World size.
+        examples: Images in the training split.
 
     Raises:
-        ConfigError: the data set is smaller than one global batch.
+        ConfigError: The data set is smaller than one global batch.
     """
     batch = config.batch_size * ranks
     if examples < batch:

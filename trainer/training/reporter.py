@@ -1,4 +1,4 @@
-"""Where a run's figures go: console, metrics.jsonl, TensorBoard, MLflow, result.json, report.html.
+"""Reports of a run: console, metrics.jsonl, TensorBoard, MLflow, result.json and report.html.
 
 Only rank 0 reports; on the other ranks every method does nothing.
 """
@@ -28,11 +28,11 @@ class Reporter:
         self.console = Console(setup.plan.last_step, silent=not chief)
         self._curves: Curves | None = None
         self.mlflow = mlflow_logger(setup.folder.path.name, chief=chief)
-        """To be entered before `open`; its end sends what is left."""
+        """Logger to enter before `open`; leaving it sends the remaining metrics."""
         self.attempt = 1
 
     def headline(self, step: int, facts: Sequence[str] = ()) -> None:
-        """Say what begins, and the facts of what it begins on."""
+        """Print what starts or continues, and facts about the machine."""
         model, plan, classes = self._config.model, self._plan, self._setup.data_set.classes
         start = f"continues at step {step:,}" if step else "starts"
         self.console.say(
@@ -47,11 +47,11 @@ class Reporter:
             self.console.say(f"  {fact}")
 
     def open(self, step: int, environment: Mapping[str, Any]) -> None:
-        """Write the first files; called when the first step has shown that the run works.
+        """Write the first files, once the first step has shown that the run works.
 
         Args:
-            step: steps done.
-            environment: what the attempt runs on.
+            step: Steps done.
+            environment: Machine and versions of the attempt.
         """
         if not self._chief:
             return
@@ -59,7 +59,7 @@ class Reporter:
         if folder.exists:
             folder.metrics.rewind(step)
             rewind_curves(self._tensorboard, step)
-        # Also of a run that is continued: its options may have changed.
+        # For a resumed run as well, because its options may have changed.
         folder.create(record)
         self.attempt = folder.metrics.attempts() + 1
         sizes = {"ranks": record.ranks, "global_batch": record.global_batch}
@@ -73,7 +73,7 @@ class Reporter:
             "attempt": self.attempt,
             "data_version": record.data_version,
         }
-        # The job of Azure Machine Learning has tags of its own, among the same run's.
+        # The prefix separates these tags from those that Azure Machine Learning sets on its jobs.
         self.mlflow.begin(chosen, {f"trainer.{name}": value for name, value in named.items()})
 
     def training(self, step: int, values: dict[str, float]) -> None:
@@ -94,7 +94,7 @@ class Reporter:
         self._write("evaluation", step, {"epoch": epoch, **values})
 
     def checkpoint(self, saved: Saved, seconds: Mapping[str, float]) -> None:
-        """Note that a state is on disk, and what each phase has taken until now."""
+        """Record that a checkpoint is on disk, and the time spent in each phase so far."""
         if self._chief:
             values = {
                 "bytes": saved.bytes,
@@ -104,20 +104,20 @@ class Reporter:
             self._folder.metrics.append("checkpoint", saved.step, values)
 
     def rolled_back(self, step: int, back: int, images: int, number: int) -> None:
-        """Say that training went back, and forget what it reported since.
+        """Print that training was rolled back, and drop what was reported since that step.
 
         Args:
-            step: steps done, the last of which was bad.
-            back: the step that it goes on from.
-            images: how many are left out.
-            number: of times in this run.
+            step: Steps done, the last of which was bad.
+            back: Step from which training continues.
+            images: Number of images left out.
+            number: Number of rollbacks in this run, this one included.
         """
         if not self._chief:
             return
         self.console.say(
             f"step {step:,}: the loss or a gradient is not finite; rolled back to the checkpoint of"
-            f" step {back:,}, leaving out {images:,} images ({number} of"
-            f" {self._config.checkpoint.rollbacks} times)"
+            f" step {back:,}, leaving out {images:,} images (rollback {number} of at most"
+            f" {self._config.checkpoint.rollbacks})"
         )
         self._folder.metrics.rewind(back)
         self.close()
@@ -127,7 +127,7 @@ class Reporter:
 
     @property
     def _tensorboard(self) -> Path:
-        """The folder with one for each attempt's curves; this run's alone, as it may be rewound."""
+        """Folder with a folder of curves per attempt; of this run alone, as it may be rewound."""
         folder = self._config.log.tensorboard_dir
         if folder is not None:
             return Path(folder) / self._folder.path.name
@@ -136,22 +136,26 @@ class Reporter:
         return self._folder.path / "tblogs"
 
     def predictions(self, step: int, facts: Mapping[str, Any]) -> None:
-        """Note that the predictions of the final weights are written, and how many there are."""
+        """Record that the predictions of the final weights are written, and how many there are."""
         if self._chief:
             self._folder.metrics.append("predictions", step, facts)
 
     def stopping(self, step: int, newest: int | None) -> None:
-        """Say what is being saved, and what counts should there be no time for it.
+        """Print which step is being saved, and which one is left if there is no time for that.
 
         Args:
-            step: steps done.
-            newest: the newest that is on disk, if any is.
+            step: Steps done.
+            newest: Newest step that is on disk, or None.
         """
-        there = "nothing is saved before it" if newest is None else f"{newest:,} is saved already"
+        there = (
+            "there is no earlier checkpoint"
+            if newest is None
+            else f"the newest checkpoint is of step {newest:,}"
+        )
         self.console.say(f"asked to stop: saving step {step:,}; {there}")
 
     def stopped(self, step: int) -> None:
-        """Say how to go on after a stop that was asked for."""
+        """Print how to continue after a requested stop."""
         if not self._chief:
             return
         self._folder.metrics.append("stop", step, {})
@@ -163,11 +167,11 @@ class Reporter:
         )
 
     def finished(self, step: int, result: dict[str, Any]) -> None:
-        """Write result.json and say the same in words."""
+        """Write result.json and print its main figures."""
         if not self._chief:
             return
         self._folder.metrics.append("finish", step, result)
-        # Last, as a run with a result is finished.
+        # After all other files, because result.json marks the run as finished.
         self._folder.write_result(result)
         report = "report.html, " if self._write_report() else ""
         if result["top1"] is not None:
@@ -184,12 +188,12 @@ class Reporter:
         )
 
     def close(self) -> None:
-        """Write out what TensorBoard has not yet got."""
+        """Flush and close the TensorBoard files."""
         if self._curves is not None:
             self._curves.close()
 
     def _write_report(self) -> bool:
-        """Write report.html if it is wanted; whether it is there."""
+        """Write report.html if it is enabled; return whether it was written."""
         if not self._config.log.report:
             return False
         path = self._folder.path
@@ -197,10 +201,10 @@ class Reporter:
             from trainer.report.write import write_report  # noqa: PLC0415 not needed to train
 
             write_report([path])
-        except Exception as error:  # noqa: BLE001 what is trained and saved is not failed by this
+        except Exception as error:  # noqa: BLE001 a report must not fail a run that is saved
             print(
                 f"warning: {path}/report.html cannot be written ({type(error).__name__}: {error});"
-                f" the run itself is saved. To try again: python -m trainer report {path}",
+                f" the run itself is saved. To try again, run: python -m trainer report {path}",
                 file=sys.stderr,
             )
             return False

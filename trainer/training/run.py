@@ -1,8 +1,8 @@
 """A training, from top to bottom.
 
-join the world that the launcher made
+join the world that the launcher started
 set up: data set, plan, run folder       refuse what cannot work before anything is built
-build network, loop and what watches it
+build network, loop and watchdog
 restore the newest checkpoint            if the run exists
 take the first step                      which traces and compiles
 until the last step, or a request to stop:
@@ -48,13 +48,13 @@ from trainer.training.validation import Validation
 
 
 def train(config: TrainConfig) -> int:
-    """Train, evaluate and save, as one rank of the world that the launcher made.
+    """Train, evaluate and save, as one rank of the world that the launcher started.
 
     Returns:
         0, or 128 + the signal that asked the run to stop.
 
     Raises:
-        UserError: with what went wrong and what to do.
+        UserError: The training failed; says why and what to do.
     """
     end_with_launcher()
     launched = launched_as(os.environ)
@@ -69,7 +69,7 @@ def train(config: TrainConfig) -> int:
 
 
 def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int:
-    # Horovod's start waits for the other ranks where no handler of Python's would run.
+    # Horovod's start waits for the other ranks in C, where no Python signal handler would run.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     communicator = connect(config.exchange)
@@ -88,14 +88,16 @@ def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int
             ) from error
         raise
     stop.detach()
-    # What generates records calls Python as it ends, so it must end before Python does.
+    # The data sets call Python while they shut down, so they must end before Python does.
     gc.collect()
     communicator.shutdown()
     return status
 
 
 def lost_peer(error: tf.errors.OpError) -> bool:
-    """Whether a failed step means that another rank is gone; Horovod has no error type for it."""
+    """Return whether a failed step means that another rank is gone. Horovod has no error type for
+    that.
+    """
     return isinstance(error, tf.errors.UnknownError) and any(
         sign in error.message for sign in ("Horovod", "Connection", "Timed out", "gloo")
     )
@@ -111,7 +113,12 @@ class Attempt:
         watchdog: Watchdog,
         nccl: NcclLog | None = None,
     ) -> None:
-        """`nccl` is where this rank's NCCL writes, if it is asked to."""
+        """Args:
+        config: Configuration of the run.
+        communicator: World of ranks.
+        watchdog: Watchdog of this rank.
+        nccl: Log of this rank's NCCL, if it writes one.
+        """
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
         self._setup = setup = _set_up(config, communicator)
@@ -155,14 +162,14 @@ class Attempt:
         step, plan, reporter = self._restore(), self._plan, self._reporter
         if step >= plan.last_step:
             return self._already_done(step)
-        # The data go on at the position of that step.
+        # The data continue at the position of that step.
         self._rank_data.open(self._totals.position(step))
         stop.attach(self._stepper.loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
         with reporter.console, reporter.mlflow:
             reporter.headline(step, self._startup.lines())
             self._warn(self._startup.warning())
-            # Tracing and compiling happen in the first step, which is taken and timed on its own.
+            # The first step traces and compiles, so it is taken and timed on its own.
             report = self._compile(step)
             self._open(step, self._tell_transport())
             self._saver.begin()
@@ -176,7 +183,7 @@ class Attempt:
                 stopped = report.stopped
                 done = step >= plan.last_step or stopped
                 if stopped:
-                    # First of all, as there may be a second left.
+                    # Before anything else, because only a second may be left.
                     reporter.stopping(step, self._saver.newest)
                     self._save_now(step)
                 if step % self._config.log.every_steps == 0 or done:
@@ -207,7 +214,7 @@ class Attempt:
         return 0
 
     def _restore(self) -> int:
-        """Continue from the newest valid checkpoint, if there is one; returns its step."""
+        """Restore the newest valid checkpoint, if there is one; return its step, else 0."""
         if self._folder.exists:
             self._saver.claim()
         meta = self._saver.restore()
@@ -218,7 +225,7 @@ class Attempt:
         return int(meta["step"])
 
     def _already_done(self, step: int) -> int:
-        """Nothing is left to train; the result may be, if the run was killed just before it."""
+        """Finish a run that has taken all its steps but may have been killed before its result."""
         if self._world.broadcast(self._folder.finished_at(step)):
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
             if self._chief and exported_step(self._folder.path) != step:
@@ -238,7 +245,7 @@ class Attempt:
         self._reporter.open(step, self._startup.record(transport))
 
     def _tell_transport(self) -> Transport | None:
-        """Say how NCCL sends, which it has chosen by the end of the first step."""
+        """Print the transport that NCCL has chosen, which is known after the first step."""
         transport = self._nccl.transport() if self._nccl else None
         if transport is not None:
             self._reporter.console.say(f"  {transport.words(len(self._startup.nodes))}")
@@ -246,17 +253,17 @@ class Attempt:
         return transport
 
     def _warn(self, text: str) -> None:
-        """Print what concerns a run that is meant to go over InfiniBand, once for all ranks."""
+        """Print a warning of a run that should use InfiniBand, once for all ranks."""
         if text and self._chief and self._config.exchange.infiniband:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
         report, seconds = self._stepper.take(step, 1, "compile", self._tick)
-        self._reporter.console.say(f"compiled, and took the first step, in {seconds:.1f} s")
+        self._reporter.console.say(f"compiled and took the first step in {seconds:.1f} s")
         return report
 
     def _take_steps(self, step: int, epoch: int) -> LoopReport:
-        """Take steps until Python has something to do."""
+        """Take steps until something is due: a report, an evaluation, a save or a stop."""
         config, plan = self._config, self._plan
         to_log = config.log.every_steps - step % config.log.every_steps
         end = min(plan.epoch_end(epoch + 1), plan.last_step)
@@ -273,7 +280,7 @@ class Attempt:
         self._reporter.console.progress(step)
 
     def _roll_back(self, step: int) -> int:
-        """Go back to the newest checkpoint, and on with the images after those of the bad step.
+        """Restore the newest checkpoint, and continue with the images after those of the bad step.
 
         Returns:
             The step of that checkpoint.
@@ -296,7 +303,7 @@ class Attempt:
         ranks = self._stepper.loop.bad_ranks()
         where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
         if len(ranks) == self._world.size > 1:
-            # What breaks only its own weight shows in everyone's next loss.
+            # A single weight that is not finite affects the next loss of every rank.
             where = "every rank, of this step or the one before,"
         checkpoint = self._folder.checkpoints.newest() if self._chief else None
         path = self._world.broadcast(str(checkpoint.path) if checkpoint else None)
@@ -314,7 +321,7 @@ class Attempt:
             self._validation.evaluate(step)
 
     def _save_if_due(self, step: int, epoch: int | None) -> None:
-        """Save in the background, if it is time to."""
+        """Save in the background if a save is due."""
         self._report_saved()
         if self._saver.due(step, epoch) and self._chief:
             with self._totals.timer.phase("checkpoint"):
@@ -334,7 +341,7 @@ class Attempt:
     def _tell_profile(self, *, written: bool) -> None:
         if written:
             self._reporter.console.say(
-                f"the profile is in {self._profiler.folder}; to look at it: make profile"
+                f"the profile is in {self._profiler.folder}; to view it, run: make profile"
                 f" RUN={self._folder.path}"
             )
 
@@ -355,7 +362,7 @@ class Attempt:
         }
 
     def _export(self, step: int) -> None:
-        """Write the model for use elsewhere; the other ranks need not wait for it."""
+        """Export the model on rank 0; the other ranks do not wait for it."""
         if self._chief and self._config.export:
             self._reporter.console.say("exporting the model")
             evaluation = self._validation.latest
@@ -367,14 +374,14 @@ class Attempt:
                 vars(evaluation) if evaluation else None,
             )
             self._reporter.console.say(
-                f"the model is in {path}; to use it: python -m trainer predict IMAGE..."
+                f"the model is in {path}; to use it, run: python -m trainer predict IMAGE..."
                 f" --run {self._folder.path}"
             )
 
 
 def _set_up(config: TrainConfig, communicator: Communicator) -> RunSetup:
-    """What all ranks work with; what can be refused is refused here, before a network is built or
-    a file written.
+    """Set up the run on all ranks; raise configuration and data errors here, before a network is
+    built or a file written.
     """
     if communicator.local_rank == 0:
         write_digits_if_missing(config)

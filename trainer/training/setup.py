@@ -1,4 +1,4 @@
-"""What is known of a run before a rank starts: its data set, its numbers, its folder.
+"""Set-up of a run before its ranks start: data set, plan and run folder.
 
 Imports no TensorFlow, except once to write the embedded data set.
 """
@@ -25,31 +25,31 @@ from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
 
 @dataclass(frozen=True)
 class RunSetup:
-    """A run that may start; the same on every rank."""
+    """A validated run that may start; the same on every rank."""
 
     config: TrainConfig
-    """With the run's name."""
+    """Configuration of the run, with its name."""
     data_set: DataSet
     plan: Plan
     folder: RunFolder
     record: RunRecord
-    """For config.json and the checkpoints."""
+    """Record for config.json and the checkpoints."""
     changes: list[str]
-    """Options that differ from those that the run had before, in words."""
+    """One sentence for each option that differs from the run's previous attempt."""
 
 
 def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
-    """Find what a run works with, and refuse what would fail later.
+    """Load what a run needs, and raise errors that would otherwise occur later.
 
     Args:
-        config: what to train.
-        ranks: processes that take part.
-        name: of the run; see `run_name`.
+        config: Configuration of the run.
+        ranks: World size.
+        name: Name of the run; see `run_name`.
 
     Raises:
-        DataError: no data, or data that do not fit their manifest.
-        ConfigError: the data do not fit the configuration.
-        CheckpointError: the run exists and may not be continued with this configuration.
+        DataError: The data are missing, or do not match their manifest.
+        ConfigError: The data do not match the configuration.
+        CheckpointError: The run exists and may not be continued with this configuration.
     """
     if config.name != name:
         config = replace(config, name=name)
@@ -68,30 +68,30 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
 
 
 def set_up_for_launch(config: TrainConfig) -> RunSetup:
-    """As `set_up`, before a rank of this machine is started; refuses whatever would fail in every
-    rank.
+    """Call `set_up` before the ranks of this machine start, so that an error that every rank would
+    have is raised only once.
     """
     write_digits_if_missing(config)
     setup = set_up(config, config.ranks, run_name(config))
     path = setup.folder.path
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not os.access(existing, os.W_OK):
-        raise ConfigError([f"--runs-dir: {existing} cannot be written to"])
+        raise ConfigError([f"--runs-dir: {existing} is not writable"])
     return setup
 
 
 def run_name(config: TrainConfig) -> str:
-    """The name that a configuration gives to its run, or a new one if it gives none."""
+    """Return the run name of a configuration, or a new name if it has none."""
     return config.name or new_name(config, datetime.now().astimezone())
 
 
 def warn(data_set: DataSet, local_ranks: int) -> None:
-    """Say what will work, but perhaps not as meant."""
+    """Print warnings about what works, but perhaps not as intended."""
     notes = []
     if local_ranks > cores():
         notes.append(
-            f"{local_ranks} ranks share {cores()} cores and will take turns; --ranks {cores()}"
-            " gives each its own"
+            f"{local_ranks} ranks share {cores()} cores and will take turns; with --ranks"
+            f" {cores()} each has a core of its own"
         )
     if data_set.manifest:
         empty = empty_classes(data_set.manifest, "train")
@@ -103,7 +103,7 @@ def warn(data_set: DataSet, local_ranks: int) -> None:
 
 
 def print_dry_run(config: TrainConfig) -> None:
-    """Print every key with its value, then the derived numbers; writes and starts nothing."""
+    """Print every key with its value, then the derived numbers. Nothing is written or started."""
     launched = launched_as(os.environ)
     ranks = launched.size if launched else config.ranks
     width = max(len(leaf.key) for leaf in fields.leaves(TrainConfig))
@@ -121,7 +121,7 @@ def print_dry_run(config: TrainConfig) -> None:
     schedule = plan.schedule
     derived = {
         "ranks": f"{ranks}",
-        "global batch": f"{plan.global_batch} images a step",
+        "global batch": f"{plan.global_batch} images per step",
         "training images": f"{plan.examples:,}",
         "steps per epoch": f"{plan.examples / plan.global_batch:.2f}",
         "steps": f"{plan.last_step:,}"
@@ -131,9 +131,9 @@ def print_dry_run(config: TrainConfig) -> None:
         "learning rate": ", ".join(
             f"{rate:.4g} {when}"
             for rate, when in (
-                (schedule.learning_rate(0), "at first"),
+                (schedule.learning_rate(0), "at the first step"),
                 (schedule.peak, "at its peak"),
-                (schedule.learning_rate(plan.total_steps - 1), "at last"),
+                (schedule.learning_rate(plan.total_steps - 1), "at the last step"),
             )
         ),
     }
@@ -144,7 +144,7 @@ def print_dry_run(config: TrainConfig) -> None:
             data_set.manifest.splits["train"], config.data, ranks, config.batch_size,
             config.model.image_size,
         )  # fmt: skip
-        print(f"{'input memory':<{width}}  at most {memory / 1e9:.1f} GB a rank")
+        print(f"{'input memory':<{width}}  at most {memory / 1e9:.1f} GB per rank")
     expectation = EXPECTATIONS.get(config.preset)
     if expectation:
         print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")

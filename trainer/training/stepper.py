@@ -1,4 +1,4 @@
-"""The steps of a run: its network and its loop, with the learning rates, timed and watched."""
+"""The steps of a run: the loop over its network, with learning rates, timing and the watchdog."""
 
 from collections.abc import Callable
 
@@ -20,11 +20,11 @@ class Stepper:
     """Takes the steps of one attempt of a run.
 
     Args:
-        setup: the run.
-        communicator: the ranks.
-        rank_data: what this rank trains on.
-        totals: of the run, to be added to.
-        watchdog: told of every step.
+        setup: Set-up of the run.
+        communicator: World of ranks.
+        rank_data: Data of this rank.
+        totals: Totals of the run, which the steps are added to.
+        watchdog: Watchdog to notify of every step.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Stepper:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """Every variable that decides the future, by name."""
+        """Every variable that affects the rest of the training, by name."""
         return {**variables_by_name(self.model), **self._optimizer.state, **self.loop.state}
 
     def take(
@@ -66,16 +66,16 @@ class Stepper:
         """Take steps.
 
         Args:
-            step: steps done.
-            count: how many to take at most.
-            phase: what their time counts for: "compile" or "train".
-            tick: called with the steps done, again and again while they are taken.
+            step: Steps done.
+            count: Most steps to take.
+            phase: Phase that their time is added to: "compile" or "train".
+            tick: Called repeatedly with the steps done while they are taken.
 
         Returns:
-            What they did, and their seconds.
+            The report of the loop, and the seconds that it took.
 
         Raises:
-            DataError: an image cannot be read; names it.
+            DataError: An image cannot be read; names the image.
         """
         schedule, timer = self._plan.schedule, self._totals.timer
         rates = [schedule.learning_rate(step + ahead) for ahead in range(count)]
@@ -97,7 +97,7 @@ class Stepper:
         return report, seconds
 
     def summary(self, step: int) -> dict[str, float]:
-        """Metrics of the steps since the last summary."""
+        """Return the metrics of the steps since the last summary."""
         values = self._interval.summary(self._flops, self._peak)
         self._interval.reset()
         values["learning_rate"] = self._plan.schedule.learning_rate(step - 1)
@@ -106,6 +106,6 @@ class Stepper:
         return values
 
     def rewind(self, step: int) -> None:
-        """Go on from another step, whose variables have been restored."""
+        """Continue from another step, whose variables have been restored."""
         self.loop.rewind(step)
         self._interval.reset()

@@ -1,8 +1,7 @@
-"""The evaluations of a run on its validation split: what each gave, and what the final one says of
-each image.
+"""The evaluations of a run on its validation split, and the predictions of the final one.
 
-`RUN/predictions.csv` has a line for every example that counted; `RUN/mistakes/` holds thumbnails of
-a few, named by their index, so that the report can be made again where the data are not.
+`RUN/predictions.csv` has one line per example that counted; `RUN/mistakes/` holds thumbnails of a
+few mistakes, named by their index, so that the report can be written again without the data set.
 """
 
 import csv
@@ -27,11 +26,12 @@ FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
 COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
 NAMES = ("label_name", "predicted_name")
 THUMBNAILS = 24
-"""Most mistakes whose images are kept."""
+"""Largest number of mistakes whose images are kept."""
 THUMBNAIL_SIZE = 160
 """Longest side of a thumbnail, in pixels; smaller images keep their size."""
 LOSSLESS_SIZE = 64
-"""Images up to this size are kept as they are; of larger ones, JPEG is small enough for a page."""
+"""Longest side of images stored losslessly, in pixels; larger ones are stored as JPEG, which keeps
+the page small."""
 
 
 class Validation:
@@ -49,7 +49,15 @@ class Validation:
         timer: PhaseTimer,
         alive: Callable[[], None],
     ) -> None:
-        """`alive` is called with each batch."""
+        """Args:
+        evaluator: Evaluates the model.
+        rank_data: Data of this rank.
+        setup: Set-up of the run.
+        communicator: World of ranks.
+        reporter: Reports of the run.
+        timer: Times the phases.
+        alive: Called after each batch.
+        """
         self._evaluator, self._rank_data, self._setup = evaluator, rank_data, setup
         self._world, self._reporter = communicator, reporter
         self._timer, self._alive = timer, alive
@@ -58,24 +66,26 @@ class Validation:
         self.best: dict[str, float] | None = None
         """Step and top-1 of the best evaluation of the run."""
         self.seconds = 0.0
-        """Seconds of the run up to the end of the latest evaluation."""
+        """Seconds from the start of the run to the end of the latest evaluation."""
 
     def restore(self, meta: Mapping[str, Any]) -> None:
-        """Take over what a checkpoint holds."""
+        """Restore the latest and the best evaluation from a checkpoint."""
         self.best = meta["best"]
         if meta["evaluation"]:
             self.latest, self._step = Evaluation(**meta["evaluation"]), meta["step"]
             self.seconds = self._timer.total
 
     def to_meta(self, step: int) -> dict[str, Any]:
-        """What the checkpoint of a step holds: the evaluation of these very weights, if there was
-        one, and the best of the run.
+        """Return data for the checkpoint of a step: the evaluation of these weights, if there was
+        one, and the best evaluation of the run.
         """
         evaluation = self.latest if self._step == step else None
         return {"evaluation": vars(evaluation) if evaluation else None, "best": self.best}
 
     def evaluate(self, step: int) -> None:
-        """Evaluate, unless these very weights have been, or there is nothing to evaluate on."""
+        """Evaluate, unless these weights have been evaluated already or there are no held-out
+        images.
+        """
         if not self._rank_data.has_validation or self._step == step:
             return
         with self._timer.phase("evaluation"):
@@ -86,11 +96,11 @@ class Validation:
         self._reporter.evaluation(step, self.latest)
 
     def write_predictions(self, step: int) -> None:
-        """Write what the final evaluation says of each image."""
+        """Write the final evaluation's prediction for each image."""
         if not self._rank_data.has_validation:
             return
         if self._evaluator.predictions is None:
-            # An attempt that was killed before it wrote them has evaluated these very weights.
+            # An attempt that was killed before it wrote them has evaluated the same weights.
             self._run()
         predictions, first = self._evaluator.predictions, self._rank_data.validation_share.start
         assert predictions is not None
@@ -129,16 +139,16 @@ def write_predictions(
     """Write predictions.csv, complete or not at all, and the thumbnails of mistakes.
 
     Args:
-        folder: of the run.
-        predictions: of the whole split.
-        classes: name of each class.
-        read_image: the encoded image of an example of the split.
+        folder: Folder of the run.
+        predictions: Predictions for the whole split.
+        classes: Name of each class.
+        read_image: Returns the encoded image of an example of the split.
 
     Returns:
-        How many examples, mistakes and images; `problem`, if an image could not be read.
+        The numbers of examples, mistakes and images, and `problem` if an image could not be read.
 
     Raises:
-        OSError: the folder cannot be written to.
+        OSError: The folder cannot be written to.
     """
     (folder / FILE_NAME).unlink(missing_ok=True)
     wrong = predictions.mistakes()
@@ -152,7 +162,7 @@ def write_predictions(
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*COLUMNS, *NAMES))
     for row in zip(*predictions.columns(), strict=True):
-        # NumPy's text of a float32 is the shortest that reads back as the same.
+        # NumPy prints a float32 as the shortest text that reads back as the same value.
         writer.writerow([*map(str, row), classes[row[1]], classes[row[2]]])
     write_atomically(folder / FILE_NAME, text.getvalue())
     facts = {"examples": len(predictions.index), "mistakes": len(wrong), "images": len(images)}
@@ -162,7 +172,7 @@ def write_predictions(
 def _thumbnails(
     examples: Sequence[int], read_image: Callable[[int], bytes]
 ) -> tuple[dict[str, bytes], str | None]:
-    """Small images by file name, and what was wrong with the first that could not be made."""
+    """Return thumbnails by file name, and the first error that prevented one, or None."""
     images, problem = {}, None
     for index in examples:
         try:
@@ -174,7 +184,7 @@ def _thumbnails(
 
 
 def thumbnail(encoded: bytes) -> tuple[str, bytes]:
-    """Make an image fit for a page; its file's suffix and bytes."""
+    """Return the file suffix and the bytes of an image's thumbnail."""
     _, image = shrink(encoded, THUMBNAIL_SIZE)
     lossless = max(image.size) <= LOSSLESS_SIZE
     buffer = io.BytesIO()

@@ -41,7 +41,7 @@ def test_the_table_says_what_was_done_and_how_long_it_took():
     ]
     lines = table(recoveries).splitlines()
     assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == [
-        *("1", "SIGKILL", "rank 1", "save", "30", "went on", "21", "11.2"),
+        *("1", "SIGKILL", "rank 1", "save", "30", "continued", "21", "11.2"),
     ]
     assert "ended with 143" in lines[3]
 

@@ -22,7 +22,7 @@ def test_steps_follow_from_images_and_ranks():
 
 def test_a_run_with_data_of_its_own_needs_no_manifest():
     assert plan(PRESETS["digits"], 2, None).examples == DIGITS_EXAMPLES
-    assert f"{DIGITS_EXAMPLES:,} images to train on" in PrepareDigitsOptions.__doc__
+    assert f"{DIGITS_EXAMPLES:,} training images" in PrepareDigitsOptions.__doc__
     assert (
         plan(PRESETS["synthetic"], 2, None).examples == PRESETS["synthetic"].data.synthetic_examples
     )

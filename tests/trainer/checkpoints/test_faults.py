@@ -116,7 +116,7 @@ def test_after_any_fault_there_is_a_checkpoint_and_the_run_goes_on(tmp_path, fau
         root = tmp_path / str(number)
         shutil.copytree(template, root)
         files, told = FaultyFiles(LocalFiles(), number, FAULTS[fault](), torn=torn), []
-        # The assertion: what cannot be read is passed over.
+        # The assertion: what cannot be read is skipped.
         with suppress(OSError, Killed, AssertionError):
             attempt(root, files, told)
         check(root, LocalFiles(), {400} if told else {300, 400})
@@ -291,7 +291,7 @@ def test_an_attempt_that_is_overtaken_before_it_saves_touches_nothing(tmp_path):
     earlier = CheckpointFolder(earlier_attempt(tmp_path, files), files)
     CheckpointFolder(tmp_path, files).claim()
     before = dict(files.content)
-    with pytest.raises(SupersededError, match=r"attempt 2 .* has begun.* attempt 1, saves nothing"):
+    with pytest.raises(SupersededError, match=r"attempt 2 .* has begun.*no longer saves"):
         save(earlier, 400, attempt=1)
     with pytest.raises(SupersededError):
         earlier.retain(1, keep_best=False, attempt=1)
@@ -314,6 +314,6 @@ def test_two_that_claimed_the_same_number_do_not_both_save(tmp_path):
     marker = files.content.pop(tmp_path / "attempt-0000000001")
     assert second.claim() == 1
     assert files.content[tmp_path / "attempt-0000000001"] != marker
-    with pytest.raises(SupersededError, match="another process is attempt 1 of this run too"):
+    with pytest.raises(SupersededError, match="another process is also attempt 1 of this run"):
         save(first, 100)
     save(second, 100)

@@ -188,7 +188,7 @@ def test_a_checkpoint_under_another_name_is_not_what_it_says(folder, pair, capsy
     pair[1].path.rename(folder.folder / "step-0000000003.a1")
     pair[0].path.rename(folder.folder / "step-0000000001.a2")
     assert folder.newest() is None
-    assert capsys.readouterr().out.count("DONE: is not that of this checkpoint") == 2
+    assert capsys.readouterr().out.count("DONE: belongs to another checkpoint") == 2
 
 
 def test_a_checkpoint_that_went_after_it_was_found_is_named(folder, pair):

@@ -245,7 +245,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on(folder, gate, variables, capsys
         writer.save(step, variables, {})
         writer.wait()
         warning = capsys.readouterr().out
-        assert f"step {step} is not saved (No space left on device)" in warning
+        assert f"step {step} was not saved (No space left on device)" in warning
         assert "it needs 20,009 bytes" in warning
         assert "are free" in warning
     assert [saved.step for saved in writer.check()] == [1]

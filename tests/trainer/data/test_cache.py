@@ -142,7 +142,7 @@ def test_an_exception_in_the_background_is_told_and_ends_nothing(
     found = new_cache(origin, tmp_path / "cache")
     found.fill(shards_of(origin))
     found._filler.join(timeout=TIMEOUT)
-    assert "is filled no further (RuntimeError: cosmic ray)" in capsys.readouterr().out
+    assert "filling has stopped (RuntimeError: cosmic ray)" in capsys.readouterr().out
 
 
 def test_a_full_disk_is_told_once_and_the_rest_is_read_from_the_folder(

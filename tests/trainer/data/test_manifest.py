@@ -143,7 +143,7 @@ def test_a_manifest_without_one_of_its_keys_is_named(folder, key):
 
 def test_another_schema_is_named(folder):
     edit(folder, lambda data: data.update(schema=1))
-    with pytest.raises(DataError, match=f"{folder / FILE_NAME}: schema 1 is not 2"):
+    with pytest.raises(DataError, match=f"{folder / FILE_NAME}: schema 1 is not supported, only 2"):
         load_manifest(folder)
 
 

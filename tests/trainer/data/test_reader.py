@@ -86,7 +86,9 @@ def test_a_shard_that_comes_back_in_time_is_read_as_if_nothing_had_been(
     assert read(source) == whole
     assert max(warned) == attempts
     out = capfd.readouterr().out
-    assert re.search(rf"{SHARD}.*: could not be read \(attempt 1 of 3\), again in 0.01 s", out)
+    assert re.search(
+        rf"{SHARD}.*: could not be read \(attempt 1 of 3\), trying again in 0.01 s", out
+    )
     assert (f"(attempt {attempts + 1} of 3)" in out) is False
 
 
@@ -111,7 +113,7 @@ DAMAGE = {
         lambda path: path.write_bytes(
             path.read_bytes()[:2000] + b"\xff" + path.read_bytes()[2001:]
         ),
-        "its data do not fit their checksum",
+        "its data do not match their checksum",
     ),
 }
 

@@ -63,7 +63,7 @@ def faults(capsys):
         summary = str(caught.value)
         lines = capsys.readouterr().out.splitlines()
         assert summary.startswith(f"{folder}: ")
-        assert "copy the named shards again, or prepare the data set anew" in summary
+        assert "copy these shards again, or prepare the data set again" in summary
         if not any("more faults" in line for line in lines):
             assert f" {len(lines)} fault" in summary
         return lines
@@ -115,8 +115,8 @@ def test_a_changed_bit_is_named_and_the_records_behind_it_are_still_read(data, f
     flip(path, offsets(path)[17] + 12 + 40)
     flip(path, offsets(path)[70] + 12 + 40)
     assert faults(data) == [
-        f"{TRAIN}, record 17: its data do not fit their checksum",
-        f"{TRAIN}, record 70: its data do not fit their checksum",
+        f"{TRAIN}, record 17: its data do not match their checksum",
+        f"{TRAIN}, record 70: its data do not match their checksum",
     ]
 
 
@@ -124,8 +124,8 @@ def test_a_changed_length_ends_what_can_be_read_of_a_shard(data, faults):
     path = data / TRAIN
     flip(path, offsets(path)[5])
     assert faults(data) == [
-        f"{TRAIN}, record 5: its length does not fit its checksum; the rest of the shard cannot be"
-        " read"
+        f"{TRAIN}, record 5: its length does not match its checksum; the rest of the shard cannot"
+        " be read"
     ]
 
 
@@ -150,8 +150,8 @@ def test_swapped_shards_are_told_from_damaged_ones(data, faults):
     (data / other).rename(data / TRAIN)
     (data / "aside").rename(data / other)
     found = faults(data)
-    assert f"{TRAIN}: holds what {other} should hold" in found
-    assert f"{other}: holds what {TRAIN} should hold" in found
+    assert f"{TRAIN}: has the content of {other}" in found
+    assert f"{other}: has the content of {TRAIN}" in found
 
 
 def test_missing_shards_are_named_beside_other_faults(data, faults):
@@ -159,7 +159,7 @@ def test_missing_shards_are_named_beside_other_faults(data, faults):
     flip(data / VALIDATION, 30)
     assert faults(data) == [
         f"{TRAIN}: is missing",
-        f"{VALIDATION}, record 0: its data do not fit their checksum",
+        f"{VALIDATION}, record 0: its data do not match their checksum",
     ]
 
 
@@ -167,7 +167,7 @@ def test_a_changed_label_is_named_by_what_it_should_be(data, faults):
     change_record(data / TRAIN, 7, label=2)
     changed, other, *counts = faults(data)
     assert changed == f"{TRAIN}, record 7: its class is called 'ant', but label 2 is 'cat'"
-    assert other.startswith(f"{TRAIN}: is not the file that was described (XXH128 ")
+    assert other.startswith(f"{TRAIN}: is not the file in the manifest (XXH128 ")
     assert counts == ["train: 79 images of 'ant', not 80", "train: 81 images of 'cat', not 80"]
 
 
@@ -280,7 +280,9 @@ def test_counts_of_other_classes_are_named(data, faults):
 def test_wrong_sizes_are_named_and_uncounted_ones_are_not(data, faults, capsys):
     sides = read_manifest(data).splits["train"].sides
     change_manifest(data, sides=Sides(sides.long, sides.short))
-    assert faults(data) == ["train: the manifest counts other sizes of images than there are"]
+    assert faults(data) == [
+        "train: the image sizes counted in the manifest differ from those of the images"
+    ]
     change_manifest(data, sides=Sides())
     assert len(passes(data, capsys)) == 1
 
@@ -290,7 +292,7 @@ def test_a_wrong_index_is_named(data, faults, index):
     shards = read_manifest(data).splits["train"].shards
     wrong = tuple(replace(s, index=index) if s.file == TRAIN else s for s in shards)
     change_manifest(data, shards=wrong)
-    wanted = "its index in the manifest does not say where every 64th record begins"
+    wanted = "its index in the manifest is not that of every 64th record"
     assert faults(data) == [f"{TRAIN}: {wanted}"]
 
 
@@ -298,7 +300,7 @@ def test_shards_of_nothing_are_mentioned_but_are_no_fault(data, capsys):
     (data / "train-00007-of-00009.tfrecord").write_bytes(b"")
     (data / "notes.txt").write_bytes(b"")
     lines = passes(data, capsys)
-    assert lines[0] == "not in the manifest, and never read: train-00007-of-00009.tfrecord"
+    assert lines[0] == "not in the manifest, so never read: train-00007-of-00009.tfrecord"
     assert lines[1].endswith("0 faults")
 
 

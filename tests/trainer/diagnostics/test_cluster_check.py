@@ -53,7 +53,7 @@ def test_two_ranks_sum_read_and_tell_once(tmp_path):
 def test_data_that_are_not_there_end_every_rank(tmp_path):
     data = ["--data", str(tmp_path / "missing")]
     errors = run_world(scenarios.check_cluster, 2, [*SHORT, *data])
-    assert all(f"{tmp_path}/missing: holds nothing to read" in error for error in errors)
+    assert all(f"{tmp_path}/missing: has no files with content" in error for error in errors)
 
 
 def test_the_bandwidth_of_the_bus_is_that_of_nvidias_tests():
@@ -67,5 +67,5 @@ def test_reading_ends_with_the_files_or_with_the_time(tmp_path):
     assert read_rate(tmp_path, seconds=60) > 0
     assert read_rate(tmp_path, seconds=1e-9, rank=1, ranks=2) > 0
     (tmp_path / "a").unlink()
-    with pytest.raises(DataError, match="nothing to read"):
+    with pytest.raises(DataError, match="no files with content"):
         read_rate(tmp_path, seconds=1)

@@ -68,11 +68,11 @@ def bare(tmp_path):
 def test_two_nodes_with_gpus_are_told_in_a_few_lines(good):
     made = startup(good, good, nccl="2.21.5", built_with={"CUDA": "12.5.1", "cuDNN": "9"})
     assert made.lines() == [
-        f"GPUs: 16 x {V100}; driver 535.161.08; TensorFlow made with CUDA 12.5.1 and cuDNN 9",
+        f"GPUs: 16 x {V100}; driver 535.161.08; TensorFlow built with CUDA 12.5.1 and cuDNN 9",
         "machine: 2 nodes, the first with 40 cores, 0.6 of 1.0 GB memory free, 64 GB in /dev/shm,"
         " locked memory unlimited",
         "free disk: 2.35 TB for the run, 5.5 GB for temporary files",
-        "exchange: Horovod with MPI, Gloo, NCCL 2.21.5; ranks meet by MPI, gradients are summed by"
+        "exchange: Horovod with MPI, Gloo, NCCL 2.21.5; coordinated by MPI, gradients are summed by"
         " NCCL",
         "InfiniBand: all nodes: mlx5_an0 (Ethernet, 40 Gb/sec), mlx5_ib0 (InfiniBand, 100 Gb/sec)",
     ]
@@ -139,7 +139,7 @@ def test_all_nodes_with_infiniband_are_no_reason_to_warn(good):
 
 def test_a_node_without_infiniband_is_named_with_the_cost_and_the_remedy(good, bare):
     text = startup(good, bare, good).warning()
-    assert text.splitlines()[1].startswith("WARNING: this run is meant to go over InfiniBand")
+    assert text.splitlines()[1].startswith("WARNING: this run should use InfiniBand")
     assert "\n  node 1: no adapter\n" in text
     assert "node 0" not in text
     wanted = ["1.8 to 2.4 times", "--device /dev/infiniband", "ibverbs-providers"]
@@ -154,7 +154,7 @@ def test_sums_by_gloo_go_over_tcp_whatever_the_nodes_have(good):
 def test_one_node_is_told_that_it_needs_none(bare):
     text = startup(bare).warning()
     assert "no adapter" in text
-    assert "a run on one node needs none, but one on several would" in text
+    assert "a run on one node does not need it, but a run on several nodes would" in text
     assert len(text.splitlines()) == 1
 
 
@@ -190,8 +190,8 @@ def test_two_ranks_on_a_machine_without_gpus_say_three_lines_once(workplace):
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if line.startswith("  ")]
     assert [line.split(":")[0].strip() for line in said] == ["machine", "free disk", "exchange"]
-    assert said[2].endswith("ranks meet by Gloo, gradients are summed by Gloo")
-    assert done.stderr.count("--exchange.infiniband: this node could not use it") == 1
+    assert said[2].endswith("coordinated by Gloo, gradients are summed by Gloo")
+    assert done.stderr.count("--exchange.infiniband: this node cannot use InfiniBand") == 1
     (start,) = metrics(workplace / "runs" / "a", "start")
     found = start["environment"]
     assert found["cores"] >= 1
@@ -226,7 +226,7 @@ def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     assert told.out.index("took the first step") < told.out.index(f"\n  {chosen}\n")
     before, after = "\n  node 1: no adapter\n", f"\n  rank 0's {chosen}\n"
     assert told.err.index(before) < told.err.index(after)
-    # What to do need not be read twice.
+    # The advice is not repeated.
     assert told.err.count("1.8 to 2.4 times") == 1
     (start,) = metrics(tmp_path / "runs" / "a", "start")
     assert start["environment"]["nccl_transport"] == chosen

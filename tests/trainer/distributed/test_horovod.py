@@ -193,14 +193,14 @@ def test_a_name_that_does_not_resolve_is_refused_with_what_to_do(monkeypatch):
 def test_a_name_that_leads_elsewhere_is_refused(monkeypatch):
     # An address for documentation, which nobody has.
     answer(monkeypatch, "192.0.2.9")
-    with pytest.raises(UserError, match=r"resolves to 192\.0\.2\.9, which is no address of"):
+    with pytest.raises(UserError, match=r"resolves to 192\.0\.2\.9, which is not an address of"):
         check_own_name()
 
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for_without_end(monkeypatch):
     released = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait() and [])
-    with pytest.raises(UserError, match=r"is not resolved within 0\.05 s"):
+    with pytest.raises(UserError, match=r"does not resolve within 0\.05 s"):
         check_own_name(0.05)
     released.set()
 

@@ -72,7 +72,7 @@ def test_success_is_the_end():
 def test_the_same_error_at_the_same_step_is_no_chance():
     decision = decide_restart([CRASHED, CRASHED], 3)
     assert not decision.restart
-    assert "KeyError in feed.py, line 7, after step 12, came twice" in decision.reason
+    assert "KeyError in feed.py, line 7, after step 12, occurred twice" in decision.reason
 
 
 def test_the_same_error_of_another_rank_is_the_same():
@@ -111,7 +111,7 @@ def test_it_ends_after_so_many_times_without_a_newer_checkpoint():
     assert decide_restart([KILLED] * 3, 3).restart
     decision = decide_restart([KILLED] * 4, 3)
     assert not decision.restart
-    assert "3 times in a row brought no newer checkpoint" in decision.reason
+    assert "no newer checkpoint after 3 restarts in a row" in decision.reason
 
 
 def test_a_newer_checkpoint_begins_the_count_anew():

@@ -235,7 +235,7 @@ with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
             process.kill()
             process.communicate()
     assert ranks[0].returncode == WATCHDOG_EXIT_CODE
-    assert "rank 0: late is rank 1: no sign of life for" in err
+    assert "rank 0: the late rank is rank 1: no sign of life for" in err
 
 
 WAITS, WORKS = Heartbeat("train", 41, arrived=True), Heartbeat("train", 41, arrived=False)
@@ -256,8 +256,8 @@ WAITS, WORKS = Heartbeat("train", 41, arrived=True), Heartbeat("train", 41, arri
             2,
             "rank 1: is at step 40",
         ),
-        ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 2, "all ranks are equally far"),
-        ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 8, "one of the 6 ranks of which nothing is known"),
+        ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 2, "all ranks are at the same point"),
+        ({0: (WAITS, 1.0), 1: (WAITS, 1.0)}, 8, "one of the 6 ranks whose state is not known"),
     ],
     ids=["silent", "computing", "elsewhere", "behind", "equal", "other nodes"],
 )

@@ -344,15 +344,15 @@ def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(
     assert facts(path)["mean"] == list(record.normalization.mean)
 
     (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
-    with pytest.raises(DataError, match="was trained on other; prepare that data set again"):
+    with pytest.raises(DataError, match="was trained on other; prepare that version again"):
         export_run(str(folder.path), "last", None, 5, onnx=False)
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(DataError, match=r"does not keep its class names.*no such data folder"):
+    with pytest.raises(DataError, match=r"without class names.*no such data folder"):
         export_run(str(folder.path), "last", None, 5, onnx=False)
 
 
 def test_a_run_without_a_checkpoint_that_fits_is_refused(run):
-    with pytest.raises(CheckpointError, match="has no valid checkpoint that was evaluated"):
+    with pytest.raises(CheckpointError, match="has no valid, evaluated checkpoint"):
         export_run(str(run.path), "best", None, 5, onnx=False)
     shutil.rmtree(run.checkpoints.folder)
     with pytest.raises(CheckpointError, match="has no valid checkpoint;"):
@@ -362,7 +362,7 @@ def test_a_run_without_a_checkpoint_that_fits_is_refused(run):
 def test_a_folder_with_something_else_is_refused_and_stays(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="mine: exists and is no export"):
+    with pytest.raises(DataError, match="mine: exists but is not an export"):
         export_run(str(run.path), "last", str(tmp_path / "mine"), 5, onnx=False)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
@@ -446,5 +446,5 @@ def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(
     (folder.path / "export").write_text("in the way")
     with pytest.raises(UserError) as caught:
         export_model(folder, record, model, STEP, None)
-    assert "the run is complete and its result.json written" in str(caught.value)
+    assert "the run is complete and its result.json is written" in str(caught.value)
     assert f"python -m trainer export --run {folder.path}" in str(caught.value)

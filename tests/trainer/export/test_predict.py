@@ -152,7 +152,7 @@ def test_unreadable_images_are_named_and_the_others_predicted(predict, model, ru
     assert f"error: {paths[5]}: cannot be read as an image (it is neither JPEG nor PNG)" in err
     assert f"error: {paths[6]}: cannot be read as an image (Invalid PNG data, size 60)" in err
     assert f"error: {paths[BATCH + 1]}: cannot be read (No such file or directory)" in err
-    assert err.splitlines()[-1] == "error: 3 images of 35 could not be read, see above"
+    assert err.splitlines()[-1] == "error: 3 images of 35 could not be read; see the errors above"
     assert "Traceback" not in err
     found = [json.loads(line) for line in lines]
     readable = [path for path in paths if str(path) not in broken]
@@ -164,7 +164,7 @@ def test_unreadable_images_are_named_and_the_others_predicted(predict, model, ru
 def test_all_images_unreadable_is_no_crash(predict, run, tmp_path):
     status, lines, err = predict(tmp_path / "gone.png", "--run", run)
     assert (status, lines) == (3, [])
-    assert err.splitlines()[-1] == "error: 1 image of 1 could not be read, see above"
+    assert err.splitlines()[-1] == "error: 1 image of 1 could not be read; see the errors above"
 
 
 def test_an_export_elsewhere_is_used_if_it_is_named(predict, run, images, tmp_path):
@@ -181,7 +181,7 @@ def test_no_image_is_refused(predict, run, tmp_path):
     (tmp_path / "empty").mkdir()
     status, _, err = predict(tmp_path / "empty", "--run", run)
     assert status == 3
-    assert f"{tmp_path / 'empty'}: has no .jpg, .jpeg, .png in it or below" in err
+    assert f"{tmp_path / 'empty'}: no .jpg, .jpeg, .png files in it or below" in err
 
 
 def test_no_export_is_refused_with_the_command_that_makes_it(predict, images, tmp_path):
@@ -211,7 +211,7 @@ def test_a_model_of_someone_elses_and_a_damaged_one_are_refused(predict, run, im
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--top", "6"], "--top: 6, but this model gives 5 classes an image"),
+        (["--top", "6"], "--top: 6, but this model returns 5 classes per image"),
         (["--top", "0"], "--top: 0 must be at least 1"),
         (["--mdel", "x"], "did you mean --model?"),
         (["--run"], "--run: needs a value"),

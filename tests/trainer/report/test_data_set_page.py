@@ -97,7 +97,7 @@ def test_a_rare_class_is_not_sought_for_ever(tmp_path, inspected):
     counts = [63, 1, 2936]
     write_set(tmp_path / "set", counts, [1] * 3, by_class=True, make=lambda *_: one)
     text, images = cards(inspected(tmp_path / "set"))["class 1"]
-    assert "no sample among the 2,000 images looked at" in text
+    assert "no sample among the 2,000 images read" in text
     assert images == []
 
 
@@ -132,7 +132,7 @@ def test_a_damaged_record_is_named_with_what_finds_all_of_them(digits_folder, tm
     shard.write_bytes(data)
     with pytest.raises(DataError) as caught:
         write_inspection(folder, InspectOptions())
-    assert f"{shard}, record 1: its data do not fit their checksum" in str(caught.value)
+    assert f"{shard}, record 1: its data do not match their checksum" in str(caught.value)
     assert f"python -m trainer verify '{folder}'" in str(caught.value)
     assert not (folder / "inspect.html").exists()
 
@@ -252,7 +252,7 @@ def test_what_is_known_of_where_the_data_came_from_is_shown(tmp_path, inspected)
     (tmp_path / "set" / "rejected.csv").write_text(f"split,name,reason\n{lines}")
     text = Reader(inspected(tmp_path / "set")).text
     assert "copied untouched 8 converted from CMYK 2 rejected 12" in text
-    assert "12 files left out, the first 10, as in rejected.csv" in text
+    assert "12 files rejected, the first 10, as in rejected.csv" in text
     assert "train a/9.jpg torn, at 9" in text
     assert "a/10.jpg" not in text
 
@@ -332,7 +332,7 @@ def test_a_folder_that_cannot_be_written_to_needs_an_output(tmp_path, monkeypatc
     # Permissions do not stop whoever is root.
     monkeypatch.setattr("os.access", lambda path, _: path != folder)
     assert main(["inspect", str(folder)]) == ConfigError.exit_code
-    assert f"--output: {folder} cannot be written to; name a file" in capsys.readouterr().err
+    assert f"--output: {folder} is not writable; choose a file" in capsys.readouterr().err
     assert main(["inspect", str(folder), "--output", str(tmp_path / "new" / "page.html")]) == 0
     assert (tmp_path / "new" / "page.html").is_file()
 

@@ -107,9 +107,9 @@ def test_a_long_curve_is_averaged_and_keeps_its_mean_and_end():
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="is not the folder of a run"):
+    with pytest.raises(CheckpointError, match="is not a run folder"):
         write_report([tmp_path])
-    with pytest.raises(CheckpointError, match="is not the folder of a run"):
+    with pytest.raises(CheckpointError, match="is not a run folder"):
         write_report([tmp_path / "none"])
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_file_is_no_failure(run, file, content):
 
 def test_a_configuration_of_another_version_is_named(tmp_path):
     run = write_run(tmp_path / "run", velocity=3)
-    assert "config.json is of another version: velocity" in Reader(page_of(run)).text
+    assert "config.json was written by another version: velocity" in Reader(page_of(run)).text
 
 
 def test_a_stopped_run_shows_how_far_it_came(run):
@@ -159,7 +159,7 @@ def test_a_run_that_goes_on_shows_its_newest_figures(run):
     assert (read.summary.final, read.summary.step) == (False, 40)
     assert read.summary.top1 == pytest.approx(40 / 105)
     text = Reader(page_of(run)).text
-    assert "the last sign of it is of 2023-11-14 22:14 UTC" in text
+    assert "its last record is of 2023-11-14 22:14 UTC" in text
     assert "No predictions" in text
 
 
@@ -203,9 +203,9 @@ def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):
 def test_the_images_shown_are_those_of_the_mistakes_the_surest_first(run):
     images = Reader(page_of(run)).all("img")
     assert [image["alt"] for image in images] == [
-        "Held-out image 39: 8, taken for 1",
-        "Held-out image 38: 3, taken for 5",
-        "Held-out image 37: 3, taken for 5",
+        "Held-out image 39: 8, predicted as 1",
+        "Held-out image 38: 3, predicted as 5",
+        "Held-out image 37: 3, predicted as 5",
     ]
     for image, index in zip(images, (39, 38, 37), strict=True):
         data = base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))
@@ -215,7 +215,7 @@ def test_the_images_shown_are_those_of_the_mistakes_the_surest_first(run):
 
 def test_a_run_without_mistakes_says_so(tmp_path):
     text = Reader(page_of(write_run(tmp_path / "run"))).text
-    assert "None: all of 40 held-out images are right." in text
+    assert "None: all predictions for 40 held-out images are correct." in text
 
 
 def test_many_classes_and_mistakes_keep_the_page_small(tmp_path):
@@ -224,21 +224,21 @@ def test_many_classes_and_mistakes_keep_the_page_small(tmp_path):
     run = write_run(tmp_path / "run", names=names, wrong=wrong, examples=3000)
     page = without_library(page_of(run))
     assert len(page) < 200_000
-    assert "The 20 commonest confusions" in page
-    assert "The 10 classes that were right least often" in page
+    assert "The 20 most common confusions" in page
+    assert "The 10 classes with the lowest accuracy" in page
     assert page.count("<img") == 24
 
 
 def test_the_options_that_differ_from_the_preset_come_first(tmp_path):
     page = page_of(write_run(tmp_path / "run", epochs=7, seed=3))
-    first = page.split("What differs from the preset")[-1].split("</table>")[0]
+    first = page.split("Options that differ from the preset")[-1].split("</table>")[0]
     assert re.findall(r"<code>(\S+)</code>", first) == ["epochs", "seed"]
     assert "--epochs 7 --seed 3" in page
     assert "<code>optimizer.momentum</code>" in page
 
 
 def test_the_environment_of_every_attempt_is_shown(run):
-    table = page_of(run).split("What each attempt ran on")[-1].split("</table>")[0]
+    table = page_of(run).split("Environment of each attempt")[-1].split("</table>")[0]
     assert table.count("abacus") == 2
     assert table.count("0.50, 1.25") == 2
 
@@ -410,7 +410,7 @@ def test_the_command_prints_the_page_and_never_loads_tensorflow(run, tmp_path):
 
 def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys):
     assert main(["report", str(tmp_path / "none")]) == CheckpointError.exit_code
-    assert f"{tmp_path / 'none'}: is not the folder of a run" in capsys.readouterr().err
+    assert f"{tmp_path / 'none'}: is not a run folder" in capsys.readouterr().err
 
 
 def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monkeypatch, capsys):

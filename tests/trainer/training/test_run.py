@@ -102,8 +102,8 @@ def test_more_epochs_and_another_log_interval_are_said_and_followed(workplace):
     train(workplace, "--name", "run", "--epochs", "1", ranks=1)
     more = ["--name", "run", "--epochs", "2", "--log.every-steps", "7"]
     output = train(workplace, *more, ranks=1).stdout
-    assert "changed: --log.every-steps: 5 then, 7 now" in output
-    assert "changed: --epochs: 1 then, 2 now (another result than without" in output
+    assert "changed: --log.every-steps: was 5, is now 7" in output
+    assert "changed: --epochs: was 1, is now 2 (this changes the result" in output
     run = workplace / "runs" / "run"
     assert result(run)["epochs"] >= 2
     steps = [line["step"] for line in metrics(run, "train")]

@@ -1,1 +1,1 @@
-"""Data sets that need no files of the user's."""
+"""Data sets that need no input files."""

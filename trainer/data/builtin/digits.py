@@ -1,7 +1,7 @@
 """The embedded data set: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, 10 classes.
 
-They are real (UCI's Optical Recognition of Handwritten Digits) and come with a package that is
-installed anyway, so a first training needs no download.
+They are real data (UCI's Optical Recognition of Handwritten Digits) and are part of a package that
+is installed anyway, so a first training needs no download.
 """
 
 import io
@@ -20,7 +20,7 @@ CLASSES = tuple(str(digit) for digit in range(10))
 
 
 def load_records() -> list[Record]:
-    """All digits as PNG records, in scikit-learn's order."""
+    """Return all digits as PNG records, in scikit-learn's order."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -37,7 +37,7 @@ def load_records() -> list[Record]:
 
 
 def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record], list[Record]]:
-    """Take `per_class` records of each class aside, chosen by a text; both parts are shuffled."""
+    """Split off `per_class` records of each class, seeded by a text; both parts are shuffled."""
     shuffled = sorted(records, key=lambda record: record.filename)
     random.Random(key).shuffle(shuffled)
     taken = dict.fromkeys(CLASSES, 0)
@@ -50,7 +50,7 @@ def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record]
 
 
 def normalization(records: list[Record]) -> Normalization:
-    """Mean and standard deviation of the pixels of all images, which are grey."""
+    """Return mean and standard deviation of the pixels of all images, which are grey."""
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(r.encoded))) for r in records])
     mean, std = round(float(pixels.mean()), 3), round(float(pixels.std()), 3)
     return Normalization((mean,) * 3, (std,) * 3)
@@ -60,7 +60,7 @@ def prepare_digits(output: str) -> Manifest:
     """Write the data set and its manifest, complete or not at all.
 
     Raises:
-        DataError: the folder exists and holds something else.
+        DataError: The folder exists and contains something else.
     """
     train, validation = split(load_records(), VALIDATION_PER_CLASS, "digits")
     command = f"python -m trainer prepare digits --output {output}"

@@ -1,4 +1,4 @@
-"""A data set of noise that is meant to cost what photographs cost: to measure, not to learn with.
+"""A data set of noise that costs as much to read as photographs, for measurements only.
 
 Its images have the size of ImageNet's average photograph and the spectrum of natural images (power
 falling with the square of the frequency: Field 1987), so their JPEGs have a photograph's size.
@@ -19,16 +19,16 @@ from trainer.data.manifest import Manifest, Normalization
 WIDTH, HEIGHT, CLASSES = 500, 375, 10
 QUALITY = 90
 COLOUR = 0.3
-"""How far the colours of a pixel are apart, beside how far pixels are."""
+"""Spread of the colours of a pixel, relative to the spread of pixels."""
 CONTRAST = 55.0
 """Standard deviation of the pixels, about that of photographs."""
 
 
 def prepare_noise(output: str, count: int) -> Manifest:
-    """Write `count` images to train on and a tenth as many to evaluate on.
+    """Write `count` training images and a tenth as many held-out images.
 
     Raises:
-        DataError: the folder exists and holds something else.
+        DataError: The folder exists and contains something else.
     """
     train, validation = (
         list(track(noise_records(number, seed), f"making {number:,} images", number))
@@ -41,7 +41,7 @@ def prepare_noise(output: str, count: int) -> Manifest:
 
 
 def noise_records(count: int, seed: int) -> Iterator[Record]:
-    """JPEG records, the same for the same seed."""
+    """Yield JPEG records, the same for the same seed."""
     y, x = np.fft.fftfreq(HEIGHT)[:, None], np.fft.rfftfreq(WIDTH)[None]
     frequency = np.maximum(np.hypot(y, x), 1 / max(WIDTH, HEIGHT))
     for number in range(count):

@@ -21,21 +21,21 @@ def write_data_set(
     normalization: Normalization,
     command: str,
 ) -> Manifest:
-    """Write two splits beside their place and move them there when complete.
+    """Write two splits to a temporary folder and rename it when they are complete.
 
     Args:
-        folder: to write; one that holds the same data set already stays as it is.
-        train: records to train on, in the order of the shards.
-        validation: records to evaluate on.
-        classes: names in the order of labels.
-        normalization: mean and standard deviation of the training images.
-        command: what made it, for the manifest.
+        folder: Folder to write; left unchanged if it already holds the same data set.
+        train: Training records, in the order of the shards.
+        validation: Held-out records.
+        classes: Class names in the order of labels.
+        normalization: Mean and standard deviation of the training images.
+        command: Command that makes the data set, for the manifest.
 
     Raises:
-        DataError: the folder exists and holds something else.
+        DataError: The folder exists and contains something else.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / FILE_NAME).exists():
-        raise DataError(f"{folder}: is not empty and holds no {FILE_NAME}; choose another --output")
+        raise DataError(f"{folder}: is not empty and has no {FILE_NAME}; choose another --output")
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -65,7 +65,7 @@ def write_data_set(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(
-        f"{folder}: {len(train):,} images to train on, {len(validation):,} held out, version"
+        f"{folder}: {len(train):,} training images, {len(validation):,} held-out images, version"
         f" {manifest.version}"
     )
     return manifest

@@ -1,7 +1,7 @@
-"""From the bytes of any image file to bytes that the reader of shards can take.
+"""From the bytes of any image file to an image that the reader of shards can decode.
 
-JPEGs in RGB or grey and plain 8-bit PNGs are kept to the byte; their pixels are not looked at.
-Everything else is decoded once, here, and becomes a baseline JPEG.
+JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte, without decoding their pixels.
+All other images are decoded once, here, and converted to baseline JPEG.
 """
 
 import io
@@ -22,22 +22,23 @@ from trainer.data.prepare.rejected import RejectedError, allowed_rejections
 from trainer.options import WriteOptions
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
-"""What is taken, by Pillow's names; each further decoder would be one more to trust."""
+"""Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
 
 QUALITY = 95
-"""JPEG quality of what had to be converted: with full colour resolution hardly any loss is seen."""
+"""JPEG quality of converted images; with full colour resolution hardly any loss is visible."""
 
 UNTOUCHED = "copied untouched"
 LARGE = 8_000_000
-"""Pixels of an image that only one process at a time may decode, so that the memory of all
-processes together stays bounded."""
+"""Size, in pixels, from which only one process at a time may decode an image, so that the memory of
+all processes together stays bounded."""
 
 _KEPT_PROCESSES = {0xC0: UNTOUCHED, 0xC1: UNTOUCHED, 0xC2: "kept: progressive JPEG"}
-"""How JPEGs are counted that every decoder takes, by the marker that starts their frame: baseline,
-extended, progressive. TensorFlow takes no lossless ones, and not all decoders take arithmetic."""
+"""Treatment of JPEGs that every decoder accepts, by the marker that starts their frame: baseline,
+extended, progressive. TensorFlow does not decode lossless JPEGs, and not all decoders accept
+arithmetic coding."""
 
 _BIT_DEPTH = 24
-"""Where a PNG says how many bits a sample has: behind its signature, length, type and size."""
+"""Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
 
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -48,35 +49,36 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What makes an image upright, by EXIF's orientation."""
+"""Transpositions that turn an image upright, by EXIF orientation."""
 
 REENCODED_QUALITY = 90
 _REENCODE = re.compile(r"([1-9][0-9]{0,4})(?::([1-9][0-9]?|100))?")
 
 _NO_FRAME = (0xC4, 0xC8, 0xCC)
-"""Markers among those of frames that start something else."""
+"""Markers in the range of frame markers that do not start a frame."""
 
 _turn = multiprocessing.get_context("fork").Lock()
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What becomes of images; the same on every process. Its repr is part of the hash of a data
-    set's inputs.
+    """How to treat images; the same in every process. The repr is part of the hash of a data set's
+    inputs.
     """
 
     max_pixels: int
     short_side: int | None = None
-    """Larger images are shrunk to this, and all are encoded again; none keeps what can be kept."""
+    """Short side, in pixels, to which larger images are shrunk; then all images are encoded again.
+    None keeps images unchanged where possible."""
     quality: int = QUALITY
-    """Of what is encoded again."""
+    """JPEG quality of images that are encoded again."""
 
 
 def make_rules(options: WriteOptions) -> Rules:
-    """Read --reencode and --max-rejected.
+    """Parse --reencode and --max-rejected.
 
     Raises:
-        ConfigError: with all that cannot be read.
+        ConfigError: A value is invalid; lists all of them.
     """
     problems = []
     match = _REENCODE.fullmatch(options.reencode) if options.reencode is not None else None
@@ -95,39 +97,39 @@ def make_rules(options: WriteOptions) -> Rules:
     return Rules(options.max_pixels, int(match[1]), int(match[2] or REENCODED_QUALITY))
 
 
-# Pillow's own limit is another than --max-pixels, which is checked before anything is decoded.
+# Disables Pillow's own limit; --max-pixels is checked before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """An image that the reader of shards can take."""
+    """An image that the reader of shards can decode."""
 
     data: bytes
     format: str
-    """JPEG or PNG."""
+    """Format: JPEG or PNG."""
     height: int
     width: int
     treatment: str
-    """What was done to it, in words that a summary counts."""
+    """What was done to the image, in words that a summary counts."""
 
 
 def encode(data: bytes, name: str, rules: Rules) -> Encoded:
     """Keep or convert one image.
 
     Args:
-        data: the bytes of its file.
-        name: its file name, for the extension.
-        rules: what becomes of it.
+        data: Bytes of the file.
+        name: File name, whose extension is checked.
+        rules: How to treat the image.
 
     Raises:
-        RejectedError: it is no image, is damaged, too large, or of a kind without a meaning in
-            8 bits.
+        RejectedError: The file is not an image, is damaged or too large, or its pixels cannot be
+            converted to 8 bits.
     """
     if not data:
         raise RejectedError("is empty")
     if rules.short_side is None and data.startswith(b"\xff\xd8\xff") and jpeg_ends(data):
-        # Most images are such, and Pillow takes longer than all the rest to say the same.
+        # Most images are plain JPEGs, and Pillow would take longer than everything else here.
         frame = plain_jpeg(data)
         if frame:
             _check(name, "JPEG", frame.height, frame.width, rules)
@@ -141,10 +143,10 @@ def encode(data: bytes, name: str, rules: Rules) -> Encoded:
     orientation = _orientation(image, data)
     kept = _kept(image, data) if orientation == 1 and rules.short_side is None else None
     if kept and image.format == "PNG" and not png_is_whole(data):
-        # TensorFlow does not take it; Pillow does, if only its end is missing.
+        # TensorFlow rejects a PNG that is not whole; Pillow accepts it if only its end is missing.
         kept = None
     elif kept and image.format != "PNG" and not jpeg_ends(data):
-        # Something follows its end, or it has none, which is seen by decoding it.
+        # Its end is missing, or bytes follow it; decoding shows which.
         _decode(image)
     if kept:
         format_ = "PNG" if image.format == "PNG" else "JPEG"
@@ -156,18 +158,18 @@ def encode(data: bytes, name: str, rules: Rules) -> Encoded:
 
 @contextmanager
 def damage(what: str) -> Iterator[None]:
-    """Reject an image whatever its decoder raises."""
+    """Reject an image if its decoder raises any exception."""
     try:
         yield
     except (RejectedError, MemoryError):
         raise
-    # On damaged files Pillow raises what its parsers happen to stumble over.
+    # On damaged files Pillow may raise any exception of its parsers.
     except Exception as error:
         raise RejectedError(f"{what} ({error})") from error
 
 
 def _open(data: bytes) -> Image.Image:
-    """Read the header alone."""
+    """Read only the header."""
     with damage("has a damaged header"):
         try:
             return Image.open(io.BytesIO(data), formats=FORMATS)
@@ -193,22 +195,22 @@ def _check(name: str, format_: str, height: int, width: int, rules: Rules) -> No
 
 
 def _orientation(image: Image.Image, data: bytes) -> int:
-    """EXIF's orientation, 1 if the image is upright or does not say."""
+    """Return the EXIF orientation, 1 if the image is upright or has none."""
     if image.format == "PNG":
         if b"eXIf" not in data:
             return 1
         if "exif" not in image.info:
-            # It stands behind the pixels, where Pillow looks only as it decodes them.
+            # The EXIF chunk is after the pixels, where Pillow looks only while it decodes them.
             _decode(image)
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-    except Exception:  # noqa: BLE001 - of a block that cannot be read nothing is known
+    except Exception:  # noqa: BLE001 - a block that cannot be read has no orientation
         return 1
     return int(orientation) if orientation in _TURNS else 1
 
 
 def _kept(image: Image.Image, data: bytes) -> str | None:
-    """How an image is counted that can stay as it is; none if it cannot."""
+    """Return the treatment of an image that can be kept unchanged; None if it cannot."""
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         return _KEPT_PROCESSES.get(jpeg_process(data))
     plain = image.mode in ("RGB", "L", "P", "1") and "transparency" not in image.info
@@ -218,7 +220,7 @@ def _kept(image: Image.Image, data: bytes) -> str | None:
 
 
 def _conversion(image: Image.Image, data: bytes, orientation: int, rules: Rules) -> str:
-    """How an image is counted that is encoded again."""
+    """Return the treatment of an image that is encoded again."""
     kind = str(image.format)
     if image.format == "PNG" and data[_BIT_DEPTH] > 8:
         kind = "16-bit PNG"
@@ -234,7 +236,7 @@ def _conversion(image: Image.Image, data: bytes, orientation: int, rules: Rules)
 
 
 def bounded(image: Image.Image) -> AbstractContextManager[object]:
-    """Wait for the only turn at decoding, if an image is large."""
+    """Return a context that lets only one process at a time decode a large image."""
     return _turn if image.width * image.height > LARGE else nullcontext()
 
 
@@ -248,17 +250,17 @@ def _convert(image: Image.Image, orientation: int, rules: Rules, treatment: str)
     scale = min(1.0, side / min(image.size)) if side else 1.0
     size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
     if scale < 1:
-        # A JPEG can be decoded at a half, a quarter or an eighth for less.
+        # A JPEG can be decoded at 1/2, 1/4 or 1/8 of its size at lower cost.
         image.draft(None, size)
     with damage("cannot be decoded"):
         image.load()
     plain = _to_8_bits(image)
     if plain.size != size:
         plain = plain.resize(size, Image.Resampling.BICUBIC)
-    # Pillow turns a TIFF itself while it decodes.
+    # Pillow itself turns a TIFF upright while it decodes.
     if orientation != 1 and image.format != "TIFF":
         plain = plain.transpose(_TURNS[orientation])
-    # Pillow would write what came with the pixels, such as the comment of a GIF.
+    # Pillow would write metadata of the source, such as the comment of a GIF.
     plain.info = {}
     buffer = io.BytesIO()
     if side:
@@ -273,9 +275,9 @@ def _is_transparent(image: Image.Image) -> bool:
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
-    """RGB or grey of 8 bits; what is transparent becomes white, as on a page."""
+    """Convert to RGB or grey of 8 bits; transparent pixels become white, as on a page."""
     if image.mode in ("I;16", "I;16B", "I;16L"):
-        # Half a level more, as what is behind the point is cut off.
+        # Half a level is added because the fraction is truncated.
         return image.convert("I").point(lambda value: value * (1 / 257) + 0.5).convert("L")
     if image.mode in ("I", "F"):
         raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
@@ -286,17 +288,17 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
 
 
 class Frame(NamedTuple):
-    """What the frame of a JPEG says."""
+    """Contents of the frame header of a JPEG."""
 
     process: int
-    """See `jpeg_process`."""
+    """Coding process, see `jpeg_process`."""
     height: int
     width: int
 
 
 def plain_jpeg(data: bytes) -> Frame | None:
-    """The frame of a JPEG of 8 bits in grey or three colours, up to progressive ones, that says
-    nothing of how it is turned; none if it is another, or anything about it is strange.
+    """Return the frame header of a plain JPEG: 8 bits, grey or three colours, at most progressive,
+    without EXIF or XMP. Return None for any other JPEG, or if anything about it is unusual.
     """
     at, frame = 2, None
     while at + 10 <= len(data) and data[at] == 0xFF:
@@ -311,14 +313,14 @@ def plain_jpeg(data: bytes) -> Frame | None:
                 return None
             frame = Frame(marker, height, width)
         elif marker == 0xE1 or marker < 0xC0:
-            # EXIF or XMP, which may say how to turn it; or something that has no length.
+            # EXIF or XMP, which may contain an orientation; or a segment without a length.
             return None
         at += 2 + (data[at + 2] << 8 | data[at + 3])
     return None
 
 
 def jpeg_process(data: bytes) -> int:
-    """The marker that starts a JPEG's frame and names how it is encoded; 0 if there is none.
+    """Return the marker that starts a JPEG's frame, which is its coding process; 0 without one.
 
     ITU-T T.81, table B.1: 0xC0 is baseline, 0xC1 extended, 0xC2 progressive, 0xC3 lossless.
     """
@@ -326,7 +328,7 @@ def jpeg_process(data: bytes) -> int:
     while at + 4 <= len(data):
         marker = data[at + 1]
         if data[at] != 0xFF or marker in (0x00, 0xFF):
-            # Padding, or bytes without a meaning, which all decoders skip.
+            # Padding or meaningless bytes, which all decoders skip.
             at += 1
         elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
             return marker
@@ -336,12 +338,12 @@ def jpeg_process(data: bytes) -> int:
 
 
 def jpeg_ends(data: bytes) -> bool:
-    """Whether the last bytes of a JPEG are its end; behind it there may be anything."""
+    """Return whether a JPEG ends with its end marker; other bytes may follow the marker."""
     return data.endswith(b"\xff\xd9")
 
 
 def png_is_whole(data: bytes) -> bool:
-    """Whether a PNG has all its chunks, and each fits its checksum."""
+    """Return whether a PNG has all its chunks, and each matches its checksum."""
     view, at = memoryview(data), 8
     while at + 12 <= len(data):
         end = at + 8 + int.from_bytes(view[at : at + 4], "big")

@@ -14,25 +14,25 @@ from trainer.options import PrepareFolderOptions
 
 _TRAIN = ("train", "training")
 _VALIDATION = ("validation", "val", "valid", "test", "testing")
-"""Names of the folder to evaluate on, the first that is there, in any case."""
+"""Names of the folder of held-out images, in upper or lower case; the first that exists is used."""
 _HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
-"""What file managers and archives leave behind, beside names with a dot in front."""
+"""Names that file managers and archives leave behind, besides those that begin with a dot."""
 
 
 def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
     """Write the images of a folder as a data set.
 
     Raises:
-        ConfigError: no folder is given, or the output lies inside of it.
-        DataError: see `job.prepare`.
+        ConfigError: No folder is given, or the output is inside it.
+        DataError: See `job.prepare`.
     """
     if not options.input:
-        raise ConfigError(["--input: name the folder that holds a folder for each class"])
+        raise ConfigError(["--input: name the folder that has one folder per class"])
     root, output = Path(options.input), Path(options.output)
     if not root.is_dir():
         raise ConfigError([f"--input: there is no folder {root}"])
     if output.resolve().is_relative_to(root.resolve()):
-        raise ConfigError([f"--output: {output} lies inside of --input and would become a class"])
+        raise ConfigError([f"--output: {output} is inside --input and would become a class"])
     return prepare(folder_inputs(root), output, options, command, options.held_out)
 
 
@@ -40,7 +40,7 @@ def folder_inputs(root: Path) -> Inputs:
     """List a folder of images.
 
     Raises:
-        DataError: there is no folder for any class.
+        DataError: There is no class folder.
     """
     root = root.resolve()
     above = _folders(root)
@@ -52,9 +52,9 @@ def folder_inputs(root: Path) -> Inputs:
         splits = {"train": root / train, "validation": root / validation}
         left = [_shown(name) for name in above if name not in (train, validation)]
         if validation.lower().startswith("test"):
-            notes.append(f"{validation}/ is evaluated on, as there is no validation/")
+            notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
         if left:
-            notes.append(f"left alone beside {train}/ and {validation}/: {', '.join(left)}")
+            notes.append(f"ignored beside {train}/ and {validation}/: {', '.join(left)}")
     elif train and above == [train]:
         splits = {"": root / train}
     else:
@@ -62,8 +62,8 @@ def folder_inputs(root: Path) -> Inputs:
     classes = tuple(sorted({name for folder in splits.values() for name in _folders(folder)}))
     if not classes:
         raise DataError(
-            f"{root}: has no folders, but there must be one for each class, with its images:"
-            f" {root / 'cat' / '1.jpg'}"
+            f"{root}: has no folders; put the images of each class into a folder of its own, such"
+            f" as {root / 'cat' / '1.jpg'}"
         )
     labels = {name: label for label, name in enumerate(classes)}
 
@@ -84,17 +84,17 @@ def _is_hidden(name: str) -> bool:
 
 
 def _shown(name: str) -> str:
-    """A name that can be printed, even if it is not UTF-8."""
+    """Return a name in a form that can be printed, even if it is not UTF-8."""
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _list(
     split: str, folder: Path, root: Path, labels: dict[str, int]
 ) -> Iterator[ImageFile | RejectedFile]:
-    """Everything below a split's folder, without following links to folders or out of the root.
+    """Yield everything below a split's folder, without following links to folders or out of `root`.
 
     Raises:
-        DataError: the storage fails.
+        DataError: The storage fails.
     """
     pending = [""]
     while pending:
@@ -113,15 +113,15 @@ def _list(
         except PermissionError as error:
             yield RejectedFile(split, inside, f"cannot be listed ({error.strerror})")
         except OSError as error:
-            # Nobody knows how much would be left out.
+            # An unknown number of files would be missing.
             raise DataError(
-                f"{folder / inside}: cannot be listed ({error.strerror}); the same command"
-                " continues once it can"
+                f"{folder / inside}: cannot be listed ({error.strerror}); run the same command"
+                " again to continue"
             ) from error
 
 
 def _fault(item: "os.DirEntry[str]", root: Path) -> str:
-    """Why something in a folder is left out, whatever is in it; empty if it is not."""
+    """Return why an entry of a folder is rejected, whatever its content; empty if it is not."""
     if _is_hidden(item.name):
         return HIDDEN
     try:

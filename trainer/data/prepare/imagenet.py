@@ -1,4 +1,4 @@
-"""ILSVRC2012 as it is downloaded, or unpacked: which images there are, and their classes."""
+"""ILSVRC2012 as downloaded, or unpacked: its images and their classes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ from trainer.options import PrepareImagenetOptions
 CLASSES = 1000
 
 _TRAIN, _VALIDATION = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"
-_SOURCE = "image-net.org offers it once you have signed in"
+_SOURCE = "image-net.org offers it after sign-in"
 _NUMBERED = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
 _NUMBERED_NAME = "ILSVRC2012_val_NNNNNNNN.JPEG"
 
@@ -44,8 +44,8 @@ def prepare_imagenet(options: PrepareImagenetOptions, command: str) -> Manifest:
     """Write ILSVRC2012 as a data set.
 
     Raises:
-        ConfigError: something that is needed is not named, or not there.
-        DataError: it is not what it should be; see also `job.prepare`.
+        ConfigError: A required input is not given, or does not exist.
+        DataError: An input is not what it should be; see also `job.prepare`.
     """
     _check(options)
     inputs = imagenet_inputs(
@@ -64,16 +64,16 @@ def _check(options: PrepareImagenetOptions) -> None:
         ("--validation", options.validation, _VALIDATION),
     ):
         if not value:
-            problems.append(f"{option}: name {archive}, or what was unpacked from it; {_SOURCE}")
+            problems.append(f"{option}: name {archive}, or the folder unpacked from it; {_SOURCE}")
         elif not Path(value).exists():
-            problems.append(f"{option}: {value} is not there; {archive} is meant, and {_SOURCE}")
+            problems.append(f"{option}: {value} does not exist; expected {archive}; {_SOURCE}")
         elif Path(value).is_dir() and Path(options.output).resolve().is_relative_to(
             Path(value).resolve()
         ):
-            problems.append(f"--output: {options.output} lies inside of {option}")
+            problems.append(f"--output: {options.output} is inside {option}")
     for option, other in (("--ground-truth", options.ground_truth), ("--words", options.words)):
         if other and not Path(other).exists():
-            problems.append(f"{option}: {other} is not there")
+            problems.append(f"{option}: {other} does not exist")
     if problems:
         raise ConfigError(problems)
 
@@ -84,23 +84,23 @@ def imagenet_inputs(
     """List ILSVRC2012, or a part of it. Labels are 0, 1, ... in the order of synsets.
 
     Args:
-        train: ILSVRC2012_img_train.tar, a folder of its inner archives, or one of a folder for each
-            synset.
-        validation: ILSVRC2012_img_val.tar, a folder of its images, or one sorted into synsets.
-        ground_truth: classes of the validation images, see `read_ground_truth`; not needed if they
+        train: ILSVRC2012_img_train.tar, a folder of its inner archives, or a folder with one folder
+            per synset.
+        validation: ILSVRC2012_img_val.tar, a folder of its images, or a folder sorted into synsets.
+        ground_truth: Classes of the validation images, see `read_ground_truth`; not needed if they
             are sorted.
-        words: names of the synsets, see `read_words`.
+        words: Names of the synsets, see `read_words`.
 
     Raises:
-        ConfigError: the validation images are not sorted, and there is no ground truth.
-        DataError: there are no classes, or the files do not fit each other. Listing the files
+        ConfigError: The validation images are not sorted, and there is no ground truth.
+        DataError: There are no classes, or the files do not belong together. Listing the files
             raises it as well, if an archive is incomplete or damaged.
     """
     synsets = find_classes(train)
     if not synsets:
         raise DataError(
-            f"{train}: has neither archives nNNNNNNNN.tar in it nor folders nNNNNNNNN; name"
-            f" {_TRAIN} itself, or the folder that was made of it"
+            f"{train}: has neither archives nNNNNNNNN.tar nor folders nNNNNNNNN; name"
+            f" {_TRAIN} itself, or the folder that was unpacked from it"
         )
     labels = {synset: label for label, synset in enumerate(synsets)}
     sorted_validation = find_classes(validation) if validation.is_dir() else []
@@ -109,7 +109,7 @@ def imagenet_inputs(
         raise ConfigError(
             [
                 f"--ground-truth: {validation} is not sorted into synsets, so name {DEVKIT}, a file"
-                " with a synset a line, or LOC_val_solution.csv"
+                " with one synset per line, or LOC_val_solution.csv"
             ]
         )
     _check_known(
@@ -128,14 +128,14 @@ def imagenet_inputs(
     unnamed = sum(1 for synset in synsets if not known.get(synset))
     if unnamed:
         notes.append(
-            f"{unnamed:,} of {len(synsets):,} classes are named by their synset, as no words are"
-            " given for it"
+            f"{unnamed:,} of {len(synsets):,} classes are named by their synset, because --words"
+            " has no words for it"
         )
     if sorted_validation and ground_truth:
-        notes.append(f"{validation} is sorted into synsets, which hold, not {ground_truth}")
+        notes.append(f"{validation} is sorted into synsets, so {ground_truth} is not used")
 
     def files() -> Iterator[ImageFile | RejectedFile]:
-        # First, as it is soon seen whether these fit their ground truth.
+        # First, because this shows early whether these match their ground truth.
         if sorted_validation:
             yield from _sorted("validation", validation, labels)
         else:
@@ -159,11 +159,11 @@ def _check_known(
 
 
 def _sorted(split: str, path: Path, labels: dict[str, int]) -> Iterator[ImageFile | RejectedFile]:
-    """Images whose class is told by where they lie."""
+    """Yield images whose class follows from their folder or archive."""
     seen: set[str] = set()
     last = ""
     for synset, file in sorted_files(path):
-        # A name with its synset in it can only be there once more in the same class.
+        # A name that contains its synset can have a duplicate only within the same class.
         if split == "train" and synset != last:
             seen.clear()
             last = synset
@@ -185,7 +185,7 @@ def _sorted(split: str, path: Path, labels: dict[str, int]) -> Iterator[ImageFil
 def _numbered(
     path: Path, labels: Sequence[int], ground_truth: Path | None
 ) -> Iterator[ImageFile | RejectedFile]:
-    """Images whose class is told by the number in their names."""
+    """Yield images whose class follows from the number in their name."""
     seen = bytearray(len(labels))
     files = in_folder(path, path) if path.is_dir() else in_archive(on_disk(path))
     for file in files:
@@ -198,7 +198,7 @@ def _numbered(
         if not 1 <= number <= len(labels):
             raise DataError(
                 f"{path}: has {file.name}, but {ground_truth} has the classes of {len(labels):,}"
-                " images; give those that belong together"
+                " images; use files that belong together"
             )
         if seen[number - 1]:
             yield RejectedFile("validation", file.path, "has the name of another image")
@@ -221,20 +221,19 @@ def _image_file(split: str, name: str, label: int, file: StoredFile) -> ImageFil
 
 
 def find_classes(path: Path) -> list[str]:
-    """The synsets that there are images of, sorted.
+    """Return the synsets that have images, sorted.
 
     Args:
-        path: an archive of archives nNNNNNNNN.tar, or a folder of such archives or of folders
-            nNNNNNNNN.
+        path: Archive of archives nNNNNNNNN.tar, or folder of such archives or of folders nNNNNNNNN.
 
     Raises:
-        DataError: a class is there twice, or cannot be used as a whole; or the archive is
-            compressed, incomplete or damaged.
+        DataError: A class exists twice, or cannot be used as a whole; or the archive is compressed,
+            incomplete or damaged.
     """
     members: dict[str, str] = {}
     for synset, member, fault in _tops(path):
         if fault:
-            # Without one class, all later ones would have other labels.
+            # Without one class, all later classes would have other labels.
             raise DataError(
                 f"{path}: {member} {fault}, so its class would be missing; put the images"
                 " themselves there"
@@ -249,7 +248,7 @@ def find_classes(path: Path) -> list[str]:
 
 
 def _tops(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Synset, path and fault of whatever stands for a class."""
+    """Yield synset, path and fault of each archive or folder of a class."""
     if not path.is_dir():
         for file in in_archive(on_disk(path)):
             if archive := _ARCHIVE.fullmatch(file.name):
@@ -266,15 +265,15 @@ def _tops(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def sorted_files(path: Path) -> Iterator[tuple[str, StoredFile]]:
-    """All files of the classes, each with its synset; those of a class follow each other.
+    """Yield all files of the classes, each with its synset, class by class.
 
-    What belongs to no class has an empty synset.
+    Files that belong to no class have an empty synset.
 
     Args:
-        path: as in `find_classes`.
+        path: Archive or folder, as in `find_classes`.
 
     Raises:
-        DataError: an archive is compressed, incomplete or damaged.
+        DataError: An archive is compressed, incomplete or damaged.
     """
     if path.is_dir():
         for file in in_folder(path, path):

@@ -1,5 +1,5 @@
-"""The classes of ILSVRC2012's validation images, which are not sorted, and what WordNet's synsets
-are called.
+"""The classes of ILSVRC2012's validation images, which are not sorted, and the names of WordNet's
+synsets.
 """
 
 import csv
@@ -27,23 +27,23 @@ _IMAGE = re.compile(r"ILSVRC2012_val_(\d{8})")
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """What is known of the validation images."""
+    """Classes of the validation images."""
 
     synsets: Sequence[str]
-    """Class of each image, in the order of their numbers, of which the first is 1."""
+    """Synset of each image, in the order of image numbers, which start at 1."""
     words: dict[str, str] = field(default_factory=dict)
-    """Words of each synset, if the development kit tells them."""
+    """Words of each synset, if the development kit has them."""
 
 
 def read_ground_truth(path: Path) -> GroundTruth:
     """Read the classes of the validation images.
 
     Args:
-        path: the development kit's archive, its file of numbers beside meta.mat, a text file with a
-            synset a line, or Kaggle's LOC_val_solution.csv.
+        path: Archive of the development kit, its file of numbers beside meta.mat, a text file with
+            one synset per line, or Kaggle's LOC_val_solution.csv.
 
     Raises:
-        DataError: it is none of these, is damaged, or leaves an image out.
+        DataError: The file is none of these, is damaged, or lacks an image.
     """
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name {DEVKIT}, or data/{_NUMBERS} in the unpacked")
@@ -65,7 +65,7 @@ def read_ground_truth(path: Path) -> GroundTruth:
     if not meta.exists():
         raise DataError(
             f"{path}: its numbers are not labels in the order of synsets, and there is no {_META}"
-            f" beside it that tells what they are; name {DEVKIT}, which holds both"
+            f" beside it that maps them to synsets; name {DEVKIT}, which has both"
         )
     with meta.open("rb") as file:
         return _from_numbers(path, lines, *_read_meta(file, meta))
@@ -81,13 +81,13 @@ def _from_devkit(path: Path) -> GroundTruth:
                     file = archive.extractfile(member)
                     assert file is not None
                     content[name] = file.read()
-            # To the end, where gzip compares a checksum.
+            # Read to the end, where gzip verifies its checksum.
             assert archive.fileobj is not None
             while archive.fileobj.read(1 << 20):
                 pass
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
-            f"{path}: is incomplete, damaged or no archive ({error}); download it again"
+            f"{path}: is incomplete, damaged or not an archive ({error}); download it again"
         ) from error
     for name in (_META, _NUMBERS):
         if name not in content:
@@ -98,7 +98,7 @@ def _from_devkit(path: Path) -> GroundTruth:
 
 
 def _read_meta(file: IO[bytes], where: object) -> tuple[dict[int, str], dict[str, str]]:
-    """The synset of each ILSVRC2012_ID, and the words of each synset."""
+    """Return the synset of each ILSVRC2012_ID, and the words of each synset."""
     import numpy as np  # noqa: PLC0415 not needed by other forms, and slow to import
     import scipy.io  # type: ignore[import-untyped] # noqa: PLC0415
     from scipy.io.matlab import MatReadError  # type: ignore[import-untyped] # noqa: PLC0415
@@ -106,7 +106,7 @@ def _read_meta(file: IO[bytes], where: object) -> tuple[dict[int, str], dict[str
     ids, words = {}, {}
     try:
         for row in np.atleast_1d(scipy.io.loadmat(file, squeeze_me=True)["synsets"]):
-            # The others are synsets above them, which no image has.
+            # The others are hypernyms of these synsets, which no image has as a label.
             if int(row["num_children"]) == 0:
                 synset = str(row["WNID"])
                 ids[int(row["ILSVRC2012_ID"])] = synset
@@ -127,7 +127,9 @@ def _from_numbers(
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text.isdecimal() or int(text) not in ids:
-            raise DataError(f"{where}, line {number}: {text[:40]!r} is no ILSVRC2012_ID in {_META}")
+            raise DataError(
+                f"{where}, line {number}: {text[:40]!r} is not an ILSVRC2012_ID in {_META}"
+            )
         synsets.append(ids[int(text)])
     return GroundTruth(synsets, words)
 
@@ -138,7 +140,7 @@ def _from_synsets(path: Path, lines: Sequence[str]) -> list[str]:
         if not SYNSET.fullmatch(synset):
             raise DataError(
                 f"{path}, line {number}: {synset[:40]!r} is not a synset like n01440764; name"
-                f" {DEVKIT}, a file with a synset a line, or LOC_val_solution.csv"
+                f" {DEVKIT}, a file with one synset per line, or LOC_val_solution.csv"
             )
     return synsets
 
@@ -165,11 +167,11 @@ def read_words(path: Path, synsets: Collection[str]) -> dict[str, str]:
     """Read the words of some synsets: words.txt, synset_words.txt or LOC_synset_mapping.txt.
 
     Args:
-        path: a synset and its words a line, with a tab or space between.
-        synsets: the wanted ones; words.txt has all of WordNet's.
+        path: File with a synset and its words per line, separated by a tab or a space.
+        synsets: Synsets to read; words.txt has all of WordNet's.
 
     Raises:
-        DataError: it is no text, or has words for none of them.
+        DataError: The file is not text, or has words for none of the synsets.
     """
     words_of = {}
     try:
@@ -179,22 +181,22 @@ def read_words(path: Path, synsets: Collection[str]) -> dict[str, str]:
                 if rest and synset in synsets:
                     words_of[synset] = rest[0].strip()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is no text in UTF-8 ({error.reason})") from error
+        raise DataError(f"{path}: is not UTF-8 text ({error.reason})") from error
     if not words_of:
         raise DataError(
-            f"{path}: has words for none of the {len(synsets)} synsets; a line is to be like"
+            f"{path}: has words for none of the {len(synsets)} synsets; expected lines such as"
             " 'n01440764 tench, Tinca tinca'"
         )
     return words_of
 
 
 def class_names(synsets: Sequence[str], words: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of classes, each of its own.
+    """Return a unique name for each class.
 
     Args:
-        synsets: in the order of labels.
-        words: of a synset, with commas between; the first becomes the name. A synset without is
-            its own name.
+        synsets: Synsets in the order of labels.
+        words: Words of each synset, separated by commas; the first becomes the name. A synset
+            without words is its own name.
     """
     first = [words.get(synset, "").split(",")[0].strip() or synset for synset in synsets]
     times = Counter(first)

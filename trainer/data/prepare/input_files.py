@@ -1,9 +1,9 @@
 """The files that a data set is made of: in folders, or in tar archives that are never unpacked.
 
-A listing yields an `ImageFile` for each file and a `RejectedFile` for whatever cannot even be
-tried, so that nothing is left out in silence. Files in an archive are found by its headers alone;
-an archive within an archive is walked in place too, so that a file in it is known by its offset in
-the outer one.
+A listing yields an `ImageFile` for each file and a `RejectedFile` for each entry that cannot be
+used at all, so that nothing is skipped silently. Files in an archive are found by its headers
+alone; an archive within an archive is also read in place, so that a file in it is identified by its
+offset in the outer archive.
 """
 
 import io
@@ -27,15 +27,15 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"PK\x03\x04": ("zip", "unzip"),
 }
-"""Kind and remedy, by the first bytes of a file."""
+"""Kind of compression and program that removes it, by the first bytes of a file."""
 
 _AGAIN = "download it again, or let the download continue"
 
 MAX_FILE_BYTES = 200_000_000
-"""Bytes of a file that is read at all; it is held in memory."""
+"""Largest file to read, in bytes, because files are held in memory."""
 
 _PAUSES = (1.0, 5.0)
-"""Seconds before a failed read is tried again: storage over a network has short failures."""
+"""Seconds before each retry of a failed read: storage behind a network fails briefly at times."""
 
 
 @dataclass(frozen=True)
@@ -43,51 +43,51 @@ class ImageFile:
     """One file that should be an image."""
 
     split: str
-    """train or validation; empty if that is still to be decided."""
+    """Split: train or validation; empty if it is still undecided."""
     name: str
-    """Its path in the input, with `/`; unique in its split. Becomes image/filename."""
+    """Path in the input, with `/`, unique in its split. Becomes image/filename."""
     label: int
-    """Index of the class, from 0."""
+    """Index of the class, counted from 0."""
     container: str
-    """The file that holds its bytes: itself, or an archive."""
+    """File that contains the bytes: the file itself, or an archive."""
     offset: int
-    """Where in the container it begins."""
+    """Byte offset in the container."""
     size: int
-    """Its bytes."""
+    """Size in bytes."""
     changed: int = 0
-    """When the container was changed last, in ns since 1970."""
+    """Time of the container's last change, in ns since 1970."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that goes into one data set."""
+    """Inputs of one data set."""
 
     classes: tuple[str, ...]
-    """Names in the order of labels."""
+    """Class names in the order of labels."""
     files: Callable[[], Iterator[ImageFile | RejectedFile]]
-    """Lists the files; in any order, the same files each time while nothing is changed."""
+    """Function that lists the files, in any order; always the same files until one is changed."""
     synsets: tuple[str, ...] = ()
-    """WordNet's identifier of each class, if there are any."""
+    """WordNet identifier of each class; empty if there are none."""
     notes: tuple[str, ...] = ()
-    """What a person should know before anything is written."""
+    """Notes for the user, printed before anything is written."""
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file."""
+    """One file on disk or in an archive."""
 
     path: str
-    """From the folder or archive that was named, with `/`; empty for that archive itself."""
+    """Path in the given folder or archive, with `/`; empty for that archive itself."""
     container: str
-    """The file that holds its bytes: itself, or the outermost archive."""
+    """File that contains the bytes: the file itself, or the outermost archive."""
     offset: int
-    """Where in the container it begins."""
+    """Byte offset in the container."""
     size: int
-    """Its bytes."""
+    """Size in bytes."""
     changed: int
-    """When the container was changed last, in ns since 1970."""
+    """Time of the container's last change, in ns since 1970."""
     fault: str = ""
-    """Why it cannot be used, whatever is in it; empty if it can."""
+    """Why the file cannot be used, whatever its content; empty if it can."""
 
     @property
     def name(self) -> str:
@@ -95,22 +95,22 @@ class StoredFile:
 
     @property
     def where(self) -> str:
-        """As an error names it."""
+        """Name of the file for errors."""
         return f"{self.container}: {self.path}" if self.offset else self.container
 
 
 def on_disk(path: Path) -> StoredFile:
-    """A file that was named itself."""
+    """Return a file that the user named."""
     state = path.stat()
     return StoredFile("", str(path), 0, state.st_size, state.st_mtime_ns)
 
 
 def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
-    """All files in a folder and below, by name; links to folders are not followed.
+    """Yield all files in a folder and below, by name; links to folders are not followed.
 
     Args:
-        folder: is listed.
-        root: what links may not leave, and where paths begin.
+        folder: Folder to list.
+        root: Folder that paths are relative to, and that links must not leave.
     """
     for item in listed(folder):
         if item.is_dir(follow_symlinks=False) and not item.name.startswith("."):
@@ -120,13 +120,13 @@ def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
 
 
 def listed(folder: Path) -> list["os.DirEntry[str]"]:
-    """What is in a folder, by name."""
+    """Return the entries of a folder, sorted by name."""
     with os.scandir(folder) as items:
         return sorted(items, key=lambda item: item.name)
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
-    """One file, link or hidden folder."""
+    """Return a file, a link or a hidden folder as a `StoredFile`."""
     state, fault = item.stat(follow_symlinks=False), ""
     if item.is_symlink():
         fault = _link_fault(Path(item.path), root)
@@ -149,23 +149,23 @@ def _link_fault(link: Path, root: Path) -> str:
 
 
 def in_archive(archive: StoredFile) -> Iterator[StoredFile]:
-    """All files in an uncompressed tar archive, in its order; memory does not grow with them.
+    """Yield all files in an uncompressed tar archive, in its order; memory use is constant.
 
     Args:
-        archive: a file, or an archive in one.
+        archive: Archive on disk, or in another archive.
 
     Raises:
-        DataError: it is compressed, not a tar archive, incomplete or damaged.
+        DataError: The archive is compressed, incomplete or damaged, or not a tar archive.
     """
-    # Headers lie far apart, so more than one at a time would be read in vain; a read of a whole
-    # buffer would not be kept for the next.
+    # Unbuffered, because headers are far apart: most of a buffer would be read in vain and not be
+    # reused for the next header.
     with io.BufferedReader(_Window(archive), 2 * tarfile.BLOCKSIZE) as file:
         start = file.read(8)
         for magic, (kind, remedy) in _COMPRESSED.items():
             if start.startswith(magic):
                 raise DataError(
-                    f"{archive.where}: is compressed ({kind}), so its files cannot be read where"
-                    f" they lie; uncompress it first, with {remedy}"
+                    f"{archive.where}: is compressed ({kind}), so its files cannot be read in"
+                    f" place; uncompress it first, with {remedy}"
                 )
         file.seek(0)
         try:
@@ -181,7 +181,7 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> I
     prefix = f"{archive.path}/" if archive.path else ""
     while not _at_end(file, position, archive, last):
         try:
-            # Not opened.next(), which keeps all members and takes a damaged header for the end.
+            # Not opened.next(), which keeps all members and treats a damaged header as the end.
             member = tarfile.TarInfo.fromtarfile(opened)
         except tarfile.TarError as error:
             raise DataError(
@@ -204,10 +204,10 @@ def _members(opened: tarfile.TarFile, file: IO[bytes], archive: StoredFile) -> I
 
 
 def _at_end(file: IO[bytes], position: int, archive: StoredFile, last: str) -> bool:
-    """Whether the block of zeros that ends an archive is next; if not, what is next is read then.
+    """Return whether the block of zeros that ends an archive is next.
 
     Raises:
-        DataError: nothing is next.
+        DataError: Nothing follows, so the archive is incomplete.
     """
     file.seek(position)
     block = file.read(tarfile.BLOCKSIZE)
@@ -233,7 +233,7 @@ def _fault(member: tarfile.TarInfo) -> str:
 
 
 class _Window(io.RawIOBase):
-    """A file within a file; only what is asked for is read."""
+    """A file within a file; only the requested bytes are read."""
 
     def __init__(self, archive: StoredFile) -> None:
         self._file = os.open(archive.container, os.O_RDONLY)
@@ -265,18 +265,18 @@ class _Window(io.RawIOBase):
 
 
 class FileReader:
-    """Reads files; keeps the container of the last one open, which may be an archive of all."""
+    """Reads files; keeps the last container open, which may be an archive of all files."""
 
     def __init__(self) -> None:
         self._container: str | None = None
         self._file = -1
 
     def read(self, file: ImageFile) -> bytes:
-        """The bytes of one file.
+        """Return the bytes of one file.
 
         Raises:
-            RejectedError: it cannot be used: too large, or not readable for this user.
-            DataError: it is not what was listed any more, or its storage fails.
+            RejectedError: The file is too large, or this user may not read it.
+            DataError: The file has changed since it was listed, or its storage fails.
         """
         if file.size > MAX_FILE_BYTES:
             raise RejectedError(f"has {file.size:,} bytes, more than an image can have")
@@ -290,19 +290,19 @@ class FileReader:
                 self.close()
                 if pause is None or isinstance(error, FileNotFoundError):
                     raise DataError(
-                        f"{_where(file)}: cannot be read ({error.strerror}); the same command"
-                        " continues once it can"
+                        f"{_where(file)}: cannot be read ({error.strerror}); run the same command"
+                        " again to continue"
                     ) from error
                 print(
-                    f"warning: {_where(file)}: {error.strerror}; again in {pause:.0f} s",
+                    f"warning: {_where(file)}: {error.strerror}; trying again in {pause:.0f} s",
                     file=sys.stderr,
                     flush=True,
                 )
                 time.sleep(pause)
         if len(data) != file.size:
             raise DataError(
-                f"{_where(file)}: has changed since it was listed; once nothing writes there,"
-                " start again with an empty --output"
+                f"{_where(file)}: has changed since it was listed; when nothing writes there any"
+                " more, start again with an empty --output"
             )
         return data
 
@@ -317,7 +317,7 @@ class FileReader:
             self.close()
             self._file = os.open(file.container, os.O_RDONLY)
             self._container = file.container
-        # One byte more than there should be tells a file that has grown.
+        # One byte more than expected, to detect a file that has grown.
         data = os.pread(self._file, file.size + _stands_alone(file), file.offset)
         while len(data) < file.size:
             more = os.pread(self._file, file.size - len(data), file.offset + len(data))
@@ -332,5 +332,5 @@ def _where(file: ImageFile) -> str:
 
 
 def _stands_alone(file: ImageFile) -> bool:
-    """Whether a file is not part of an archive."""
+    """Return whether a file is not part of an archive."""
     return os.path.basename(file.container) == os.path.basename(file.name)  # noqa: PTH119 - speed

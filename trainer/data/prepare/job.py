@@ -1,12 +1,12 @@
-"""Write a data set of shards from files, in parallel, to be interrupted and continued at will.
+"""Write a data set of shards from files, in parallel; it can be interrupted and continued.
 
-    list the files and give each its place          (a file on disk: millions need no memory)
-    look at some: statistics, sizes of records
-    write each shard, then its description in .parts; finished ones are skipped by a restart
-    add up the descriptions: manifest.json last of all, then .parts goes
+    list the files and assign each its position     (on disk: millions of files need no memory)
+    survey some: statistics, sizes of records
+    write each shard, then its description in .parts; a restart skips finished shards
+    combine the descriptions: manifest.json last, then delete .parts
 
-Everything follows from the files and the options, so the result has the same bytes whatever the
-number of processes and however often it was interrupted.
+The result depends only on the files and the options, so its bytes are the same whatever the number
+of processes and however often it was interrupted.
 """
 
 import hashlib
@@ -44,29 +44,30 @@ from trainer.errors import DataError
 from trainer.options import WriteOptions
 
 _FIELDS = 300
-"""Bytes of a record beside its image: the names and numbers of its Example, about."""
+"""Approximate bytes of a record besides its image: the names and numbers of its Example."""
 _SURVEY_TASK = 32
-"""Files that one process looks at before it takes the next."""
+"""Number of files per task of the survey."""
 _SHOWN = 5
-"""Classes named in a warning."""
+"""Most classes named in a warning."""
 
 
 def prepare(
     inputs: Inputs, output: Path, options: WriteOptions, command: str, held_out: float = 0.0
 ) -> Manifest:
-    """Write the data set, or what is missing of it.
+    """Write the data set, or the part of it that is missing.
 
     Args:
-        inputs: the files.
-        output: folder to write, perhaps a mounted data store.
-        options: how images become records.
-        command: what a person typed, for the manifest.
-        held_out: part of each class to evaluate on, of files that are not divided yet.
+        inputs: Files to write.
+        output: Folder to write, perhaps a mounted data store.
+        options: How images become records.
+        command: Command of the user, for the manifest.
+        held_out: Fraction of each class to hold out, of files that are not split yet.
 
     Raises:
-        ConfigError: options that cannot be read.
-        DataError: nothing to write, too many unusable files, or a folder that holds something else.
-        UserError: interrupted, with what is done and how to continue.
+        ConfigError: An option is invalid.
+        DataError: There is nothing to write, too many files are unusable, or the folder contains
+            something else.
+        UserError: The command was interrupted; says what is done and how to continue.
     """
     rules = make_rules(options)
     check_folder(output)
@@ -87,7 +88,7 @@ def prepare(
         complete = finished(output, identity)
         if complete:
             shutil.rmtree(output / PARTS, ignore_errors=True)
-            print(f"{output}: is complete already, version {complete.version}")
+            print(f"{output}: is already complete, version {complete.version}")
             return complete
         begin(output, identity)
         preparation = Preparation(listing.path, output, inputs.classes, inputs.synsets, rules)
@@ -109,15 +110,15 @@ def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejec
         if split not in sizes:
             raise DataError(
                 f"no files for the split {split!r}: {len(inputs.classes)} classes and"
-                f" {rejections.total:,} files were found{rejections.example()}. Each split needs an"
-                " image; of a class that is to be divided, two"
+                f" {rejections.total:,} files were found{rejections.example()}. Each split needs at"
+                " least one image; to hold images out, a class needs at least two"
             )
 
 
 def hash_inputs(
     listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
 ) -> str:
-    """A hash of everything that shapes the shards; Pillow's version, as it encodes."""
+    """Return a hash of everything that affects the shards, Pillow's version included."""
     shaping = (SCHEMA, PIL.__version__, inputs.classes, inputs.synsets, rules, options.seed,
                options.shard_mb, held_out, listing.hash())  # fmt: skip
     return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
@@ -130,13 +131,13 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
         for begin in range(0, end, _SURVEY_TASK)
     ]
     total = Survey()
-    with work_through(survey_files, tasks, end, "looking at some images", processes) as parts:
+    with work_through(survey_files, tasks, end, "surveying some images", processes) as parts:
         for part in parts:
             total.merge(part)
     if not total.pixels.count:
         name, reason = min(total.rejected)
         raise DataError(
-            f"none of the first {end:,} files is a usable image; {name}, for one, {reason}"
+            f"none of the first {end:,} files is a usable image; for example, {name} {reason}"
         )
     return total
 
@@ -144,8 +145,8 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
 def plan_shards(
     preparation: Preparation, sizes: dict[str, SplitSize], growth: float, shard_mb: int
 ) -> dict[str, FileRange]:
-    """The shards of all splits by name; those of a split have the same number of files, to within
-    one.
+    """Return the shards of all splits by name; those of a split have equal numbers of files, to
+    within one.
     """
     shards = {}
     for split, size in sorted(sizes.items()):
@@ -171,7 +172,7 @@ def _write(
             missing.append(files)
     done = len(shards) - len(missing)
     if done:
-        print(f"{output}: continues with {done:,} of {len(shards):,} shards finished", flush=True)
+        print(f"{output}: continuing, {done:,} of {len(shards):,} shards are finished", flush=True)
     rejections.check(output)
     images = sum(files.end - files.begin for files in missing)
     with work_through(write_shard, missing, images, "writing", processes) as results:
@@ -181,7 +182,7 @@ def _write(
 
 
 def _load_finished(output: Path, name: str) -> WrittenShard | None:
-    """The description of a shard that is complete."""
+    """Return the description of a shard, or None if the shard is not complete."""
     try:
         written = WrittenShard.load(part_file(output, name))
         whole = (output / name).stat().st_size == written.shard.bytes
@@ -197,7 +198,7 @@ def _manifest(
     origin: Origin,
     rejections: Rejections,
 ) -> Manifest:
-    """Add up the descriptions of all shards."""
+    """Combine the descriptions of all shards into the manifest."""
     output, classes = preparation.output, preparation.classes
     described: dict[str, list[Shard]] = {}
     counts: dict[str, SplitCounts] = {}
@@ -211,7 +212,9 @@ def _manifest(
         treatment["rejected"] = rejections.count
     for split, split_counts in counts.items():
         if not sum(split_counts.class_counts):
-            raise DataError(f"{split}: has no usable image; {output / REJECTED} says why")
+            raise DataError(
+                f"{split}: has no usable image; see {output / REJECTED} for the reasons"
+            )
     return Manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
@@ -221,7 +224,7 @@ def _manifest(
 
 
 def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
-    """What a person wants to know at the end."""
+    """Print a summary of the data set."""
     for name, split in manifest.splits.items():
         count = len(split.shards)
         print(

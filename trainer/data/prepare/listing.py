@@ -1,7 +1,7 @@
-"""The order in which files become records, kept on disk, so that millions of them need no memory.
+"""The order in which files become records, kept on disk, so that millions of files need no memory.
 
-The place of a file is decided by a hash of the seed and its name, not by the order in which a file
-system lists its files.
+The position of a file is determined by a hash of the seed and its name, not by the order in which
+the file system lists files.
 """
 
 import os
@@ -17,9 +17,9 @@ from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.rejected import RejectedFile
 
 _CACHE_KIB = 4096
-"""Memory that SQLite may use in each process."""
+"""Memory that SQLite may use in each process, in KiB."""
 _TOLD_EVERY = 100_000
-"""Files between two lines that say how far listing is."""
+"""Number of files between two progress lines of listing."""
 
 _COLUMNS = "split, name, label, container, offset, size, changed"
 _SCHEMA = """
@@ -27,8 +27,8 @@ CREATE TABLE listed (split TEXT, name BLOB, label INTEGER, container BLOB, offse
     size INTEGER, changed INTEGER, key BLOB);
 CREATE TABLE refused (split TEXT, name BLOB, reason TEXT);
 """
-# Of the files that are not divided yet, each class gives its first by key to the validation split:
-# the wanted part of them, but at least one and not all.
+# Of the files that are not split yet, the first of each class by key go to the validation split:
+# the requested fraction, but at least one and not all.
 _DIVIDE = """
 UPDATE listed SET split = 'train' WHERE split = '';
 CREATE TEMP TABLE held AS SELECT id FROM (
@@ -48,33 +48,33 @@ DROP TABLE listed;
 
 @dataclass(frozen=True)
 class SplitSize:
-    """What there is to write of one split."""
+    """Number of files and bytes to write of one split."""
 
     files: int
     bytes: int
 
 
 class Listing:
-    """All files of a data set in their places, in a file that any number of processes can read."""
+    """All files of a data set with their positions, in a file that several processes can read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._database = sqlite3.connect(path)
         self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        # What is lost with this process is listed again by the next.
+        # If this process is lost, the next one lists the files again.
         self._database.execute("PRAGMA synchronous = OFF")
 
     def close(self) -> None:
-        """Close the file; it stays."""
+        """Close the file without deleting it."""
         self._database.close()
 
     def fill(self, inputs: Inputs, seed: int, held_out: float) -> None:
-        """List all files and give each its place.
+        """List all files and assign each its position.
 
         Args:
-            inputs: the files.
-            seed: decides the places.
-            held_out: part of each class that is evaluated on, of files that are not divided yet.
+            inputs: Files to list.
+            seed: Seed of the positions.
+            held_out: Fraction of each class to hold out, of files that are not split yet.
         """
         self._database.executescript(_SCHEMA)
         rows = self._rows(inputs, str(seed).encode())
@@ -100,14 +100,14 @@ class Listing:
                    file.changed, key)  # fmt: skip
 
     def split_sizes(self) -> dict[str, SplitSize]:
-        """Files and bytes of each split."""
+        """Return the number of files and bytes of each split."""
         query = "SELECT split, count(*), sum(size) FROM placed GROUP BY split"
         return {
             split: SplitSize(files, size) for split, files, size in self._database.execute(query)
         }
 
     def files(self, split: str, begin: int, end: int) -> Iterator[ImageFile]:
-        """The files at the places [begin, end) of a split."""
+        """Yield the files at the positions [begin, end) of a split."""
         query = (
             f"SELECT {_COLUMNS} FROM placed WHERE split = ? AND place >= ? AND place < ?"  # noqa: S608
             " ORDER BY place"
@@ -120,19 +120,19 @@ class Listing:
             )
 
     def rejected(self) -> Iterator[RejectedFile]:
-        """What was left out already, by split and name."""
+        """Yield the files that the listing rejected, by split and name."""
         query = "SELECT split, name, reason FROM refused ORDER BY split, name"
         for split, name, reason in self._database.execute(query):
             yield RejectedFile(split, os.fsdecode(name), reason)
 
     def hash(self) -> str:
-        """A hash of everything that is listed, but of where it lies."""
+        """Return a hash of everything that is listed, except where the files are."""
         total = xxhash.xxh3_128()
         query = "SELECT split, name, label, size, changed FROM placed ORDER BY split, place"
         for row in self._database.execute(query):
             total.update(repr(row).encode())
         for file in self.rejected():
             split, name, reason = file.split, file.name, file.reason
-            # The text decides whether a folder holds the same data set, so it stays as it was.
+            # This text decides whether a folder has the same data set, so it must not change.
             total.update(f"Refusal({split=!r}, {name=!r}, {reason=!r})".encode())
         return total.hexdigest()

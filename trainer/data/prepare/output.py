@@ -1,4 +1,4 @@
-"""The folder that is written: who may write it, what was begun there, and how it is left."""
+"""The output folder: its lock, the data set begun in it, and its state after an interrupt."""
 
 import fcntl
 import os
@@ -15,25 +15,25 @@ from trainer.errors import DataError
 
 
 def check_folder(output: Path) -> None:
-    """Make sure that a folder can be written without a loss.
+    """Check that writing to a folder does not overwrite other data.
 
     Raises:
-        DataError: it is a file, or holds something else.
+        DataError: It is a file, or contains something else.
     """
     if output.exists() and not output.is_dir():
         raise DataError(f"{output}: is not a folder; choose another --output")
     if (output / FILE_NAME).exists() or (output / PARTS).exists() or not output.exists():
         return
     if any(output.iterdir()):
-        raise DataError(f"{output}: is not empty and holds no {FILE_NAME}; choose another --output")
+        raise DataError(f"{output}: is not empty and has no {FILE_NAME}; choose another --output")
 
 
 @contextmanager
 def only_writer(output: Path) -> Iterator[None]:
-    """Keep two commands from writing the same folder, where its file system has locks.
+    """Keep two commands from writing to the same folder, if its file system has locks.
 
     Raises:
-        UserError: another one is writing.
+        UserError: Another process is writing there.
     """
     existed = output.exists()
     output.mkdir(parents=True, exist_ok=True)
@@ -44,58 +44,60 @@ def only_writer(output: Path) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"{output}: another process is writing there; wait for it") from None
         except OSError:
-            print(f"note: {output} has no locks; make sure that nothing else writes there")
+            print(
+                f"note: {output} does not support locks; make sure that nothing else writes there"
+            )
         yield
     finally:
         if not existed:
             with suppress(OSError):
-                # Nothing has begun if it is empty.
+                # The folder is empty if nothing has begun.
                 output.rmdir()
         os.close(lock)
 
 
 def finished(output: Path, identity: str) -> Manifest | None:
-    """The data set in a folder, if it is complete.
+    """Return the data set in a folder, or None if it is not complete.
 
     Raises:
-        DataError: it is another one, or damaged.
+        DataError: The folder has another data set, or a damaged one.
     """
     if not (output / FILE_NAME).exists():
         return None
     manifest = load_manifest(output)
     if manifest.origin.inputs != identity:
         raise DataError(
-            f"{output}: holds another data set, or one of other files or options; remove it or"
-            " choose another --output"
+            f"{output}: contains another data set, or was made from other files or options; remove"
+            " it or choose another --output"
         )
     return manifest
 
 
 def begin(output: Path, identity: str) -> None:
-    """Note what the shards that will come belong to, or make sure that it is the same.
+    """Record the identity of the data set to write, or check that it equals the recorded one.
 
     Raises:
-        DataError: it is not.
+        DataError: The folder was begun with another data set.
     """
     begun = output / PARTS / "inputs"
     if not begun.exists():
         write_atomically(begun, identity)
     elif begun.read_text() != identity:
         raise DataError(
-            f"{output}: was begun with other files or options; give the same again, or remove it"
+            f"{output}: was begun with other files or options; use the same again, or remove it"
         )
 
 
 @contextmanager
 def interruptible(output: Path) -> Iterator[None]:
-    """Say how to go on when a person or a system interrupts.
+    """Explain how to continue if the user or the system interrupts the command.
 
     Raises:
-        UserError: SIGINT or SIGTERM came, with the exit status that shells give to it.
+        UserError: SIGINT or SIGTERM was received; has the exit status that shells use for it.
     """
 
     def end(number: int, _: object) -> None:
-        # What is left to do takes no time, and systems are known to send a signal twice.
+        # The clean-up is short, and some systems send a signal twice.
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
         raise _InterruptedError(number)
@@ -103,14 +105,14 @@ def interruptible(output: Path) -> Iterator[None]:
     try:
         before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:
-        # Only a process's main thread gets signals; in another there is nothing to catch.
+        # Only the main thread of a process receives signals.
         before = {}
     try:
         yield
     except _InterruptedError as caught:
         done = sum(1 for _ in (output / PARTS).glob("*.json"))
         error = UserError(
-            f"interrupted with {done:,} shards finished; the same command continues there"
+            f"interrupted with {done:,} shards finished; run the same command again to continue"
         )
         error.exit_code = 128 + caught.number
         raise error from None

@@ -1,4 +1,4 @@
-"""Work that is shared by processes, with a progress bar, and that ends when its parent ends."""
+"""A pool of processes with a progress bar, which ends when its parent ends."""
 
 import multiprocessing
 import os
@@ -21,10 +21,10 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 Advance = Callable[[int], object]
-"""Reports how many more images are done."""
+"""Function that reports how many more images are done."""
 
 _TOLD_EVERY = 30.0
-"""Seconds between two lines of progress where there is no terminal."""
+"""Seconds between two progress lines without a terminal."""
 
 _counter: Any = None
 
@@ -41,16 +41,16 @@ def work_through(
     The processes have ended when the context is left, whether by an error, a signal or neither.
 
     Args:
-        work: a module's function of a task, called in another process if there are several. It
-            calls its second argument now and then with the images done since.
-        tasks: its arguments; can be pickled.
-        images: in all tasks together, for the bar.
-        what: is being done, as in "writing".
-        processes: that share the tasks; 0 is one for each core.
+        work: Module-level function of a task, called in another process if there are several. It
+            calls its second argument now and then with the number of images done since.
+        tasks: Arguments of `work`; must be picklable.
+        images: Number of images in all tasks, for the bar.
+        what: Name of the work for the bar, such as "writing".
+        processes: Number of processes; 0 is one per core.
 
     Raises:
-        UserError: a process was killed.
-        Exception: the first that `work` raised.
+        UserError: A process was killed.
+        Exception: The first exception that `work` raised.
     """
     return closing(_results(work, tasks, images, what, processes))
 
@@ -70,7 +70,7 @@ def _results(
             for task in tasks:
                 yield work(task, lambda more: bar.show(_advance(more)))
         return
-    # Forked before the bar has a thread; so they also share the memory of what is loaded.
+    # Forked before the bar starts a thread; the processes also share the memory of loaded modules.
     executor = ProcessPoolExecutor(count, multiprocessing.get_context("fork"), _start, (counter,))
     try:
         pending: set[Future[Result]] = {executor.submit(work, task, _advance) for task in tasks}
@@ -82,7 +82,7 @@ def _results(
                     yield future.result()
     except BrokenProcessPool as error:
         raise UserError(
-            f"a process was killed while {what}, perhaps for want of memory: try fewer --processes"
+            f"a process was killed while {what}, perhaps out of memory; try fewer --processes"
         ) from error
     finally:
         for process in list((executor._processes or {}).values()):  # noqa: SLF001
@@ -97,10 +97,10 @@ def _results(
 
 
 def _start(counter: Any) -> None:
-    """Begin as a process of the pool; Ctrl-C is for the parent, which ends the others."""
+    """Initialise a process of the pool; only the parent handles Ctrl-C, and ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # One that waits for its next task would wait for ever if its parent was killed.
+    # A process that waits for its next task would wait for ever if its parent was killed.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _begin(counter)
 
@@ -118,14 +118,14 @@ def _begin(counter: Any) -> None:
 
 
 def _advance(more: int) -> int:
-    """Count images; returns those of all processes so far."""
+    """Count images; return the total of all processes so far."""
     with _counter.get_lock():
         _counter.value += more
         return int(_counter.value)
 
 
 class _Bar:
-    """Images done, images/s and time left: a bar on a terminal, a line now and then elsewhere."""
+    """Images done, images/s and time left: a bar on a terminal, an occasional line elsewhere."""
 
     def __init__(self, what: str, images: int) -> None:
         self._what, self._images = what, images
@@ -149,7 +149,7 @@ class _Bar:
         self._bar.stop()
 
     def show(self, done: int) -> None:
-        """Tell how many images are done."""
+        """Show how many images are done."""
         now = time.monotonic()
         rate = done / max(now - self._began, 1e-9)
         self._bar.update(self._task, completed=done, rate=f"{rate:,.0f} images/s")

@@ -1,4 +1,4 @@
-"""Files that are left out: counted against the limit, and listed with reasons."""
+"""Rejected files: counted against the limit, and listed with reasons."""
 
 import csv
 import re
@@ -14,7 +14,7 @@ from trainer.options import WriteOptions
 REJECTED = "rejected.csv"
 
 HIDDEN = "is a hidden file"
-"""A reason that says nothing about the data set's quality."""
+"""Reason for hidden files, which does not count against the limit."""
 
 _SHOWN = 5
 
@@ -23,7 +23,7 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 @dataclass(frozen=True)
 class RejectedFile:
-    """A file that is left out."""
+    """A file that is not written to the data set."""
 
     split: str
     name: str
@@ -31,11 +31,11 @@ class RejectedFile:
 
 
 class RejectedError(ValueError):
-    """A file that is no usable image; the message says why."""
+    """A file that is not a usable image; the message says why."""
 
 
 class Rejections:
-    """All files of a data set that are left out."""
+    """All rejected files of a data set."""
 
     def __init__(
         self, rejected: Iterable[RejectedFile], usable: int, options: WriteOptions
@@ -44,7 +44,7 @@ class Rejections:
         self._counted: list[RejectedFile] = []
         self.add(rejected)
         self.total = usable + len(self._counted)
-        """Files that were found, usable or not, but for hidden ones."""
+        """Number of files found, usable or not, except hidden ones."""
         self._text = options.max_rejected
         self._allowed = allowed_rejections(options.max_rejected, self.total)
 
@@ -53,8 +53,8 @@ class Rejections:
         return len(self._all)
 
     def add(self, more: Iterable[RejectedFile]) -> None:
-        """Leave out more files; hidden ones, which file managers leave behind, are listed but say
-        nothing about the data set, and are not counted.
+        """Add rejected files. Hidden files, which file managers leave behind, are listed but not
+        counted.
         """
         for file in more:
             self._all.append(file)
@@ -62,10 +62,10 @@ class Rejections:
                 self._counted.append(file)
 
     def check(self, output: Path) -> None:
-        """Make sure that not too many are left out.
+        """Check the number of rejected files.
 
         Raises:
-            DataError: there are more than --max-rejected; they are listed in rejected.csv.
+            DataError: There are more than --max-rejected; they are listed in rejected.csv.
         """
         if len(self._counted) <= self._allowed:
             return
@@ -73,23 +73,21 @@ class Rejections:
         first = sorted(self._counted, key=_key)[:_SHOWN]
         shown = "".join(f"\n  - {_name(file)} {file.reason}" for file in first)
         raise DataError(
-            f"{len(self._counted):,} of {self.total:,} files are no usable images, more than"
+            f"{len(self._counted):,} of {self.total:,} files are not usable images, more than"
             f" --max-rejected {self._text}; {output / REJECTED} lists those found so far:{shown}\n"
-            "Allow more, and the same command continues; or mend or remove them, and start again"
+            "Allow more, and the same command continues; or repair or remove them, and start again"
             " with an empty --output"
         )
 
     def example(self) -> str:
-        """The first one, as part of a sentence."""
+        """Return the first rejected file, as part of a sentence."""
         if not self._all:
             return ""
         first = min(self._all, key=_key)
-        return f" ({_name(first)}, for one, {first.reason})"
+        return f" (for example, {_name(first)} {first.reason})"
 
     def save(self, output: Path) -> None:
-        """Write rejected.csv, in the order of names; none is written, and none stays, if there is
-        nothing to list.
-        """
+        """Write rejected.csv, in the order of names; delete it if there is nothing to list."""
         path = output / REJECTED
         if not self._all:
             path.unlink(missing_ok=True)
@@ -100,9 +98,9 @@ class Rejections:
             rows.writerows((r.split, r.name, r.reason) for r in sorted(self._all, key=_key))
 
     def tell(self, output: Path) -> None:
-        """Say that files are left out, if any are."""
+        """Print the number of rejected files, if there are any."""
         if self._all:
-            print(f"{self.count:,} files are left out: {output / REJECTED} says why")
+            print(f"{self.count:,} files were rejected; see {output / REJECTED} for the reasons")
 
 
 def _key(file: RejectedFile) -> tuple[str, str, str]:
@@ -114,17 +112,17 @@ def _name(file: RejectedFile) -> str:
 
 
 def allowed_rejections(text: str, files: int) -> int:
-    """Files that may be rejected of a number of files.
+    """Return how many of a number of files may be rejected.
 
     Args:
-        text: a number, or a percentage such as 1%.
-        files: all there are.
+        text: Number, or percentage such as 1%.
+        files: Number of all files.
 
     Raises:
-        ValueError: the text is neither.
+        ValueError: The text is neither a number nor a percentage.
     """
     percent = _PERCENT.fullmatch(text)
-    # 0.57% of 100,000 are 570, of which a float would make 569.
+    # 0.57% of 100,000 is 570; a float would give 569.
     if percent and Fraction(percent[1]) <= 100:
         return floor(files * Fraction(percent[1]) / 100)
     if not text.isdecimal():

@@ -1,4 +1,4 @@
-"""One shard, from its files to its description: the unit of work, and of what a restart keeps."""
+"""One shard, from its files to its description: the unit of work, which a restart keeps."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ from trainer.data.prepare.statistics import Survey, look_at
 from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"
-"""Folder of the descriptions of finished shards; gone when the data set is complete."""
+"""Folder of the descriptions of finished shards; deleted when the data set is complete."""
 
 _TOLD_EVERY = 16
 """Images between two updates of the counter that all processes share."""
@@ -27,12 +27,12 @@ _TOLD_EVERY = 16
 
 @dataclass(frozen=True)
 class Preparation:
-    """What every process that writes shards needs to know."""
+    """Settings of every process that writes shards."""
 
     listing: Path
-    """The file of the `Listing`."""
+    """File of the `Listing`."""
     output: Path
-    """The folder that is written."""
+    """Folder to write."""
     classes: tuple[str, ...]
     synsets: tuple[str, ...]
     rules: Rules
@@ -40,14 +40,14 @@ class Preparation:
 
 @dataclass(frozen=True)
 class FileRange:
-    """Consecutive files of a listing: those of one shard, or some to look at."""
+    """Consecutive files of a listing: those of one shard, or some to survey."""
 
     preparation: Preparation
     split: str
     begin: int
     end: int
     shard: str = ""
-    """Name of the shard; empty if none is written."""
+    """Name of the shard; empty for a survey."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class WrittenShard:
     shard: Shard
     counts: SplitCounts
     treatment: dict[str, int]
-    """Images by what was done to them."""
+    """Number of images by what was done to them."""
     rejected: tuple[RejectedFile, ...]
 
     def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
+        """Write the description atomically."""
         data = {
             "split": self.split,
             "shard": asdict(self.shard),
@@ -74,7 +74,7 @@ class WrittenShard:
 
     @staticmethod
     def load(path: Path) -> "WrittenShard":
-        """Read what `save` wrote."""
+        """Read a description that `save` wrote."""
         data = json.loads(path.read_text())
         shard = data["shard"]
         return WrittenShard(
@@ -87,18 +87,18 @@ class WrittenShard:
 
 
 def part_file(output: Path, shard: str) -> Path:
-    """Where the description of a shard is, once the shard is complete."""
+    """Return the file that describes a shard, once the shard is complete."""
     return output / PARTS / f"{shard}.json"
 
 
 def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
-    """Write one shard, make sure that it is on disk, and only then its description.
+    """Write one shard, wait until it is on disk, and only then write its description.
 
-    The shard has its final name from the start, as mounted object stores copy what is renamed.
+    The shard has its final name from the start, because mounted object stores copy renamed files.
 
     Raises:
-        DataError: a file has changed, or cannot be read now.
-        UserError: the shard cannot be written.
+        DataError: A file has changed, or cannot be read now.
+        UserError: The shard cannot be written.
     """
     preparation, reader = files.preparation, FileReader()
     counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
@@ -132,7 +132,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
         written.save(part_file(preparation.output, files.shard))
     except OSError as error:
         raise UserError(
-            f"{path}: cannot be written ({error.strerror}); the same command continues once it can"
+            f"{path}: cannot be written ({error.strerror}); run the same command again to continue"
         ) from error
     finally:
         reader.close()
@@ -141,7 +141,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
 
 
 def survey_files(files: FileRange, advance: Advance) -> Survey:
-    """Look at some files before any shard is written."""
+    """Survey some files before any shard is written."""
     listing = Listing(files.preparation.listing)
     try:
         selected = listing.files(files.split, files.begin, files.end)

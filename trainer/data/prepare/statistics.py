@@ -1,4 +1,4 @@
-"""The pixels of images, and a look at some of them before all are written."""
+"""Statistics of pixels, and the survey of some images before all are written."""
 
 import io
 from collections.abc import Iterator
@@ -14,37 +14,37 @@ from trainer.data.prepare.input_files import FileReader, ImageFile
 from trainer.data.prepare.rejected import RejectedError
 
 IMAGES = 512
-"""Images looked at. Their mean is within 2 of 255 of that of all images of a photographic data set
-(the spread of photographs' means, about 40, over the root of this)."""
+"""Number of images in the survey. Their mean is within 2 (of 255) of that of all images of a
+photographic data set: the spread of photographs' means, about 40, over the root of this number."""
 
 SIDE = 128
-"""Pixels that each side of a JPEG keeps at least when it is decoded smaller, which is faster."""
+"""Smallest side, in pixels, of a JPEG that is decoded at reduced size, which is faster."""
 
 
 @dataclass
 class PixelSums:
-    """Sums over all pixels of some images; those of parts add up to those of the whole."""
+    """Sums over all pixels of some images, which can be merged."""
 
     count: int = 0
-    """Pixels."""
+    """Number of pixels."""
     sums: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """Of the pixels, 0 to 255, in red, green and blue."""
+    """Sums of the pixels, 0 to 255, in red, green and blue."""
     squares: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """Of the same squared."""
+    """Sums of the squared pixels."""
 
     def add(self, image: Image.Image) -> None:
         """Add the pixels of one image.
 
         Args:
-            image: of a mode that PIL converts to RGB. A JPEG that is not decoded yet is decoded
-                smaller, and then has that size.
+            image: Image of a mode that PIL converts to RGB. A JPEG that is not decoded yet is
+                decoded at reduced size, and then has that size.
 
         Raises:
-            OSError: it cannot be decoded.
+            OSError: The image cannot be decoded.
         """
         image.draft("RGB", (SIDE, SIDE))
         if image.mode == "I;16":
-            # The reader takes the upper 8 bits, Pillow's conversion the nearest of 0 to 255.
+            # The reader takes the upper 8 bits; Pillow would clip to 255.
             image = image.point(lambda value: value * (1 / 256))
         histogram = image.convert("RGB").histogram()
         self.count += image.width * image.height
@@ -60,9 +60,9 @@ class PixelSums:
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
 
     def normalization(self) -> Normalization:
-        """Mean and standard deviation, to 3 decimals; there must be a pixel.
+        """Return mean and standard deviation, to 3 decimals; there must be at least one pixel.
 
-        A channel that never changes gets the standard deviation 1, as inputs are divided by it.
+        A constant channel gets the standard deviation 1, because inputs are divided by it.
         """
         n = self.count
         means = [round(total / n, 3) for total in self.sums]
@@ -74,29 +74,29 @@ class PixelSums:
         return Normalization((red[0], green[0], blue[0]), (red[1], green[1], blue[1]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `from_dict` reads it and JSON can hold it."""
+        """Return plain data for JSON, which `from_dict` reads."""
         return dict(vars(self))
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> "PixelSums":
-        """Read what `to_dict` gave."""
+        """Read the data that `to_dict` returns."""
         return PixelSums(**data)
 
 
 @dataclass
 class Survey:
-    """What some images add up to."""
+    """Sums over some images."""
 
     read: int = 0
-    """Bytes of their files."""
+    """Bytes of the images' files."""
     written: int = 0
     """Bytes of the same images as they will be stored."""
     pixels: PixelSums = field(default_factory=PixelSums)
     rejected: list[tuple[str, str]] = field(default_factory=list)
-    """Names and reasons of those that are no usable images."""
+    """Names and reasons of files that are not usable images."""
 
     def merge(self, other: "Survey") -> None:
-        """Add what other images add up to."""
+        """Add the sums of other images."""
         self.read += other.read
         self.written += other.written
         self.pixels.merge(other.pixels)
@@ -104,12 +104,12 @@ class Survey:
 
     @property
     def growth(self) -> float:
-        """Stored bytes for each byte of a file."""
+        """Stored bytes per byte of a file."""
         return self.written / self.read if self.read else 1.0
 
 
 def look_at(files: Iterator[ImageFile], rules: Rules) -> Survey:
-    """Encode some images as they will be, and look at their pixels."""
+    """Survey some images: encode them as they will be stored, and sum their pixels."""
     survey, reader = Survey(), FileReader()
     for file in files:
         try:

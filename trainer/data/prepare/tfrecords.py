@@ -1,7 +1,7 @@
 """`python -m trainer prepare tfrecords`: a manifest for shards that another tool wrote.
 
-find the shards  ->  look through each, in parallel  ->  what labels mean  ->  statistics
-                 ->  manifest.json beside them; the shards stay as they are
+find the shards  ->  scan each, in parallel  ->  determine the labels  ->  statistics
+                 ->  write manifest.json beside them; the shards are not changed
 """
 
 import os
@@ -50,16 +50,16 @@ _NO_SHARD = {".csv", ".idx", ".index", ".json", ".md5", ".partial", ".sha256", "
 _GZIP = b"\x1f\x8b"
 
 UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
-"""Images that the reader cannot decode, that seem damaged, that it does not take as they are meant,
-and that their records describe wrongly."""
+"""Kinds of faults: images that the reader cannot decode, that seem damaged, that it does not decode
+faithfully, and that their records describe wrongly."""
 
 _MAX_CLASSES = 100_000
-"""Classes beyond which a label is taken for a mistake; ImageNet's largest edition has 21,841."""
+"""Range of labels from which they are considered invalid; the largest ImageNet has 21,841."""
 
 
 @dataclass(frozen=True)
 class ForeignShard:
-    """A shard to look through."""
+    """A shard to scan."""
 
     split: str
     path: Path
@@ -67,39 +67,39 @@ class ForeignShard:
 
 @dataclass
 class ImageFaults:
-    """Records that have something in common."""
+    """Records with a fault of the same kind."""
 
     count: int
     first: str
-    """The first of them, with what there is to say of it."""
+    """The first of these records, with its fault."""
 
 
 @dataclass
 class ScannedShard:
-    """What a shard holds."""
+    """Result of scanning a shard."""
 
     split: str
     shard: Shard
     counts: SplitCounts
-    """Encodings and sizes; classes are not known yet, so all images are in one."""
+    """Counts of encodings and sizes; classes are not known yet, so all images are in one class."""
     labels: Counter[int] = field(default_factory=Counter)
     names: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """What the records call the class of a label, and its synset; empty where they do not say."""
+    """Name and synset of each label in the records; empty where the records have none."""
     faults: dict[int, ImageFaults] = field(default_factory=dict)
-    """By kind, of `UNKNOWN` and the others."""
+    """Faults by kind: `UNKNOWN` and the others."""
 
 
 def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     """Describe the shards in a folder by a manifest beside them.
 
     Args:
-        options: what to describe.
-        line: the command, for the manifest.
+        options: Options of the command.
+        line: Command line, for the manifest.
 
     Raises:
-        ConfigError: no folder is named.
-        DataError: shards that are missing, damaged or cannot be trained on, labels whose meaning is
-            in doubt, or a manifest of other shards in the folder.
+        ConfigError: No folder is given.
+        DataError: Shards are missing, damaged or cannot be trained on, labels are ambiguous, or the
+            folder has a manifest of other shards.
     """
     if not options.input:
         raise ConfigError(["--input: name the folder of the shards"])
@@ -107,7 +107,7 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     paths = find_shards(folder)
     existing = read_manifest(folder) if (folder / FILE_NAME).exists() else None
     if not existing and not os.access(folder, os.W_OK):
-        raise DataError(f"{folder}: cannot be written to, but the manifest belongs there")
+        raise DataError(f"{folder}: is not writable, but the manifest must be written there")
     shards = [ForeignShard(split, path) for split in paths for path in paths[split]]
     images = _estimate([shard.path for shard in shards])
     with work_through(scan, shards, images, "reading", options.processes) as results:
@@ -116,23 +116,23 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     manifest = _describe(folder, scanned, options.first_label, line)
     if existing and existing.version != manifest.version:
         raise DataError(
-            f"{folder / FILE_NAME}: describes other shards than are there; remove it to describe"
-            " these"
+            f"{folder / FILE_NAME}: describes shards other than those in the folder; remove it and"
+            " run the command again"
         )
     if existing:
-        print(f"{folder}: is described already, version {existing.version}")
+        print(f"{folder}: already has a manifest, version {existing.version}")
         return existing
     manifest.save(folder)
     train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
     print(
-        f"{folder}: {train:,} images to train on, {validation:,} held out,"
+        f"{folder}: {train:,} training images, {validation:,} held-out images,"
         f" {len(manifest.classes):,} classes, version {manifest.version}"
     )
     return manifest
 
 
 def _estimate(paths: Sequence[Path]) -> int:
-    """Images in some shards, about: as if all were as large as the first ones."""
+    """Estimate the number of images in some shards from the size of the first ones."""
     try:
         sizes = [len(frame.data) + FRAME for frame in islice(read_frames(paths[0]), INDEX_EVERY)]
     except BrokenRecordError:
@@ -156,7 +156,7 @@ def _describe(
     }
     for split, label_counts in labels.items():
         if not label_counts:
-            raise DataError(f"{folder}: the {split} shards hold no record")
+            raise DataError(f"{folder}: the {split} shards have no records")
     first = _first_label(folder, labels, first_label)
     known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
     normalization = _normalization(folder, [part.shard for part in splits["train"]])
@@ -181,8 +181,8 @@ def _check_images(folder: Path, faults: Mapping[int, ImageFaults]) -> None:
         )
     for kind, what, advice in (
         (DAMAGED, "damaged", "train with --data.on-corrupt skip, which leaves such images out"),
-        (UNFAITHFUL, "read otherwise than meant", "files of images can be converted by prepare"),
-        (MISDESCRIBED, "described wrongly", "the reader goes by the images alone"),
+        (UNFAITHFUL, "not decoded faithfully", "prepare folder converts files of such images"),
+        (MISDESCRIBED, "described wrongly", "the reader uses the images alone"),
     ):
         if kind in faults:
             print(
@@ -197,13 +197,15 @@ def _times(faults: ImageFaults) -> str:
 
 
 def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) -> int:
-    """What the records call the first class."""
+    """Return the label of the first class."""
     smallest = min(min(counts) for counts in labels.values())
     largest = max(max(counts) for counts in labels.values())
     run = f"labels run from {smallest:,} to {largest:,}"
-    choose = "say with --first-label 0 or --first-label 1 what the first class is called"
+    choose = "set the label of the first class with --first-label 0 or --first-label 1"
     if smallest < 0 or largest - smallest >= _MAX_CLASSES:
-        raise DataError(f"{folder}: {run}, which no classes are numbered by; write them anew")
+        raise DataError(
+            f"{folder}: {run}, which is not a valid numbering of classes; write the shards again"
+        )
     if option != "auto":
         if smallest < int(option):
             raise DataError(f"{folder}: {run}, but --first-label is {option}")
@@ -211,21 +213,21 @@ def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) 
     train, validation = labels["train"], labels["validation"]
     if min(validation) < min(train) or max(validation) > max(train):
         raise DataError(
-            f"{folder}: labels to train on run from {min(train):,} to {max(train):,}, those held"
-            f" out from {min(validation):,} to {max(validation):,}: it is doubtful that they mean"
-            f" the same classes. If they do, {choose}"
+            f"{folder}: training labels run from {min(train):,} to {max(train):,}, held-out labels"
+            f" from {min(validation):,} to {max(validation):,}; they may not mean the same classes."
+            f" If they do, {choose}"
         )
     if smallest > 1:
-        raise DataError(f"{folder}: {run}, so that the first class is in doubt; {choose}")
-    hint = " (if class 0 has no images, give --first-label 0)" if smallest else ""
-    print(f"{run}: taken to start at {smallest}{hint}", flush=True)
+        raise DataError(f"{folder}: {run}, so the label of the first class is ambiguous; {choose}")
+    hint = " (if class 0 has no images, use --first-label 0)" if smallest else ""
+    print(f"{run}; the first class is assumed to be {smallest}{hint}", flush=True)
     return smallest
 
 
 def _class_names(names: Mapping[int, tuple[str, str]], labels: range) -> tuple[str, ...]:
-    """A name of its own for each label: its text, with more in brackets where others have it too.
+    """Return a unique name for each label: its text, with a suffix in brackets if it is not unique.
 
-    Without a text it is the synset, and without that "class" and a number from 0.
+    Without a text the name is the synset, and without a synset "class" and a number from 0.
     """
     known = [names.get(label, ("", "")) for label in labels]
     times = Counter(text or synset for text, synset in known)
@@ -238,7 +240,7 @@ def _class_names(names: Mapping[int, tuple[str, str]], labels: range) -> tuple[s
 
 
 def _normalization(folder: Path, shards: Sequence[Shard]) -> Normalization:
-    """Mean and standard deviation of images that are spread evenly over the shards."""
+    """Compute mean and standard deviation of images that are spread evenly over the shards."""
     ends = list(accumulate(shard.examples for shard in shards))
     count = min(IMAGES, ends[-1])
     sums, damaged = PixelSums(), 0
@@ -247,7 +249,7 @@ def _normalization(folder: Path, shards: Sequence[Shard]) -> Normalization:
         record = number - (ends[bisect_right(ends, number)] - shard.examples)
         start, skipped = shard.index[record // INDEX_EVERY], record % INDEX_EVERY
         if ends[-1] >= IMAGES * INDEX_EVERY:
-            # Of many images those that reading can start at are as good.
+            # With this many images, those at which reading can start are as representative.
             skipped = 0
         serialized = next(islice(read_shard(folder / shard.file, start), skipped, None))
         try:
@@ -257,15 +259,15 @@ def _normalization(folder: Path, shards: Sequence[Shard]) -> Normalization:
     if damaged:
         print(f"warning: {damaged:,} of {count:,} images cannot be decoded", file=sys.stderr)
     if not sums.count:
-        raise DataError(f"{folder}: none of {count:,} images can be decoded; write them anew")
+        raise DataError(f"{folder}: none of {count:,} images can be decoded; write them again")
     return sums.normalization()
 
 
 def find_shards(folder: Path) -> dict[str, list[Path]]:
-    """The shards of each split, in their order.
+    """Return the shards of each split, in their order.
 
     Raises:
-        DataError: a split without shards, with some missing, or with those of several series.
+        DataError: A split has no shards, lacks some, or has shards of several series.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
@@ -278,8 +280,8 @@ def find_shards(folder: Path) -> dict[str, list[Path]]:
     if empty:
         names = {"train": "train-*", "validation": "validation-* or val-*"}
         raise DataError(
-            f"{folder}: holds no shards named {', nor '.join(names[name] for name in empty)};"
-            " training needs images to train on and others to evaluate on, both in this folder"
+            f"{folder}: has no shards named {', nor '.join(names[name] for name in empty)};"
+            " training images and held-out images must both be in this folder"
         )
     for name, paths in shards.items():
         _check_series(folder, name, [path.name for path in paths])
@@ -298,7 +300,7 @@ def _check_series(folder: Path, split: str, names: list[str]) -> None:
         )
         others = " and others" if None in series else ""
         raise DataError(
-            f"{folder}: the {split} shards are of several series: {shown}{others}; leave only one"
+            f"{folder}: the {split} shards are of several series: {shown}{others}; keep only one"
             " in the folder"
         )
     ((begin, total, end),) = filter(None, series)
@@ -314,23 +316,23 @@ def _check_series(folder: Path, split: str, names: list[str]) -> None:
     if missing:
         more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
         raise DataError(
-            f"{folder}: of the {split} shards there are missing {', '.join(missing[:10])}{more};"
+            f"{folder}: the following {split} shards are missing: {', '.join(missing[:10])}{more};"
             " copy them as well"
         )
 
 
 def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
-    """Look through one shard, without holding it in memory.
+    """Scan one shard, without holding it in memory.
 
     Raises:
-        DataError: it is compressed, or a record is damaged.
+        DataError: The shard is compressed, or a record is damaged.
     """
     path, index, digest = task.path, list[int](), xxhash.xxh3_128()
     with path.open("rb") as file:
         if file.read(len(_GZIP)) == _GZIP:
             raise DataError(
-                f"{path}: is compressed with gzip, so that reading could only begin at its start;"
-                " unpack the shards (gunzip) and describe those"
+                f"{path}: is compressed with gzip, so it could only be read from its start;"
+                " uncompress the shards with gunzip first"
             )
     scanned = ScannedShard(task.split, Shard(path.name, 0, 0, "", ()), SplitCounts.empty(1))
     records = 0
@@ -343,7 +345,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
             advance(1)
     except BrokenRecordError as error:
         raise DataError(
-            f"{path}, record {records}: {error}; copy the shard again, or write it anew"
+            f"{path}, record {records}: {error}; copy or write the shard again"
         ) from error
     scanned.shard = Shard(path.name, records, path.stat().st_size, digest.hexdigest(), tuple(index))
     return scanned
@@ -373,23 +375,23 @@ def _add(record: Record, scanned: ScannedShard, where: str) -> None:
 def note_name(
     names: dict[int, tuple[str, str]], label: int, name: tuple[str, str], where: str
 ) -> None:
-    """Add what a label's class is called, and its synset, to what is known of it.
+    """Record the name and synset of a label.
 
     Raises:
-        DataError: it was called something else, so that labels do not mean the same everywhere.
+        DataError: The label had another name before, so labels do not mean the same everywhere.
     """
     known = names.get(label, ("", ""))
     for before, now in zip(known, name, strict=True):
         if before and now and before != now:
             raise DataError(
-                f"{where}: label {label} is {now!r} here and {before!r} in a shard before; the"
-                " labels do not mean the same everywhere: write the shards anew"
+                f"{where}: label {label} is {now!r} here and {before!r} in an earlier shard;"
+                " labels must mean the same everywhere: write the shards again"
             )
     names[label] = (known[0] or name[0], known[1] or name[1])
 
 
 def merge_faults(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
-    """What is faults of several shards, by kind, in their order."""
+    """Return the faults of several shards, by kind, in the order of shards."""
     merged: dict[int, ImageFaults] = {}
     for part in scanned:
         for kind, faults in part.faults.items():

@@ -57,12 +57,12 @@ def test_folders_of_splits_are_known_by_their_names(tmp_path, train, held_out):
 def test_what_is_beside_the_two_splits_is_named(tmp_path):
     write_images(tmp_path, {"train/cat": 1, "val/cat": 1, "test/cat": 1, "extra": 1})
     notes = folder_inputs(tmp_path).notes
-    assert notes == ("left alone beside train/ and val/: extra, test",)
+    assert notes == ("ignored beside train/ and val/: extra, test",)
 
 
 def test_a_test_split_that_serves_for_evaluation_is_named(tmp_path):
     write_images(tmp_path, {"train/cat": 1, "test/cat": 1})
-    assert "test/ is evaluated on" in folder_inputs(tmp_path).notes[0]
+    assert "test/ is used for evaluation" in folder_inputs(tmp_path).notes[0]
 
 
 def test_a_lone_train_folder_is_divided(tmp_path):
@@ -157,7 +157,7 @@ def test_storage_that_fails_while_it_is_listed_ends_with_the_folder(cats_and_dog
 
 def test_a_folder_without_folders_is_explained(tmp_path):
     (tmp_path / "a.jpg").write_bytes(picture(0))
-    with pytest.raises(DataError, match="there must be one for each class"):
+    with pytest.raises(DataError, match="put the images of each class into a folder"):
         prepare(tmp_path, tmp_path.parent / "out")
 
 

@@ -247,7 +247,7 @@ def test_what_is_not_named_is_told_all_at_once_with_where_to_get_it(tmp_path):
     message = str(caught.value)
     assert "--train: name ILSVRC2012_img_train.tar" in message
     assert "--validation: " in message
-    assert "--words: no.txt is not there" in message
+    assert "--words: no.txt does not exist" in message
     assert message.count("image-net.org") == 2
 
 
@@ -261,7 +261,7 @@ def test_the_output_may_not_lie_within_the_input(layout, tmp_path):
     options = PrepareImagenetOptions(
         train=str(train), validation=str(layout["validation"]), output=str(train / "records")
     )
-    with pytest.raises(ConfigError, match=r"--output: .* lies inside of --train"):
+    with pytest.raises(ConfigError, match=r"--output: .* is inside --train"):
         prepare_imagenet(options, "")
 
 

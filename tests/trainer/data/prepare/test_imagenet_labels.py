@@ -50,7 +50,10 @@ def test_without_words_classes_are_their_synsets(layout):
 
 @pytest.mark.parametrize(
     ("text", "match"),
-    [(b"n00000001\tthing\n", "has words for none of the 3"), (b"\xff\xfe\x00", "no text in UTF-8")],
+    [
+        (b"n00000001\tthing\n", "has words for none of the 3"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
+    ],
 )
 def test_words_of_nothing_that_is_wanted_are_refused(fails, layout, tmp_path, text, match):
     layout["words"] = put(tmp_path / "words.txt", text)
@@ -98,7 +101,7 @@ def test_a_number_that_is_no_leaf_of_the_development_kit_is_refused(
 ):
     put(tmp_path / "meta.mat", meta())
     layout["ground_truth"] = put(tmp_path / "truth.txt", f"1\n2\n{number}\n1\n1\n")
-    fails(layout, f"truth.txt, line 3: '{number}' is no ILSVRC2012_ID")
+    fails(layout, f"truth.txt, line 3: '{number}' is not an ILSVRC2012_ID")
 
 
 def test_a_damaged_development_kit_is_refused(fails, layout, tmp_path):

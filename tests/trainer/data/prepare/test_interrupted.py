@@ -145,7 +145,8 @@ def interrupt(attempt, number):
         return finished
     assert status == 128 + number
     assert err == (
-        f"error: interrupted with {finished} shards finished; the same command continues there\n"
+        f"error: interrupted with {finished} shards finished; run the same command again to"
+        " continue\n"
     )
     return finished
 
@@ -194,8 +195,7 @@ def test_a_killed_process_is_told_and_the_same_command_continues(folder, undistu
     status, _, err = attempt.end()
     assert status == 1
     assert err == (
-        "error: a process was killed while writing, perhaps for want of memory: try fewer"
-        " --processes\n"
+        "error: a process was killed while writing, perhaps out of memory; try fewer --processes\n"
     )
     assert have_ended(children)
     done = run_trainer(*arguments("killed", 2), cwd=folder)

@@ -147,7 +147,7 @@ def test_the_summary_tells_what_was_done(tmp_path):
                        "5%", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "40 copied untouched; 1 converted: CMYK JPEG\n" in done.stdout
-    assert "1 files are left out: out/rejected.csv says why" in done.stdout
+    assert "1 files were rejected; see out/rejected.csv for the reasons" in done.stdout
     assert "out: 2 classes, version " in done.stdout
     origin = manifest_of(tmp_path / "out")["origin"]
     assert origin["command"] == "python -m trainer prepare folder --input in"
@@ -165,7 +165,7 @@ def test_the_input_must_be_there(tmp_path):
 
 
 def test_the_output_may_not_lie_in_the_input(cats_and_dogs):
-    with pytest.raises(ConfigError, match="lies inside of --input"):
+    with pytest.raises(ConfigError, match="is inside --input"):
         prepare(cats_and_dogs, cats_and_dogs / "cat" / "out")
     assert not (cats_and_dogs / "cat" / "out").exists()
 
@@ -174,7 +174,7 @@ def test_a_folder_with_something_else_is_refused_and_stays(cats_and_dogs, tmp_pa
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match=r"is not empty and holds no manifest\.json"):
+    with pytest.raises(DataError, match=r"is not empty and has no manifest\.json"):
         prepare(cats_and_dogs, out)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     with pytest.raises(DataError, match="is not a folder"):
@@ -186,14 +186,16 @@ def test_a_folder_with_something_else_is_refused_and_stays(cats_and_dogs, tmp_pa
 def test_another_data_set_is_refused_and_stays(cats_and_dogs, tmp_path, change):
     prepare(cats_and_dogs, tmp_path / "out")
     before = stamps(tmp_path / "out")
-    with pytest.raises(DataError, match="holds another data set, or one of other files or options"):
+    with pytest.raises(
+        DataError, match="contains another data set, or was made from other files or options"
+    ):
         prepare(cats_and_dogs, tmp_path / "out", **change)
     assert stamps(tmp_path / "out") == before
 
 
 def test_a_data_set_of_another_command_is_refused_and_stays(cats_and_dogs, digits_folder):
     before = content(digits_folder)
-    with pytest.raises(DataError, match="holds another data set"):
+    with pytest.raises(DataError, match="contains another data set"):
         prepare(cats_and_dogs, digits_folder)
     assert content(digits_folder) == before
 
@@ -219,7 +221,7 @@ def test_a_complete_data_set_is_not_written_again(cats_and_dogs, tmp_path, capsy
     again = prepare(cats_and_dogs, tmp_path / "out", processes=0, max_rejected="7")
     assert again == manifest
     assert stamps(tmp_path / "out") == before
-    assert f"is complete already, version {manifest.version}" in capsys.readouterr().out
+    assert f"is already complete, version {manifest.version}" in capsys.readouterr().out
 
 
 # 3. Files that change, and storage that fails.
@@ -277,7 +279,7 @@ def test_a_failure_that_passes_is_told_and_changes_nothing(
     failing["cat/3.jpg"] = 2
     prepare(cats_and_dogs, tmp_path / "out")
     told = capsys.readouterr().err
-    assert f"warning: {cats_and_dogs}/cat/3.jpg: Input/output error; again in 1 s" in told
+    assert f"warning: {cats_and_dogs}/cat/3.jpg: Input/output error; trying again in 1 s" in told
     assert "again in 5 s" in told
     assert content(tmp_path / "out") == content(tmp_path / "undisturbed")
 
@@ -288,7 +290,7 @@ def test_a_failure_that_stays_names_the_file_and_the_command_continues(tmp_path,
     last = [r.filename for r in records(tmp_path / "undisturbed", "validation")][-1]
     failing[last] = 3
     with pytest.raises(
-        DataError, match=rf"{last}: cannot be read \(Input/output error\); the same"
+        DataError, match=rf"{last}: cannot be read \(Input/output error\); run the same"
     ):
         prepare(root, tmp_path / "out", shard_mb=1)
     kept = finished_shards(tmp_path / "out")
@@ -316,7 +318,7 @@ def test_a_shard_that_was_damaged_before_the_restart_is_written_again(tmp_path, 
 @pytest.mark.parametrize("change", ["a file more", "a changed file", "another option"])
 def test_a_restart_with_something_else_is_refused(cats_and_dogs, tmp_path, failing, change):
     failing["cat/3.jpg"] = 3
-    with pytest.raises(DataError, match="the same command continues"):
+    with pytest.raises(DataError, match="run the same command again"):
         prepare(cats_and_dogs, tmp_path / "out")
     before = content(tmp_path / "out")
     if change == "a file more":

@@ -63,9 +63,9 @@ def test_a_described_folder_is_a_data_set_without_a_fault(shards, capsys):
     assert load_manifest(shards) == manifest
     verify(shards, VerifyOptions(deep=True, processes=1))
     assert capsys.readouterr().out.splitlines() == [
-        "labels run from 1 to 4: taken to start at 1 (if class 0 has no images, give"
+        "labels run from 1 to 4; the first class is assumed to be 1 (if class 0 has no images, use"
         " --first-label 0)",
-        f"{shards}: 40 images to train on, 4 held out, 4 classes, version {manifest.version}",
+        f"{shards}: 40 training images, 4 held-out images, 4 classes, version {manifest.version}",
         f"{shards}: 5 shards, 44 records, 0 faults",
     ]
     assert content(shards) == before
@@ -89,14 +89,14 @@ def test_a_folder_that_is_described_already_stays_so(shards, capsys):
     manifest = describe(shards)
     before = (shards / FILE_NAME).stat().st_mtime_ns
     assert describe(shards) == manifest
-    assert f"{shards}: is described already, version" in capsys.readouterr().out
+    assert f"{shards}: already has a manifest, version" in capsys.readouterr().out
     assert (shards / FILE_NAME).stat().st_mtime_ns == before
 
 
 def test_a_manifest_of_other_shards_is_kept_and_named(shards):
     before = describe(shards)
     write(shards, pictures([1, 2, 3, 4] * 9))
-    with pytest.raises(DataError, match=rf"{shards}/manifest\.json: describes other shards"):
+    with pytest.raises(DataError, match=rf"{shards}/manifest\.json: describes shards other than"):
         describe(shards)
     assert f'"{before.version}"' in (shards / FILE_NAME).read_text()
 
@@ -123,14 +123,14 @@ def test_shards_are_found_by_the_usual_names(tmp_path, train, validation):
 
 def test_missing_shards_of_a_series_are_named(shards):
     (shards / "train-00001-of-00003").unlink()
-    with pytest.raises(DataError, match="there are missing train-00001-of-00003; copy them"):
+    with pytest.raises(DataError, match="shards are missing: train-00001-of-00003; copy"):
         describe(shards)
 
 
 def test_two_series_of_shards_are_not_mixed(shards):
     write(shards, pictures([1, 2]), "train", 2)
     with pytest.raises(
-        DataError, match=r"several series: train-\*-of-00002, train-\*-of-00003; leave"
+        DataError, match=r"several series: train-\*-of-00002, train-\*-of-00003; keep"
     ):
         describe(shards)
 
@@ -139,7 +139,7 @@ def test_two_series_of_shards_are_not_mixed(shards):
 def test_both_splits_must_be_there(shards, split, named):
     for path in shards.glob(f"{split}-*"):
         path.unlink()
-    with pytest.raises(DataError, match=rf"holds no shards named {named}.*both in this folder"):
+    with pytest.raises(DataError, match=rf"has no shards named {named}.*both be in this folder"):
         describe(shards)
 
 
@@ -149,7 +149,7 @@ def test_a_broken_record_is_named(shards):
     changed[-10] ^= 1
     path.write_bytes(changed)
     records = len(list(read_shard(shards / "train-00000-of-00003"))) - 2
-    with pytest.raises(DataError, match=rf"{path}, record {records}: its data do not fit"):
+    with pytest.raises(DataError, match=rf"{path}, record {records}: its data do not match"):
         describe(shards)
     assert not (shards / FILE_NAME).exists()
 
@@ -192,12 +192,12 @@ def test_the_first_label_follows_from_the_labels(
 @pytest.mark.parametrize(
     ("train", "validation", "asked", "words"),
     [
-        ([2, 3], [2, 3], "auto", "run from 2 to 3.*in doubt; say with --first-label 0"),
-        ([1, 2, 3], [0, 1, 2], "auto", "doubtful that they mean the same.*--first-label"),
-        ([0, 1, 2], [1, 2, 3], "auto", "doubtful that they mean the same.*--first-label"),
+        ([2, 3], [2, 3], "auto", "run from 2 to 3.*is ambiguous; set the label.*--first-label 0"),
+        ([1, 2, 3], [0, 1, 2], "auto", "may not mean the same.*--first-label"),
+        ([0, 1, 2], [1, 2, 3], "auto", "may not mean the same.*--first-label"),
         ([0, 1], [0, 1], "1", "run from 0 to 1, but --first-label is 1"),
-        ([-1, 1], [1], "0", "run from -1 to 1, which no classes are numbered by"),
-        ([0, 10**9], [0], "auto", "to 1,000,000,000, which no classes are numbered by"),
+        ([-1, 1], [1], "0", "run from -1 to 1, which is not a valid numbering"),
+        ([0, 10**9], [0], "auto", "to 1,000,000,000, which is not a valid numbering"),
     ],
 )
 def test_labels_whose_meaning_is_in_doubt_are_refused(tmp_path, train, validation, asked, words):
@@ -229,7 +229,7 @@ def test_a_label_that_means_two_classes_is_refused(tmp_path, shard):
     train, validation = pictures([0, 1] * 6), pictures([0, 1])
     (train if shard.startswith("train") else validation)[0] = picture(9, 0, text="another")
     two_splits(tmp_path, train, validation)
-    with pytest.raises(DataError, match=r"label 0 is '.*' here and '.*' in a shard before"):
+    with pytest.raises(DataError, match=r"label 0 is '.*' here and '.*' in an earlier shard"):
         describe(tmp_path)
 
 
@@ -250,7 +250,7 @@ def test_images_that_are_read_in_another_way_than_meant_are_warned_of(tmp_path, 
     two_splits(tmp_path, [*pictures([0, 1]), cmyk, cmyk, damaged, misdescribed], pictures([0]))
     assert describe(tmp_path).splits["train"].encodings == ("JPEG", "PNG")
     warnings = "\n".join(capsys.readouterr().err.splitlines())
-    assert "warning: 2 images are read otherwise than meant (train-" in warnings
+    assert "warning: 2 images are not decoded faithfully (train-" in warnings
     assert "warning: 1 image is damaged" in warnings
     assert "warning: 1 image is described wrongly (train-" in warnings
 
@@ -328,7 +328,7 @@ def test_shards_of_tensorflows_own_writer_train_with_labels_from_0(tmp_path):
     done = run_trainer("prepare", "tfrecords", "--input", str(folder), "--processes", "2",
                        cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "labels run from 1 to 5: taken to start at 1" in done.stdout
+    assert "labels run from 1 to 5; the first class is assumed to be 1" in done.stdout
     verify(folder, VerifyOptions(deep=True, processes=1))
     manifest = load_manifest(folder)
     assert manifest.classes == (*NAMES[:2], "crane (n00000003)", "crane (n00000004)", NAMES[4])
