@@ -104,7 +104,7 @@ def _run(args: list[str]) -> int:
             _prepare(what, rest)
         case ["verify" | "inspect" as what, *rest]:
             _look(what, rest)
-        case ["-h" | "--help"]:
+        case ["-h" | "--help"] | ["prepare", "-h" | "--help"]:
             print(USAGE, end="")
         case _:
             wrong = f"error: unknown command {' '.join(args[:2])!r}\n\n" if args else ""

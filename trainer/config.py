@@ -39,7 +39,7 @@ class DataConfig:
     global batches, whatever the number of ranks; more streams mix better and open more files."""
 
     shuffle_window: Annotated[int, Positive] = 512
-    """Records shuffled together inside one stream. A rank holds up to 2 x window x streams / ranks
+    """Records shuffled together inside one stream. A rank holds up to 3 x window x streams / ranks
     encoded images in memory, and re-reads at most one window a stream when it resumes."""
 
     augment: Literal["random-resized-crop", "shift", "none"] = "random-resized-crop"

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.fields import Bounds
+from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
 from jobs.console import Console, confirm
@@ -219,9 +220,10 @@ def check_known(
 
 def _warning(outputs: PlatformOutputs, resources: int, jobs: int) -> str:
     return (
-        f"stack {outputs.stack} in subscription {outputs.subscription_id}: {resources} resources in"
-        f" group {outputs.resource_group} will be deleted, with all data, checkpoints and models in"
-        f" them; {jobs} jobs have not ended and will be cancelled. This cannot be undone."
+        f"stack {outputs.stack} in subscription {outputs.subscription_id}:"
+        f" {plural(resources, 'resource')} in group {outputs.resource_group} will be deleted, with"
+        " all data, checkpoints and models in it; "
+        f"{plural(jobs, 'unfinished job')} will be cancelled. This cannot be undone."
     )
 
 
@@ -242,4 +244,4 @@ def _words(stack: str, leftovers: Sequence[Leftover]) -> str:
     if not leftovers:
         return f"stack {stack}: nothing is left"
     lines = [f"  - {leftover.what}: {leftover.why}" for leftover in leftovers]
-    return "\n".join([f"stack {stack}: {len(leftovers)} things are left:", *lines])
+    return "\n".join([f"stack {stack}: {plural(len(leftovers), 'leftover')}:", *lines])

@@ -31,7 +31,7 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
         )
     if plan is not None:
         whole = f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""
-        facts["batch"] = f"{plan.global_batch:,} images per step over {plan.ranks} ranks"
+        facts["batch"] = f"{plan.global_batch:,} images per step over {plural(plan.ranks, 'rank')}"
         facts["steps"] = f"{plan.last_step:,}{whole} ({plan.epochs} epochs)"
     elif unknown is not None:
         facts["steps"] = f"unknown: {unknown}"

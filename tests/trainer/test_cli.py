@@ -53,7 +53,9 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
     assert manifest["splits"]["validation"]["class_counts"] == [VALIDATION_PER_CLASS] * 10
 
 
-@pytest.mark.parametrize(("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0)])
+@pytest.mark.parametrize(
+    ("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0), (["prepare", "-h"], 0)]
+)
 def test_usage(run_here, args, status):
     found, out, err = run_here(*args)
     assert found == status

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.rehearse_all
 HALF = 50
 """Resources of the 118 after which the deployment is cut off."""
 STEPS = (
-    "cancelled 1 jobs",
+    "cancelled 1 job",
     "deleted 3 clusters",
     "purged workspace",
     "running pulumi destroy",
@@ -72,6 +72,7 @@ def test_a_teardown_interrupted_at_each_step_leaves_nothing_in_the_end(cloud, cu
         cuts += 1
     # How many depends on how fast it is heard, but not that there are some.
     assert cuts >= 3, seen
+    assert STEPS[0] in seen
     assert "nothing is left" in command.out
     assert cloud.status(job) is None
     assert cloud.groups == []

@@ -39,6 +39,6 @@ def test_a_protected_stack_is_torn_down_only_after_a_word_for_it(cloud):
     assert cloud.state() == []
     assert cloud.groups == []
     # Nobody can purge this one, which is what it was made for.
-    assert "stack prod: 1 things are left:" in ended.out
+    assert "stack prod: 1 leftover:" in ended.out
     assert "deleted vault hvd-prod-kv-" in ended.out
     assert "has purge protection" in ended.out
