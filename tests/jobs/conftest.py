@@ -4,8 +4,9 @@ from hypothesis import settings
 
 from tests.jobs.support.live import azure, live, outputs, platform_on_loopback
 from tests.jobs.support.pulumi import pulumi
+from tests.jobs.support.torn_down import stack
 
-__all__ = ["azure", "live", "outputs", "platform_on_loopback", "pulumi"]
+__all__ = ["azure", "live", "outputs", "platform_on_loopback", "pulumi", "stack"]
 
 # How long an example takes depends on who else uses the machine.
 settings.register_profile("jobs", deadline=None)

@@ -1,13 +1,12 @@
+"""A teardown: its order, what stops it, and how it continues after an interruption."""
+
 import io
 import json
 import os
 import shutil
 import signal
 import sys
-import textwrap
 import threading
-import zlib
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,151 +15,16 @@ import pytest
 from common.errors import INTERRUPTED, ConfigError, UserError
 from jobs.azure.job_records import Jobs
 from jobs.azure.workspace import connect
-from jobs.commands import teardown
-from jobs.commands.teardown import ProtectedError, TeardownOptions, UnknownError
-from jobs.errors import MissingError, NotDeployedError, PendingOperationsError, PlatformReadError
-from jobs.pulumi.leftover_resources import AzureResources
+from jobs.commands.teardown import ProtectedError, UnknownError
+from jobs.errors import NotDeployedError, PendingOperationsError, PlatformReadError
 from jobs.pulumi.state import pending_creations, resources
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
 from rehearsal.resources.workspaces import DELETED
-from tests.jobs.support.live import declare
-from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import answer, declare_job
+from tests.jobs.support.torn_down import YES
 
 ARM = "2024-10-01"
-YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
-
-PULUMI = """\
-    #!{python}
-    # Stands for Pulumi: remembers what it was asked, and deletes what its state names.
-    import json, os, pathlib, ssl, sys, time, urllib.parse, urllib.request
-
-    here = pathlib.Path("state")
-    with (here / "asked").open("a") as file:
-        file.write(" ".join(sys.argv[1:]) + chr(10))
-    state = json.loads((here / "state.json").read_text())
-    if (here / "elsewhere").exists():
-        print("error: no stack named 'dev' found", file=sys.stderr)
-        sys.exit(255)
-    if sys.argv[1:3] == ["stack", "export"]:
-        print(json.dumps(state))
-        sys.exit()
-    if (here / "fails").exists():
-        print("error: refused", file=sys.stderr)
-        sys.exit(255)
-    if (here / "slow").exists():
-        (here / "begun").touch()
-        time.sleep(1)
-    print("destroying")
-    trusted = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
-    base, tenant = os.environ["AZURE_AUTHORITY_HOST"], os.environ["AZURE_TENANT_ID"]
-
-    def ask(request):
-        return urllib.request.urlopen(request, context=trusted).read()
-
-    token = json.loads(ask(urllib.request.Request(
-        f"{{base}}/{{tenant}}/oauth2/v2.0/token",
-        urllib.parse.urlencode({{
-            "grant_type": "client_credentials", "scope": f"{{base}}/.default",
-            "client_id": os.environ["AZURE_CLIENT_ID"],
-            "client_secret": os.environ["AZURE_CLIENT_SECRET"],
-        }}).encode(),
-    )))["access_token"]
-    while state["deployment"]["resources"]:
-        one = state["deployment"]["resources"].pop()
-        if one.get("custom"):
-            ask(urllib.request.Request(
-                f"{{base}}{{one['id']}}?api-version=2024-10-01", method="DELETE",
-                headers={{"Authorization": f"Bearer {{token}}"}},
-            ))
-        (here / "state.json").write_text(json.dumps(state))
-"""
-
-
-class Stack:
-    """A separate platform with a repository, and a stand-in for Pulumi that has its state."""
-
-    def __init__(self, live, folder):
-        self.live, self.outputs, self.repository = live, live.outputs, folder
-        self.state = folder / "state"
-        self.state.mkdir()
-        group = live.group
-        vault = self.outputs.vault_uri.removeprefix("https://").split(".")[0]
-        ids = {
-            "azure-native:resources:ResourceGroup": group,
-            "azure-native:keyvault:Vault": f"{group}/providers/Microsoft.KeyVault/vaults/{vault}",
-        }
-        for store in {s.account: s for s in (self.outputs.datastores.prepared,
-                                             self.outputs.datastores.results)}:  # fmt: skip
-            kind = f"azure-native:storage:StorageAccount#{store}"
-            ids[kind] = f"{group}/providers/Microsoft.Storage/storageAccounts/{store}"
-        urn = "urn:pulumi:dev::ml::"
-        self.resources = [
-            {"urn": f"{urn}pulumi:pulumi:Stack::ml-dev", "type": "pulumi:pulumi:Stack"}
-        ]
-        self.resources += [
-            {"urn": f"{urn}{kind}::{kind[-5:]}", "type": kind, "id": one, "custom": True}
-            for kind, one in ids.items()
-        ]
-        self.write()
-
-    def write(self, more=()):
-        state = {"version": 3, "deployment": {"resources": self.resources, **dict(more)}}
-        (self.state / "state.json").write_text(json.dumps(state))
-
-    @property
-    def asked(self):
-        """Return Pulumi's commands, except those that read the state."""
-        lines = (self.state / "asked").read_text().splitlines()
-        return [line for line in lines if not line.startswith("stack export")]
-
-    def tear_down(self, options=YES, *, outputs="own", stack=None):
-        known = self.outputs if outputs == "own" else outputs
-        return teardown.run(options, known, as_json=True, stack=stack, repository=self.repository)
-
-    def remove(self):
-        """Free the accounts' names: a new name would start the blob server again."""
-        manager = connect(self.outputs).manager
-        with suppress(MissingError):
-            manager.delete(self.live.group)
-        while AzureResources(manager, self.outputs).has_group():
-            threading.Event().wait(0.05)
-
-    def deletions(self):
-        return [
-            (r.method, r.path.rpartition("/")[2])
-            for r in self.live.azure.requests
-            if r.method == "DELETE" or r.path.endswith(("/cancel", "/purge"))
-        ]
-
-
-@pytest.fixture
-def stack(live, tmp_path, monkeypatch, request):
-    tag = f"t{zlib.crc32(request.node.name.encode()):08x}"
-    base = platform(max_nodes=2)
-    stores = {
-        role: replace(getattr(base.datastores, role), account=f"teardown{role[:4]}")
-        for role in ("raw", "prepared", "results")
-    }
-    described = replace(
-        base,
-        resource_group=f"{tag}-rg",
-        workspace=f"{tag}-ml",
-        vault_uri=f"https://{tag}-kv.vault.azure.net/",
-        datastores=replace(base.datastores, **{**stores, "raw": replace(
-            stores["raw"], account=stores["prepared"].account)}),
-    )  # fmt: skip
-    binaries = tmp_path / "bin"
-    binaries.mkdir()
-    program = binaries / "pulumi"
-    program.write_text(textwrap.dedent(PULUMI).format(python=sys.executable))
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
-    made = Stack(declare(live.azure, tmp_path, described), tmp_path)
-    live.azure.admin.forget_requests()
-    yield made
-    made.remove()
 
 
 def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
@@ -355,91 +219,6 @@ def test_a_record_that_cannot_be_written_leaves_the_one_of_before(stack, monkeyp
         record.write(replace(stack.outputs, workspace="other-ml"))
     assert record.read() == stack.outputs
     assert [file.name for file in (stack.repository / ".teardown").iterdir()] == ["dev.json"]
-
-
-def clusters(stack):
-    asked = connect(stack.outputs).manager.items("computes")
-    return {one["name"] for one in asked}
-
-
-def knows_clusters(stack):
-    """Put the clusters into Pulumi's state, as after `up`."""
-    kind = "azure-native:machinelearningservices:Compute"
-    for role in ("gpu", "preparation", "build"):
-        id_ = f"{stack.live.workspace}/computes/{getattr(stack.outputs.clusters, role).name}"
-        urn = f"urn:pulumi:dev::ml::{kind}::cluster-{role}"
-        stack.resources.append({"urn": urn, "type": kind, "id": id_, "custom": True})
-    stack.write()
-
-
-@pytest.mark.parametrize("given", ["preparation", "name", "NAME"])
-def test_one_cluster_is_deleted_and_the_rest_stays(stack, capsys, given):
-    knows_clusters(stack)
-    before, name = clusters(stack), stack.outputs.clusters.preparation.name
-    called = {"name": name, "NAME": name.upper()}.get(given, given)
-    assert stack.tear_down(replace(YES, cluster=called)) == 0
-    assert answer(capsys) == {"stack": "dev", "cluster": name, "done": [f"deleted {name}"]}
-    assert clusters(stack) == before - {name}
-    assert stack.deletions() == [("DELETE", name)]
-    assert not (stack.state / "asked").exists() or stack.asked == []
-    # Once more, as after an interruption.
-    assert stack.tear_down(replace(YES, cluster=called)) == 0
-    assert answer(capsys)["done"] == []
-
-
-def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
-    knows_clusters(stack)
-    declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
-    (on,) = connect(stack.outputs).manager.items("jobs")
-    name = on["properties"]["computeId"].rpartition("/")[2]
-    with pytest.raises(UserError, match=r"1 jobs on it have not ended \(long-r1\), so nothing was"):
-        stack.tear_down(replace(YES, cluster=name))
-    assert stack.deletions() == []
-    other = next(iter(clusters(stack) - {name}))
-    assert stack.tear_down(replace(YES, cluster=other)) == 0
-
-
-def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
-    with pytest.raises(UserError, match="is not in Pulumi's state of stack dev"):
-        stack.tear_down(replace(YES, cluster=stack.outputs.clusters.gpu.name))
-    knows_clusters(stack)
-    stack.resources[-1]["protect"] = True
-    stack.write()
-    name = stack.resources[-1]["id"].rpartition("/")[2]
-    with pytest.raises(UserError, match="is protected, so nothing was deleted; `pulumi state unp"):
-        stack.tear_down(replace(YES, cluster=name))
-    assert stack.deletions() == []
-
-
-def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
-    knows_clusters(stack)
-    name = stack.outputs.clusters.gpu.name
-    with pytest.raises(UserError, match=rf"'gqu' is not a cluster of .*; it has {name} \(gpu\), "):
-        stack.tear_down(replace(YES, cluster="gqu"))
-
-
-def test_the_cluster_that_is_there_is_meant_and_not_that_of_a_failed_up(stack, capsys):
-    knows_clusters(stack)
-    there = stack.outputs.clusters.gpu
-    planned = replace(stack.outputs.clusters, gpu=replace(there, name="gpu-new"))
-    outputs = replace(stack.outputs, clusters=planned)
-    assert stack.tear_down(replace(YES, cluster="gpu"), outputs=outputs) == 0
-    assert answer(capsys)["cluster"] == there.name
-
-
-def test_a_stack_without_outputs_has_no_clusters(stack):
-    with pytest.raises(NotDeployedError, match="has no outputs"):
-        stack.tear_down(replace(YES, cluster="gpu"), outputs=None, stack="dev")
-
-
-def test_a_person_types_the_name_of_the_cluster(stack, monkeypatch):
-    knows_clusters(stack)
-    terminal = io.StringIO("dev\n")
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(sys, "stdin", terminal)
-    with pytest.raises(UserError, match="not confirmed"):
-        stack.tear_down(replace(YES, yes=False, cluster="build"))
-    assert stack.deletions() == []
 
 
 def test_a_workspace_that_is_deleted_already_is_purged(stack, capsys):

@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a rank that fails tells its launcher."""
 
 import os
 
@@ -8,8 +8,6 @@ from common.errors import UserError
 from trainer.distributed.failures import PIPE, read_failures, tell_failure
 from trainer.errors import DataError, PeerError
 from trainer.run_folder import RunFolder
-
-# 2. What a rank tells.
 
 
 @pytest.fixture

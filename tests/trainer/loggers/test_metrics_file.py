@@ -1,12 +1,10 @@
-"""TODO."""
+"""The file of metrics, one JSON document a line."""
 
 import json
 
 import pytest
 
 from trainer.loggers.metrics_file import MetricsFile
-
-# 3. The file.
 
 
 @pytest.fixture
