@@ -86,7 +86,7 @@ def test_who_is_no_publisher_is_told_what_it_takes(azure, deployed, shards, grou
     ended = upload(azure, deployed, groups, shards, "refused")
     assert ended.returncode == 22, ended.stdout
     store = deployed.outputs.datastores.prepared
-    for part in (f"container prepared of {store.account}: refused",
+    for part in (f"container prepared of {store.account}: access denied",
                  "AuthorizationPermissionMismatch", "Storage Blob Data Contributor",
                  "people.publishers"):  # fmt: skip
         assert part in ended.stderr
