@@ -156,7 +156,7 @@ test-long: $(TRAINER) ## Run the long tests, which measure, or kill and freeze m
 	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
-	$(TRAINER_PYTHON) -m pytest -m "not slow" $(ARGS)
+	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not slow and not long" $(ARGS)
 
 lint: $(TRAINER) ## Check style and common mistakes (ruff)
 	$(TRAINER_PYTHON) -m ruff check .

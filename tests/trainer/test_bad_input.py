@@ -182,6 +182,7 @@ def test_class_without_images_and_more_ranks_than_cores_are_warned_of(tmp_path, 
     assert result(tmp_path / "runs" / "run")["ranks"] == ranks
 
 
+@pytest.mark.slow
 def test_run_of_another_configuration_lists_every_difference(tmp_path):
     manifest = write_data(tmp_path / "set", good_records())
     digits = PRESETS["digits"]

@@ -79,12 +79,15 @@ def hold_sigcont() -> None:
 
 def listen_for_mpirun() -> None:
     """Start a thread that turns mpirun's SIGCONT into SIGTERM."""
-    threading.Thread(target=_listen_for_mpirun, name="mpirun-stop", daemon=True).start()
+    # A stop may come before the thread runs, and has to be seen as a stop.
+    begin = time.monotonic()
+    threading.Thread(
+        target=_listen_for_mpirun, args=(begin,), name="mpirun-stop", daemon=True
+    ).start()
 
 
-def _listen_for_mpirun() -> None:
+def _listen_for_mpirun(before: float) -> None:
     launcher = _launcher()
-    before = time.monotonic()
     awake_since = before - _WAKING_SECONDS
     while True:
         came = signal.sigtimedwait({signal.SIGCONT}, _TICK_SECONDS)

@@ -11,6 +11,8 @@ import pytest
 from environments.inventory.licences import report, single
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 PYTHON = ROOT / ".tools" / "sbom" / "bin" / "python"
 SITE = "opt/trainer/lib/python3.11/site-packages"
 LIBRARY = b"a shared library"

@@ -61,6 +61,7 @@ def global_batches(source, ranks, global_batch, steps, start=0):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_every_image_exactly_once_an_epoch_at_any_world_size(tmp_path, ranks):
     source = write_source(tmp_path, 101, 5)
@@ -79,6 +80,7 @@ EDGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge", EDGES)
 def test_every_image_exactly_once_an_epoch_at_the_edges(tmp_path, edge):
     images, shards, ranks, changes = EDGES[edge]
@@ -127,6 +129,7 @@ def test_images_are_augmented_alike_at_any_world_size_and_after_any_resume(digit
             assert np.array_equal(whole[key][1::2], half[key]), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_evaluation_of_a_prime_number_of_images_counts_each_once(tmp_path, ranks):
     source = write_source(tmp_path, 37, 3)

@@ -74,6 +74,7 @@ def test_a_label_out_of_range_is_named(tmp_path):
     assert re.search(r"train-0000\d-of-00003.tfrecord, record \d+: label 3 is not a class", message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_flipped_byte_anywhere_in_a_shard_is_named(tmp_path, digits_folder, monkeypatch, seed):
     monkeypatch.setattr(reader, "PAUSES", (0.0, 0.0))

@@ -74,6 +74,7 @@ def reappear(path):
         shutil.copy(path.with_suffix(".away"), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [an_epoch, everything])
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_a_shard_that_comes_back_in_time_is_read_as_if_nothing_had_been(
@@ -118,6 +119,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [an_epoch, everything])
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_what_stays_damaged_is_named_after_the_third_attempt(source, capfd, read, damage):

@@ -18,6 +18,8 @@ from tests.trainer.support.launched import wait_until
 from trainer.distributed.signals import MPIRUN_PROGRAMS, StopRequest
 from trainer.errors import STOP_SIGNALS
 
+pytestmark = pytest.mark.slow
+
 
 class DeadTerminal(io.StringIO):
     def write(self, text):

@@ -16,6 +16,8 @@ from trainer.distributed import watchdog
 from trainer.distributed.watchdog import Heartbeat, HeartbeatFiles, late_ranks
 from trainer.errors import WATCHDOG_EXIT_CODE
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import ctypes, faulthandler, os, sys, threading, time
 from pathlib import Path

@@ -10,6 +10,8 @@ from trainer.config import ModelConfig
 from trainer.model.resnet import build_resnet, training_flops_per_image
 from trainer.training.optimizer import is_kernel
 
+pytestmark = pytest.mark.slow
+
 TINY = ModelConfig(depth=18, width=4, stem="3x3", image_size=16)
 
 
