@@ -90,6 +90,23 @@ while True:
 """
 
 
+STOPPED_AT_ONCE = RANK.replace(
+    'signals.listen_for_mpirun()\nprint("ready", flush=True)\n',
+    """import os
+look = signals._launcher
+
+def stopped():
+    print("ready", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return look()
+
+signals._launcher = stopped
+signals.listen_for_mpirun()
+""",
+)
+"""A rank that is stopped as soon as its listening thread runs."""
+
+
 LAUNCHER = """
 import os, signal, subprocess, sys, time
 
@@ -106,11 +123,11 @@ print(rank.wait(), rank.stdout.read(), flush=True)
 class Launcher:
     """A launcher of one rank, by a name of its own."""
 
-    def __init__(self, folder, name):
+    def __init__(self, folder, name, rank=RANK):
         program = folder / name
         program.symlink_to(sys.executable)
         self.process = subprocess.Popen(
-            [program, "-c", LAUNCHER, sys.executable, RANK],
+            [program, "-c", LAUNCHER, sys.executable, rank],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -141,8 +158,8 @@ class Launcher:
 def launcher(tmp_path):
     started = []
 
-    def start(name):
-        started.append(Launcher(tmp_path, name))
+    def start(name, rank=RANK):
+        started.append(Launcher(tmp_path, name, rank))
         return started[-1]
 
     yield start
@@ -195,6 +212,17 @@ def test_a_rank_goes_on_when_mpirun_was_stopped_and_passes_its_sigcont_on(launch
     mpirun.ask("SIGCONT")
     os.kill(mpirun.process.pid, signal.SIGCONT)
     assert mpirun.process.stdout.readline() == "sent\n"
+    time.sleep(1)
+    mpirun.send("SIGKILL")
+    assert mpirun.end() == (-signal.SIGKILL, "")
+
+
+def test_a_rank_that_stood_still_before_it_listened_goes_on_when_woken(launcher):
+    mpirun = launcher("mpirun", STOPPED_AT_ONCE)
+    stat = Path(f"/proc/{mpirun.rank}/stat")
+    wait_until(lambda: ") T " in stat.read_text())
+    time.sleep(1)
+    mpirun.send("SIGCONT")
     time.sleep(1)
     mpirun.send("SIGKILL")
     assert mpirun.end() == (-signal.SIGKILL, "")
