@@ -8,20 +8,21 @@ of materials (PEP 770) declares.
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import PackageMetadata, PackagePath, PathDistribution
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.exception import CycloneDxException
 from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
-from cyclonedx.model.license import License
 from cyclonedx.spdx import is_expression, is_supported_id
 from packageurl import PackageURL
 
 from common.errors import UserError
-from environments.inventory.licences import FOLDER, TEXT, named_in
+from environments.inventory.licences import FOLDER, TEXT
 
 SPDX: Final = {
     "apache 2.0": "Apache-2.0",
@@ -94,7 +95,9 @@ def distribution(root: Path, folder: Path) -> Component:
         version=version,
         description=installed.metadata["Summary"],
         purl=purl,
-        licenses=licences([declared] if (declared := licence(installed.metadata)) else []),
+        licenses=[_FACTORY.make_from_string(declared)]
+        if (declared := licence(installed.metadata))
+        else (),
         components=within.values(),
         properties=[
             Property(name=FOLDER, value=str(location.parent)),
@@ -130,12 +133,6 @@ def licence(metadata: PackageMetadata) -> str | None:
     return stated if stated and words.startswith("Other/") else words or stated or None
 
 
-def licences(declared: list[str]) -> list[License]:
-    """Convert declared licences for a bill of materials. If there are several, all apply."""
-    text = declared[0] if len(declared) == 1 else " AND ".join(f"({name})" for name in declared)
-    return [_FACTORY.make_from_string(text)] if declared else []
-
-
 def _is_licence(file: PackagePath) -> bool:
     return bool(_LICENCE_FILE.search(file.name)) and file.suffix not in _CODE
 
@@ -158,17 +155,16 @@ def _inside(root: Path, folder: Path, file: PackagePath) -> Iterator[Component]:
 def _declared(path: Path) -> Iterator[Component]:
     """Read the components of a wheel's bill of materials: name, version, package URL, licence."""
     try:
-        bill: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        bill = json.loads(path.read_text(encoding="utf-8"))
         if bill.get("bomFormat") != "CycloneDX":
             raise UserError(f"{path}: is not in CycloneDX format, the only one supported")
-        for part in bill.get("components", ()):
-            purl = part.get("purl")
+        for part in Bom.from_json(bill).components:
             yield Component(
-                type=ComponentType(part["type"]),
-                name=part["name"],
-                version=part.get("version"),
-                purl=PackageURL.from_string(purl) if purl else None,
-                licenses=licences(named_in(part)),
+                type=part.type,
+                name=part.name,
+                version=part.version,
+                purl=part.purl,
+                licenses=part.licenses,
             )
-    except (ValueError, KeyError) as error:
+    except (AttributeError, CycloneDxException, TypeError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a bill of materials: {error}") from error
