@@ -16,7 +16,7 @@ from common.text import plural, size
 from trainer.diagnostics import infiniband, machine
 from trainer.diagnostics.device import cuda_build, device_name
 from trainer.diagnostics.environment import cores, environment
-from trainer.diagnostics.nccl import Transport, loaded_version
+from trainer.diagnostics.nccl import Transport
 from trainer.distributed.communicator import Backend, Communicator
 
 GB = 10**9
@@ -73,8 +73,6 @@ class StartupReport:
     """Result of `look` for each rank."""
     backend: Backend | None = None
     """Communication backend; None for a single rank."""
-    nccl: str | None = None
-    """Version of NCCL in this process."""
     built_with: Mapping[str, str] | None = None
     """Versions of CUDA and cuDNN that TensorFlow was built with; None if built for CPUs."""
 
@@ -87,7 +85,7 @@ class StartupReport:
             run: Folder of the run, which need not exist yet.
         """
         ranks = world.gather(look(device_name(), world.local_rank, run, os.environ))
-        return cls(ranks, world.backend, loaded_version(), cuda_build())
+        return cls(ranks, world.backend, cuda_build())
 
     @property
     def gpus(self) -> list[str]:
@@ -115,7 +113,6 @@ class StartupReport:
                 f"tensorflow_{name.lower()}": text for name, text in (self.built_with or {}).items()
             },
             "infiniband": self._fabric() or None,
-            "nccl": self.nccl,
             "nccl_transport": transport and transport.words(len(self.nodes)),
         }
         if self.backend:
@@ -189,13 +186,9 @@ class StartupReport:
     def _exchange(self) -> list[str]:
         if self.backend is None:
             return []
-        built = ", ".join(
-            f"NCCL {self.nccl}" if name == "NCCL" and self.nccl else name
-            for name in self.backend.built
-        )
         return [
-            f"exchange: Horovod with {built}; coordinated by {self.backend.controller}, gradients"
-            f" are summed by {self.backend.operations}"
+            f"exchange: Horovod with {', '.join(self.backend.built)}; coordinated by"
+            f" {self.backend.controller}, gradients are summed by {self.backend.operations}"
         ]
 
     def _fabric(self) -> list[str]:
