@@ -17,6 +17,9 @@ Image = Literal["gpu", "cpu"]
 LOCK: Final = "requirements.txt"
 """Name of the lock file in a build context, which the Dockerfile copies."""
 
+SHARED: Final = "shared"
+"""Name of the folder in environments/ whose files are in the build context of every image."""
+
 _NOTES = {".md"}
 
 
@@ -49,7 +52,7 @@ class BuildContext:
 
 
 def build_context(repository: Path, image: Image) -> BuildContext:
-    """Read environments/IMAGE and its lock file.
+    """Read environments/IMAGE, environments/shared and the image's lock file.
 
     Args:
         repository: Folder that contains `environments/` and `locks/`.
@@ -61,7 +64,8 @@ def build_context(repository: Path, image: Image) -> BuildContext:
     folder, lock = repository / "environments" / image, repository / "locks" / f"{image}.txt"
     files = {
         name: path
-        for name, path in files_below(folder, folder).items()
+        for source in (folder.with_name(SHARED), folder)
+        for name, path in files_below(source, source).items()
         if path.suffix not in _NOTES
     }
     if "Dockerfile" not in files:

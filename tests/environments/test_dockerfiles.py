@@ -121,9 +121,9 @@ def test_the_lock_is_dealt_to_wheels_and_to_what_is_compiled(image, tmp_path):
 
 
 def test_the_images_differ_in_cuda_alone():
+    one, other = (build_context(ROOT, image).contents for image in IMAGES)
     for name in ("check.py", "openmpi-mca-params.conf"):
-        one, other = ((ROOT / "environments" / image / name).read_bytes() for image in IMAGES)
-        assert one == other, name
+        assert one[name] == other[name], name
     cpu, gpu = (instructions(dockerfile(image)) for image in IMAGES)
     for line in cpu:
         words = [word for word in line.split() if word != "\\"]
@@ -143,7 +143,7 @@ def test_nothing_of_the_builder_is_in_the_last_stage(image):
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_mpirun_binds_no_rank_and_may_use_infiniband(image):
-    text = (ROOT / "environments" / image / "openmpi-mca-params.conf").read_text()
+    text = build_context(ROOT, image).contents["openmpi-mca-params.conf"].decode()
     values = dict(re.findall(r"^(\w+) *= *(.*)$", text, re.MULTILINE))
     assert values["hwloc_base_binding_policy"] == "none"
     assert not [name for name, value in values.items() if "ucx" in value]
@@ -164,7 +164,7 @@ def test_the_compiler_is_of_the_cuda_that_runs():
 
 @pytest.mark.slow
 def test_an_image_without_a_way_of_exchange_is_refused():
-    check = ROOT / "environments" / "cpu" / "check.py"
+    check = ROOT / "environments" / "shared" / "check.py"
     # This environment's Horovod has Gloo alone.
     done = subprocess.run(
         [sys.executable, check, "gloo", "mpi"], capture_output=True, text=True, check=False

@@ -88,7 +88,7 @@ def test_all_ranks_stop_after_the_same_step_and_save_it(name, disturbed):
 
 def test_ranks_stop_at_mpiruns_notice_of_an_end_before_the_end_itself(disturbed, measured):
     run, told = disturbed
-    text = (ROOT / "environments" / "cpu" / "openmpi-mca-params.conf").read_text()
+    text = (ROOT / "environments" / "shared" / "openmpi-mca-params.conf").read_text()
     (grace,) = re.findall(r"^odls_base_sigkill_timeout = (\d+)$", text, re.MULTILINE)
     stop = metrics(run, "stop")[STOPPED.index("SIGTERM to mpirun")]
     seconds = stop["time"] - told["SIGTERM to mpirun"]["sent"]

@@ -37,7 +37,11 @@ def test_notes_and_caches_are_no_change(repository):
 
 
 @pytest.mark.parametrize(
-    "file", ["environments/gpu/Dockerfile", "locks/gpu.txt", "environments/gpu/new/file"]
+    "file",
+    [
+        *("environments/gpu/Dockerfile", "locks/gpu.txt", "environments/gpu/new/file"),
+        "environments/shared/file",
+    ],
 )
 def test_what_the_build_reads_is_a_change(repository, file):
     before = version(repository)
@@ -50,6 +54,14 @@ def test_the_context_is_written_with_its_lock_and_without_notes(repository, tmp_
     build_context(repository, "gpu").write(tmp_path / "context")
     found = {p.name: p.read_text() for p in (tmp_path / "context").iterdir()}
     assert found == {"Dockerfile": "FROM gpu\n", LOCK: "numpy==2.0.2\n"}
+
+
+def test_a_file_of_its_own_replaces_a_shared_one(repository):
+    (repository / "environments" / "shared").mkdir()
+    for folder in ("shared", "cpu"):
+        (repository / "environments" / folder / "hosts").write_text(folder)
+    contents = {image: build_context(repository, image).contents for image in ("cpu", "gpu")}
+    assert (contents["cpu"]["hosts"], contents["gpu"]["hosts"]) == (b"cpu", b"shared")
 
 
 def test_the_reference_is_one_that_a_job_can_name(repository):
