@@ -40,7 +40,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here.
-LOCKS := trainer+dev+photos infra+rehearsal+dev profile cpu gpu images sbom audit
+LOCKS := trainer+dev+benchmarks infra+rehearsal+dev profile cpu gpu images sbom audit
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 

@@ -1,7 +1,7 @@
 """`python -m benchmarks WHAT`: the benchmarks behind the numbers in the documents.
 
-Each benchmark is a module with `Options` and `run`; a module whose raw rounds fill a table of the
-documents also has `show`.
+Each benchmark is a module with `Options`. One that measures has `measure`, which returns its raw
+rounds, `show`, which formats them, and `goals` if it has any; the others have `run`.
 """
 
 import importlib
@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final
 
+from benchmarks.measure import publish
 from common import fields
 from common.arguments import parse
 from common.errors import INTERRUPTED, ConfigError, UserError
@@ -88,7 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, args: Sequence[str]) -> int:
     module = importlib.import_module(f"benchmarks.{BENCHMARKS[name][0]}")
-    return int(module.run(read_options(name, module.Options(), args)) or 0)
+    options = read_options(name, module.Options(), args)
+    if hasattr(module, "run"):
+        return int(module.run(options) or 0)
+    data = publish(name, options, module.measure, module.show)
+    if hasattr(module, "goals"):
+        print(module.goals(data))
+    return 0
 
 
 def read_options(name: str, default: Any, args: Sequence[str]) -> Any:

@@ -12,11 +12,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from common.files import write_atomically
+from trainer.diagnostics.environment import environment
 from trainer.distributed.communicator import Communicator
 from trainer.loggers.console import Console
+
+Result = TypeVar("Result")
+Options = TypeVar("Options", bound="BenchmarkOptions")
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,23 @@ def take_turns(
             samples[name].append(Sample(cpu_ms, max(rank[1] for rank in ranks)))
         console.say(f"round {number + 1} of {rounds}")
     return samples
+
+
+def in_turns(
+    contenders: Mapping[str, Callable[[], Result]], rounds: int
+) -> dict[str, list[Result]]:
+    """Call contenders in turns, and return the results of each.
+
+    Args:
+        contenders: Contenders by name; each returns its figures.
+        rounds: Number of calls of each.
+    """
+    results: dict[str, list[Result]] = {name: [] for name in contenders}
+    for number in range(rounds):
+        for name, work in contenders.items():
+            results[name].append(work())
+        print(f"round {number + 1} of {rounds}", flush=True)
+    return results
 
 
 def _settle() -> None:
@@ -140,35 +161,30 @@ class BenchmarkOptions:
     json: str | None = None
     """File for the raw rounds."""
 
+    def settings(self) -> dict[str, Any]:
+        """Return all options that affect the measurement, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "json"}
+
 
 def publish(
     benchmark: str,
-    options: BenchmarkOptions,
-    started_on: Mapping[str, Any],
+    options: Options,
+    measure: Callable[[Options], Mapping[str, Any]],
     show: Callable[[Mapping[str, Any]], str],
-    **facts: Any,
 ) -> dict[str, Any]:
-    """Print the results, and write them with every round if a file is given.
+    """Measure, print the results, and write them with every round if a file is given.
 
     Args:
         benchmark: Name of the benchmark.
         options: Options of the benchmark.
-        started_on: Environment at the start.
+        measure: Returns the results.
         show: Formats the content of the file as tables.
-        facts: Results.
 
     Returns:
         The content of the file.
     """
-    text = to_json(
-        {
-            "benchmark": benchmark,
-            "environment": dict(started_on),
-            "load_average_after": os.getloadavg(),
-            "options": options,
-            **facts,
-        }
-    )
+    facts = {"benchmark": benchmark, "environment": environment(), **measure(options)}
+    text = to_json({**facts, "load_average_after": os.getloadavg(), "options": options})
     data: dict[str, Any] = json.loads(text)
     print("\n" + show(data))
     if options.json is not None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from benchmarks.data.photos import write_photos
-from benchmarks.measure import BenchmarkOptions, publish, read_samples, spread, table
+from benchmarks.measure import BenchmarkOptions, read_samples, spread, table
 from benchmarks.processes import in_process
 from common.errors import UserError
 from trainer.config import NotNegative, Positive
-from trainer.diagnostics.environment import cores, environment
+from trainer.diagnostics.environment import cores
 
 PIPELINE, FLOOR = "our pipeline", "decode and resize alone"
 TEXTBOOK, REENCODED = "textbook pipeline", "ours, re-encoded"
@@ -57,31 +57,16 @@ class Options(BenchmarkOptions):
     """Number of turns of each contender."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure the input pipeline of a data set."""
     if options.photos and (options.data or options.reencoded):
         raise UserError("--photos: makes its own data sets; leave out --data and --reencoded")
-    if not options.photos:
-        _measure(options, options.data, options.reencoded)
-        return
+    settings = options.settings() | {"threads": options.threads or cores()}
+    del settings["photos"]
     with tempfile.TemporaryDirectory() as scratch:
-        whole, reencoded = _prepare_photos(Path(scratch))
-        _measure(options, whole, reencoded)
-
-
-def _measure(options: Options, data: str | None, reencoded: str | None) -> None:
-    started_on = environment()
-    measured = in_process(
-        "benchmarks.data.input_contenders:measure",
-        data=data,
-        reencoded=reencoded,
-        image_size=options.image_size,
-        batch_size=options.batch_size,
-        batches=options.batches,
-        threads=options.threads or cores(),
-        rounds=options.rounds,
-    )
-    publish("input", options, started_on, show, **measured)
+        if options.photos:
+            settings["data"], settings["reencoded"] = _prepare_photos(Path(scratch))
+        return in_process("benchmarks.data.input_contenders:measure", **settings)
 
 
 def _prepare_photos(scratch: Path) -> tuple[str, str]:

@@ -6,12 +6,12 @@ growth of its resident memory with `trainer.data.source.input_memory`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 
-from benchmarks.measure import BenchmarkOptions, columns, publish, spread
+from benchmarks.measure import BenchmarkOptions, columns, in_turns, spread
 from benchmarks.processes import in_process
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 LENGTHS: Final = (8000, 32_000)
 """Numbers of images of the data sets."""
@@ -29,15 +29,13 @@ class Options(BenchmarkOptions):
     """Number of turns of each length."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure the lengths in turns."""
-    started_on = environment()
-    rounds: dict[int, list[dict[str, float]]] = {images: [] for images in LENGTHS}
-    for number in range(options.rounds):
-        for images, turns in rounds.items():
-            turns.append(in_process("benchmarks.data.reading:epoch_memory", images=images))
-        print(f"round {number + 1} of {options.rounds}", flush=True)
-    publish("memory", options, started_on, show, rounds=rounds)
+    contenders = {
+        str(images): partial(in_process, "benchmarks.data.reading:epoch_memory", images=images)
+        for images in LENGTHS
+    }
+    return {"rounds": in_turns(contenders, options.rounds)}
 
 
 def show(data: Mapping[str, Any]) -> str:

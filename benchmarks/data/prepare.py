@@ -25,13 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import psutil
+
 from benchmarks.data.photos import crops, write_photos
 from benchmarks.measure import (
     BenchmarkOptions,
     Sample,
     Samples,
     columns,
-    publish,
     ratio,
     read_samples,
     spread,
@@ -39,7 +40,6 @@ from benchmarks.measure import (
 )
 from common.errors import UserError
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 PHOTOS = 1000
 TIMES = (10, 20)
@@ -113,17 +113,15 @@ class Options(BenchmarkOptions):
     """Folder for 3 GB, on the same disk as --photos; by default that for temporary files."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure times, then memory."""
-    started_on = environment()
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         photos = scratch / "photos" if options.photos is None else Path(options.photos)
         if options.photos is None:
             write_photos(photos, PHOTOS)
         times = measure_times(photos, scratch, options.rounds)
-        peaks = measure_memory(scratch)
-    publish("prepare", options, started_on, show, **times, peaks_mb=peaks)
+        return {**times, "peaks_mb": measure_memory(scratch)}
 
 
 def prepare_command(folder: Path, output: Path) -> list[str]:
@@ -227,37 +225,28 @@ def measure_memory(scratch: Path) -> dict[int, float]:
 def peak_mb(command: Sequence[str]) -> float:
     """Return the peak resident memory of a command and all its child processes, in MB."""
     peak = 0
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with psutil.Popen(command, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            peak = max(peak, sum(resident(pid) for pid in family(process.pid)))
+            family = [process, *process.children(recursive=True)]
+            peak = max(peak, sum(map(resident, family)))
             time.sleep(0.05)
         if process.returncode:
             raise UserError(f"{' '.join(command)}: failed with exit status {process.returncode}")
     return peak / 1e6
 
 
-def family(pid: int) -> list[int]:
-    """Return the ids of a process and all its descendants."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [pid, *(each for child in children for each in family(int(child)))]
-
-
-def resident(pid: int) -> int:
+def resident(process: psutil.Process) -> int:
     """Return the resident memory of a process in bytes; 0 if it has ended."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
         return 0
-    return pages * resource.getpagesize()
 
 
 def show(data: Mapping[str, Any]) -> str:
     """Format the tables, and compare the results with the goals."""
     samples = read_samples(data["samples"])
-    less = spread([1 / each for each in _ratios(samples, OURS, USUAL)])
+    less = ratio(samples, USUAL, OURS)
     fixed = {
         name: spread([_fixed(seconds) for seconds in rounds]).text()
         for name, rounds in data["seconds"].items()
@@ -280,11 +269,6 @@ def show(data: Mapping[str, Any]) -> str:
             f"ten times the images need {many / few:.2f} times that; the goal is at most {GROWTH}",
         ]
     )
-
-
-def _ratios(samples: Samples, name: str, reference: str) -> list[float]:
-    pairs = zip(samples[name], samples[reference], strict=True)
-    return [sample.cpu_ms / other.cpu_ms for sample, other in pairs]
 
 
 def _fixed(seconds: Mapping[str, float]) -> float:

@@ -7,6 +7,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
+import psutil
 import tensorflow as tf
 
 from benchmarks.processes import hand_back_and_exit
@@ -152,8 +153,7 @@ def records_ahead(order: Order, position: int) -> int:
 
 def bytes_read() -> int:
     """Return the bytes that this process has read so far."""
-    lines = Path("/proc/self/io").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
+    return int(psutil.Process().io_counters().read_chars)
 
 
 def _write_shard(folder: Path, length: int, payload: int) -> Shard:

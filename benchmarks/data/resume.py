@@ -7,12 +7,12 @@ until nothing more is read ahead.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 
-from benchmarks.measure import BenchmarkOptions, columns, publish, spread
+from benchmarks.measure import BenchmarkOptions, columns, in_turns, spread
 from benchmarks.processes import in_process
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 POSITIONS: Final = {"begin": 0.0, "99.9 %": 0.999}
 """Fractions of an epoch that are done when reading begins."""
@@ -38,28 +38,26 @@ class Options(BenchmarkOptions):
     """Folder for the data set; by default the system's for temporary files."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure in turns."""
-    started_on = environment()
     contenders = {
-        f"{ranks}, {name}": (ranks, position)
+        f"{ranks}, {name}": partial(
+            in_process,
+            "benchmarks.data.reading:first_record",
+            ranks=ranks,
+            position=position,
+            payload=options.payload,
+            scratch=options.scratch,
+        )
         for ranks in options.worlds
         for name, position in POSITIONS.items()
     }
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
-    for number in range(options.rounds):
-        for name, (ranks, position) in contenders.items():
-            turn = in_process(
-                "benchmarks.data.reading:first_record",
-                ranks=ranks,
-                position=position,
-                payload=options.payload,
-                scratch=options.scratch,
-            )
-            rounds[name].append(turn)
-        print(f"round {number + 1} of {options.rounds}", flush=True)
-    publish("resume", options, started_on, show, rounds=rounds)
-    print(f"the goal is a first record within {GOAL_SECONDS:g} s")
+    return {"rounds": in_turns(contenders, options.rounds)}
+
+
+def goals(_: Mapping[str, Any]) -> str:
+    """Return the goal."""
+    return f"the goal is a first record within {GOAL_SECONDS:g} s"
 
 
 def show(data: Mapping[str, Any]) -> str:

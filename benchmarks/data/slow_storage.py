@@ -9,13 +9,13 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from benchmarks.measure import BenchmarkOptions, columns, publish, spread
+from benchmarks.measure import BenchmarkOptions, columns, in_turns, spread
 from benchmarks.processes import in_process
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 LIBRARY_CODE: Final = Path(__file__).with_name("slow_reads.c")
 GOAL: Final = 0.9
@@ -56,21 +56,33 @@ class Options(BenchmarkOptions):
     """Number of turns of each delay."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure the delays in turns."""
-    started_on = environment()
     with tempfile.TemporaryDirectory() as scratch:
         library = compile_library(Path(scratch))
         data = options.data or f"{scratch}/noise"
         if options.data is None:
             in_process("benchmarks.data.reading:write_noise", folder=data, images=options.images)
-        rounds: dict[int, list[dict[str, float]]] = {ms: [] for ms in (0, *options.milliseconds)}
-        for number in range(options.rounds):
-            for milliseconds, turns in rounds.items():
-                turns.append(_measure(options, data, library, milliseconds))
-            print(f"round {number + 1} of {options.rounds}", flush=True)
-    publish("slow-storage", options, started_on, show, rounds=rounds)
-    print(f"the goal is at least {GOAL:.2f} of the speed without delay")
+        contenders = {
+            str(milliseconds): partial(
+                in_process,
+                "benchmarks.data.reading:batch_rate",
+                {"LD_PRELOAD": str(library), "SLOW_READ_MS": str(milliseconds)},
+                data=data,
+                image_size=options.image_size,
+                batch_size=options.batch_size,
+                batches=options.batches,
+                streams=options.streams,
+                window=options.window,
+            )
+            for milliseconds in (0, *options.milliseconds)
+        }
+        return {"rounds": in_turns(contenders, options.rounds)}
+
+
+def goals(_: Mapping[str, Any]) -> str:
+    """Return the goal."""
+    return f"the goal is at least {GOAL:.2f} of the speed without delay"
 
 
 def compile_library(folder: Path) -> Path:
@@ -79,19 +91,6 @@ def compile_library(folder: Path) -> Path:
     command = ["cc", "-shared", "-fPIC", "-o", str(library), str(LIBRARY_CODE), "-ldl"]
     subprocess.run(command, check=True)
     return library
-
-
-def _measure(options: Options, data: str, library: Path, milliseconds: int) -> dict[str, float]:
-    return in_process(
-        "benchmarks.data.reading:batch_rate",
-        {"LD_PRELOAD": str(library), "SLOW_READ_MS": str(milliseconds)},
-        data=data,
-        image_size=options.image_size,
-        batch_size=options.batch_size,
-        batches=options.batches,
-        streams=options.streams,
-        window=options.window,
-    )
 
 
 def show(data: Mapping[str, Any]) -> str:

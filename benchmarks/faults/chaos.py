@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from signal import Signals
@@ -27,7 +28,6 @@ from benchmarks.measure import BenchmarkOptions, columns, publish
 from common.errors import UserError
 from trainer.checkpoints.format import STATE
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 from trainer.errors import STOP_STATUSES
 
 Phase = Literal["start-up", "step", "save", "evaluation"]
@@ -62,14 +62,17 @@ class Options(BenchmarkOptions):
 
 def run(options: Options) -> int:
     """Print the table; return 1 if the final states differ."""
-    started_on = environment()
+    data = publish("chaos", options, measure, show)
+    return int(data["undisturbed_state"] != data["disturbed_state"])
+
+
+def measure(options: Options) -> dict[str, Any]:
+    """Disturb a training."""
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         extra = ["--epochs", str(options.epochs)]
-        outcome = chaos(
-            Path(folder), options.seed, options.kills, extra, lambda text: print(text, flush=True)
+        return asdict(
+            chaos(Path(folder), options.seed, options.kills, extra, partial(print, flush=True))
         )
-    publish("chaos", options, started_on, show, **asdict(outcome))
-    return int(outcome.undisturbed_state != outcome.disturbed_state)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import IO, Any
+
+import psutil
 
 from common.errors import UserError
 from common.waiting import wait_until
@@ -41,17 +42,13 @@ class WatchedRun:
 
     def ranks(self) -> dict[str, int]:
         """Return the process ids of the ranks that are alive."""
-        processes = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                variables = (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if b"TRAINER_LAUNCHER_PID=%d\0" % self.process.pid in variables:
-                rank = re.search(rb"HOROVOD_RANK=(\d+)", variables)
-                if rank:
-                    processes[f"rank {int(rank[1])}"] = int(folder.name)
-        return processes
+        launcher = str(self.process.pid)
+        return {
+            f"rank {variables['HOROVOD_RANK']}": process.pid
+            for process in psutil.process_iter(["environ"])
+            if (variables := process.info["environ"] or {}).get("TRAINER_LAUNCHER_PID") == launcher
+            and "HOROVOD_RANK" in variables
+        }
 
     def target(self, name: str) -> int | None:
         """Return the process id of the launcher or a rank."""

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from benchmarks.measure import BenchmarkOptions, Spread, columns, publish, spread
+from benchmarks.measure import BenchmarkOptions, Spread, columns, spread
 from benchmarks.processes import in_process
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 IN_BACKGROUND, SYNCHRONOUS = "in the background", "synchronous"
 FIRST_SAVE, RESERVED = "first save", "first save, memory reserved"
@@ -32,22 +31,19 @@ class Options(BenchmarkOptions):
     """Number of turns of each contender."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure the cost of saving."""
-    started_on = environment()
-    measured = in_process(
-        "benchmarks.training.checkpoint_contenders:measure",
-        folder=options.folder,
-        steps=options.steps,
-        rounds=options.rounds,
+    return in_process("benchmarks.training.checkpoint_contenders:measure", **options.settings())
+
+
+def goals(data: Mapping[str, Any]) -> str:
+    """Compare the ratios with the goal."""
+    return "\n".join(
+        f"in the background / synchronous, {what}:"
+        f" {saving_ratio(data['rounds'], IN_BACKGROUND, field).text()}; the goal is at most"
+        f" {GOAL:.2f}"
+        for what, field in (("standing still", "stall_ms"), ("the step", "step_with_save_ms"))
     )
-    data = publish("checkpoint", options, started_on, show, **measured)
-    for what, field in (("standing still", "stall_ms"), ("the step", "step_with_save_ms")):
-        part = saving_ratio(data["rounds"], IN_BACKGROUND, field)
-        print(
-            f"in the background / synchronous, {what}: {part.text()}; the goal is at most"
-            f" {GOAL:.2f}"
-        )
 
 
 def show(data: Mapping[str, Any]) -> str:

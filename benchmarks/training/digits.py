@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import BenchmarkOptions, publish, spread
-from trainer.diagnostics.environment import environment
+from benchmarks.measure import BenchmarkOptions, spread
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,14 @@ class Options(BenchmarkOptions):
     """Options of the trainer, given after `--`."""
 
 
-def run(options: Options) -> None:
-    """Train, print a table and write the raw results."""
-    started_on = environment()
+def measure(options: Options) -> dict[str, Any]:
+    """Train once per seed."""
     with tempfile.TemporaryDirectory() as scratch:
         trainer_options = list(options.trainer)
         if options.tune:
             trainer_options += ["--data.dir", str(write_tuning_data(Path(scratch) / "data"))]
         rounds = [train(seed, trainer_options, Path(scratch) / "runs") for seed in options.seeds]
-    publish("digits", options, started_on, show, rounds=rounds)
+    return {"rounds": rounds}
 
 
 def show(data: Mapping[str, Any]) -> str:

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from benchmarks.measure import BenchmarkOptions, columns, publish, ratio, read_samples, table
+from benchmarks.measure import BenchmarkOptions, columns, ratio, read_samples, table
 from benchmarks.processes import in_world
 from common.fields import Bounds
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 BARE, TAPE = "bare grouped all-reduce", "DistributedGradientTape"
 UNSCALE = "loss scale: check and divide"
@@ -36,16 +35,9 @@ class Options(BenchmarkOptions):
     """Exchanges per turn."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure the exchange."""
-    started_on = environment()
-    measured = in_world(
-        "benchmarks.training.exchange_contenders:measure",
-        options.ranks,
-        rounds=options.rounds,
-        exchanges=options.exchanges,
-    )
-    publish("exchange", options, started_on, show, **measured)
+    return in_world("benchmarks.training.exchange_contenders:measure", **options.settings())
 
 
 def show(data: Mapping[str, Any]) -> str:

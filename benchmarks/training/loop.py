@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from benchmarks.measure import BenchmarkOptions, publish, ratio, read_samples, table
+from benchmarks.measure import BenchmarkOptions, ratio, read_samples, table
 from benchmarks.processes import in_world
 from common.text import plural
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 OURS, BARE_LOOP, CALLS, FIT = "our loop", "bare in-graph loop", "tf.function a step", "Keras fit"
 GOALS: Final = {BARE_LOOP: 1.10, CALLS: 0.70}
@@ -31,9 +30,8 @@ class Options(BenchmarkOptions):
     """Steps per turn."""
 
 
-def run(options: Options) -> None:
-    """Measure the loop."""
-    started_on = environment()
+def measure(options: Options) -> dict[str, Any]:
+    """Measure the loop in worlds of each size."""
     worlds = {
         ranks: in_world(
             "benchmarks.training.loop_contenders:measure",
@@ -43,14 +41,17 @@ def run(options: Options) -> None:
         )["samples"]
         for ranks in options.ranks
     }
-    data = publish("loop", options, started_on, show, worlds=worlds)
-    for ranks, rounds in data["worlds"].items():
-        for other, goal in GOALS.items():
-            part = ratio(read_samples(rounds), OURS, other)
-            print(
-                f"{plural(int(ranks), 'rank')}: our loop / {other} {part.text()}; the goal is at"
-                f" most {goal:.2f}"
-            )
+    return {"worlds": worlds}
+
+
+def goals(data: Mapping[str, Any]) -> str:
+    """Compare the ratios with the goals."""
+    return "\n".join(
+        f"{plural(int(ranks), 'rank')}: our loop / {other}"
+        f" {ratio(read_samples(rounds), OURS, other).text()}; the goal is at most {goal:.2f}"
+        for ranks, rounds in data["worlds"].items()
+        for other, goal in GOALS.items()
+    )
 
 
 def show(data: Mapping[str, Any]) -> str:

@@ -11,16 +11,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from benchmarks.measure import BenchmarkOptions, columns, publish, spread
+from benchmarks.measure import BenchmarkOptions, columns, spread
 from common.errors import UserError
 from trainer.config import ExchangeConfig, Positive
-from trainer.diagnostics.environment import environment
 from trainer.presets import PRESETS
 
 ALONE, APART = "1 rank alone", "2 apart"
@@ -49,11 +47,10 @@ class Options(BenchmarkOptions):
     """Number of turns of each contender."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure whole trainings of synthetic images."""
     if len(options.steps) != len(options.image_sizes):
         raise UserError("--steps: give one number for each of --image-sizes")
-    started_on = environment()
     sizes: dict[int, list[dict[str, float]]] = {}
     for size, steps in zip(options.image_sizes, options.steps, strict=True):
         # One more, because the first step includes compilation and is not timed.
@@ -65,7 +62,7 @@ def run(options: Options) -> None:
                 rates = contenders.rates()
                 sizes[size].append(rates)
                 print(f"{size} pixels, round {number + 1} of {options.rounds}: {rates}", flush=True)
-    publish("train", options, started_on, show, rounds=sizes)
+    return {"rounds": sizes}
 
 
 def show(data: Mapping[str, Any]) -> str:
@@ -125,26 +122,15 @@ class Contenders:
     def _start(self, options: list[str], cores: set[int]) -> "tuple[Path, subprocess.Popen[str]]":
         self._runs += 1
         run = self._folder / f"run-{self._runs}"
-        command = [sys.executable, "-m", "trainer", "train", "--preset", "synthetic"]
+        command = ["taskset", "--cpu-list", ",".join(map(str, cores))]
+        command += [sys.executable, "-m", "trainer", "train", "--preset", "synthetic"]
         command += ["--runs-dir", str(self._folder), "--name", run.name, "--log.report", "False"]
         # Each figure is of a single attempt, and a single rank has the core to itself.
         command += ["--restarts", "0"]
-        with _only_on(cores):
-            process = subprocess.Popen(
-                [*command, *self._options, *options],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+        process = subprocess.Popen(
+            [*command, *self._options, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         return run, process
-
-
-@contextmanager
-def _only_on(cores: set[int]) -> Iterator[None]:
-    """Restrict processes that are started in this context to some cores."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
