@@ -5,41 +5,26 @@ import contextlib
 import json
 import math
 import os
-import string
 import subprocess
 import sys
-import types
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from common import fields
 from common.errors import ConfigError
 from tests import ROOT
+from tests.trainer.support.random_configs import LEAVES, changed, configs
 from trainer import cli, config
 from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS, PRESETS, to_args
 
-LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 INTEGERS = [
     leaf for leaf in LEAVES.values() if leaf.type is int or set(get_args(leaf.type)) & {int}
 ]
 NUMBERS = [leaf for leaf in LEAVES.values() if leaf.type is float]
-
-
-def changed(base, values):
-    """A configuration with other values at dotted keys."""
-    groups: dict[str, dict[str, Any]] = {}
-    top: dict[str, Any] = {}
-    for key, value in values.items():
-        group, _, name = key.rpartition(".")
-        (groups.setdefault(group, {}) if group else top)[name] = value
-    nested = {name: replace(getattr(base, name), **part) for name, part in groups.items()}
-    return replace(base, **top, **nested)
 
 
 def nested_dict(values):
@@ -61,82 +46,6 @@ def python(script, **env):
         timeout=120,
         check=False,
     )
-
-
-def numbers(kind, bounds):
-    bounds = bounds or fields.Bounds()
-    low = bounds.at_least if bounds.at_least is not None else bounds.above
-    high = bounds.at_most if bounds.at_most is not None else bounds.below
-    if kind is int:
-        whole = {"min_value": low, "max_value": high}
-        return st.integers(**{k: v if v is None else int(v) for k, v in whole.items()}).filter(
-            bounds.allow
-        )
-    return st.floats(
-        low,
-        high,
-        exclude_min=bounds.above is not None,
-        exclude_max=bounds.below is not None,
-        allow_nan=False,
-        allow_infinity=False,
-    )
-
-
-def texts(key):
-    if key == "name":
-        rest = st.text(string.ascii_letters + string.digits + "._-", max_size=99)
-        names = st.tuples(st.sampled_from(string.ascii_letters + string.digits), rest)
-        # "None" has a test of its own.
-        return names.map("".join).filter(lambda name: name not in ("latest", "None"))
-    if key == "profile_steps":
-        spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
-        return spans.map(lambda span: f"{span[0]}:{sum(span)}")
-    # What a process can be given as an argument: no surrogates, no NUL.
-    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
-    folders = st.text(characters, min_size=1, max_size=20)
-    return folders.filter(lambda folder: not folder.startswith("-") and folder != "None")
-
-
-def values(leaf, hint=None):
-    hint = hint or leaf.type
-    origin = get_origin(hint)
-    if origin is Literal:
-        return st.sampled_from(get_args(hint))
-    if origin in (Union, types.UnionType):
-        parts = [st.none() if part is type(None) else values(leaf, part) for part in get_args(hint)]
-        return st.one_of(parts)
-    if origin is tuple:
-        parts_of_it = st.lists(numbers(get_args(hint)[0], leaf.bounds), max_size=4, unique=True)
-        return parts_of_it.map(lambda items: tuple(sorted(items)))
-    if hint is bool:
-        return st.booleans()
-    return texts(leaf.key) if hint is str else numbers(hint, leaf.bounds)
-
-
-@st.composite
-def configs(draw):
-    """A preset with random fields changed, and contradictions mended."""
-    base = PRESETS[draw(st.sampled_from(sorted(PRESETS)))]
-    keys = draw(st.sets(st.sampled_from(sorted(LEAVES.keys() - {"preset"}))))
-    picked = {key: draw(values(LEAVES[key])) for key in sorted(keys)}
-
-    def value(key):
-        return picked.get(key, fields.get(base, key))
-
-    if value("data.source") == "tfrecords" and value("data.dir") is None:
-        picked["data.dir"] = draw(texts("data.dir"))
-    if value("data.source") == "synthetic":
-        picked["data.dir"] = picked["data.cache_dir"] = None
-    if value("data.source") == "digits":
-        picked["data.flip"] = False
-    picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)
-    if value("batch_size") % value("optimizer.accumulation"):
-        picked["batch_size"] = value("batch_size") * value("optimizer.accumulation")
-    if value("optimizer.warmup_epochs") >= value("epochs"):
-        picked["optimizer.warmup_epochs"] = 0.0
-    if value("exchange.compression") == "fp16":
-        picked["compute.precision"] = "mixed_float16"
-    return changed(base, picked)
 
 
 # 1. Round trips.

@@ -1,9 +1,10 @@
 """Run a function in several real Horovod ranks and return what each of them returned.
 
-The functions live in `tests.trainer.support.scenarios`; arguments and results travel as
+The functions live in `scenarios.py` and `run_scenarios.py`; arguments and results travel as
 pickles in files, so that a test can compare arrays to the bit.
 """
 
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -39,7 +40,7 @@ def run_world(
     """Call `scenario(*args)` in every rank; results in the order of ranks.
 
     Args:
-        scenario: a function of `tests.trainer.support.scenarios`.
+        scenario: a function of a module, such as those of `tests.trainer.support.scenarios`.
         ranks: size of the world; 1 means no Horovod.
         args: its arguments.
         overrides: environment of each rank, over that of ranks on one machine.
@@ -54,7 +55,7 @@ def run_world(
             env = launcher.rank_environment({}, rank, ranks, port) if launched and ranks > 1 else {}
             env |= overrides[rank] if overrides else {}
             prefix = prefixes[rank] if prefixes else ()
-            given = (scenario.__name__, scratch, str(rank))
+            given = (f"{scenario.__module__}:{scenario.__name__}", scratch, str(rank))
             processes.append(FORKED.Process(target=_begin, args=(env, prefix, given)))
             processes[-1].start()
         try:
@@ -96,10 +97,9 @@ def _begin(env: Mapping[str, str], prefix: Sequence[str], given: tuple[str, str,
 
 
 def _run(name: str, scratch: str, rank: str) -> None:
-    from tests.trainer.support import scenarios
-
+    module, _, function = name.partition(":")
     args = pickle.loads((Path(scratch) / "args").read_bytes())
-    result = getattr(scenarios, name)(*args)
+    result = getattr(importlib.import_module(module), function)(*args)
     (Path(scratch) / rank).write_bytes(pickle.dumps(result))
 
 

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from tests.trainer.support import scenarios
+from tests.trainer.support import run_scenarios
 from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
@@ -83,7 +83,7 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(workplace):
 def test_another_number_of_ranks_goes_on_with_the_same_global_batches(workplace):
     def train_part(name, ranks, steps, batch_size):
         args = (str(workplace), name, steps, batch_size)
-        return run_world(scenarios.train_without_batch_norm, ranks, *args)[0]
+        return run_world(run_scenarios.train_without_batch_norm, ranks, *args)[0]
 
     whole = train_part("whole", 2, 60, 32)
     # In the middle of an epoch of 45 steps, and over its end.
@@ -134,7 +134,7 @@ def test_bad_data_of_one_rank_end_the_other_with_a_pointer_to_the_cause(workplac
 
 def roll_back(workplace, name, poisoned, *, steps=30, **checkpoint):
     args = (str(workplace), name, poisoned, checkpoint, steps)
-    (outcome,) = run_world(scenarios.roll_back, 1, *args)
+    (outcome,) = run_world(run_scenarios.roll_back, 1, *args)
     return outcome
 
 

@@ -1,0 +1,154 @@
+"""Exports where the run, its data or the place are not as they should be."""
+
+import json
+import shutil
+
+import pytest
+
+from common.errors import UserError
+from tests.trainer.export.test_exporter import facts
+from tests.trainer.support.made_run import STEP, make_run
+from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
+from trainer.errors import CheckpointError, DataError
+from trainer.export import exporter, onnx, saved_model
+from trainer.export.exporter import export_model, export_run, exported_step
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Runs of small models, which are written in no time."""
+    monkeypatch.setattr("trainer.model.weights.build_resnet", small_model)
+
+
+@pytest.fixture
+def run(digits_folder, tmp_path, small):
+    """The folder of a run without an export."""
+    return make_run(tmp_path / "run", tiny_config(str(digits_folder), name="run"))[0]
+
+
+def test_the_data_set_need_not_be_there(digits_folder, tmp_path, small):
+    shutil.copytree(digits_folder, tmp_path / "data")
+    folder, _, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
+    shutil.rmtree(tmp_path / "data")
+    path = export_run(str(folder.path), "last", None, 2, onnx=False)
+    assert facts(path)["class_names"] == [str(digit) for digit in range(10)]
+    assert facts(path)["top"] == 2
+
+
+def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(
+    digits_folder, tmp_path, small
+):
+    shutil.copytree(digits_folder, tmp_path / "data")
+    folder, record, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
+    stored = json.loads((folder.path / "config.json").read_text())
+    del stored["meaning"]
+    (folder.path / "config.json").write_text(json.dumps(stored))
+    path = export_run(str(folder.path), "last", None, 5, onnx=False)
+    assert facts(path)["mean"] == list(record.normalization.mean)
+
+    (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
+    with pytest.raises(DataError, match="was trained on other; prepare that version again"):
+        export_run(str(folder.path), "last", None, 5, onnx=False)
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(DataError, match=r"without class names.*no such data folder"):
+        export_run(str(folder.path), "last", None, 5, onnx=False)
+
+
+def test_a_run_without_a_checkpoint_that_fits_is_refused(run):
+    with pytest.raises(CheckpointError, match="has no valid, evaluated checkpoint"):
+        export_run(str(run.path), "best", None, 5, onnx=False)
+    shutil.rmtree(run.checkpoints.folder)
+    with pytest.raises(CheckpointError, match="has no valid checkpoint;"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+
+
+def test_a_folder_with_something_else_is_refused_and_stays(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="mine: exists but is not an export"):
+        export_run(str(run.path), "last", str(tmp_path / "mine"), 5, onnx=False)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is full")])
+def test_an_interrupted_export_leaves_the_one_before_and_nothing_else(run, monkeypatch, error):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    names = {path.name for path in run.path.iterdir()}
+
+    def save(module, place, signatures):
+        (run.path / ".export.partial" / "saved_model").mkdir()
+        raise error
+
+    monkeypatch.setattr(saved_model.tf.saved_model, "save", save)
+    with pytest.raises((KeyboardInterrupt, UserError)):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert {path.name for path in run.path.iterdir()} == names
+
+
+def test_what_a_killed_export_left_behind_goes_with_the_next(run):
+    partial = run.path / ".export.partial" / "saved_model"
+    partial.mkdir(parents=True)
+    (partial / "saved_model.pb").write_text("half")
+    export_run(str(run.path), "last", None, 5, onnx=False)
+    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
+    assert {path.name for path in (run.path / "export").iterdir()} == {"saved_model", "export.json"}
+
+
+def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monkeypatch):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    # As if killed between the two renames.
+    (run.path / "export").rename(run.path / ".export.old")
+
+    def fail(module, place, signatures):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
+    with pytest.raises(UserError, match="the disk is full"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert exported_step(run.path) == STEP
+
+
+def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
+    assert exported_step(tmp_path) is None
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "export.json").write_text("{")
+    assert exported_step(tmp_path) is None
+
+
+def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):
+    export_run(str(run.path), "last", None, 2, onnx=False)
+    rename = exporter.Path.rename
+
+    def refuse(path, target):
+        if path.name == ".export.partial":
+            raise OSError("no")
+        return rename(path, target)
+
+    monkeypatch.setattr(exporter.Path, "rename", refuse)
+    with pytest.raises(UserError, match="the export cannot be written: no"):
+        export_run(str(run.path), "last", None, 5, onnx=False)
+    assert facts(run.path / "export")["top"] == 2
+    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
+
+
+@pytest.mark.slow
+def test_an_onnx_model_that_differs_is_an_error_and_nothing_is_exported(run, monkeypatch):
+    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
+    with pytest.raises(UserError, match=r"model.onnx: differs by .* in a probability"):
+        export_run(str(run.path), "last", None, 5, onnx=True)
+    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints"}
+
+
+def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(
+    digits_folder, tmp_path, small
+):
+    config = tiny_config(str(digits_folder), name="run")
+    folder, record, model = make_run(tmp_path / "run", config)
+    (folder.path / "export").write_text("in the way")
+    with pytest.raises(UserError) as caught:
+        export_model(folder, record, model, STEP, None)
+    assert "the run is complete and its result.json is written" in str(caught.value)
+    assert f"python -m trainer export --run {folder.path}" in str(caught.value)

@@ -1,0 +1,79 @@
+"""Scenarios of whole runs, which a rank of a test's world trains; see `world.py`."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tests.trainer.support.scenarios import plain_model, tiny_config, use_small_model
+from trainer.config import CheckpointConfig
+from trainer.data.rank_data import RankData
+
+
+def roll_back(
+    workplace: str, name: str, poisoned: list[int], checkpoint: dict[str, Any], steps: int
+) -> dict[str, Any]:
+    """Train a small model where some global batches, counted from 0, make the loss not finite.
+
+    Returns:
+        The labels of each batch in the order in which they were used, and how it ended.
+    """
+    from trainer.errors import NonFiniteError
+    from trainer.training.run import train
+
+    use_small_model()
+    used: list[list[int]] = []
+    original = RankData.next_batch
+
+    def note(labels: np.ndarray[Any, Any]) -> np.float32:
+        used.append(labels.tolist())
+        # So much weight makes a gradient that overflows.
+        return np.float32(1e30 if len(used) - 1 in poisoned else 1.0)
+
+    def next_batch(rank_data: RankData) -> dict[str, Any]:
+        batch = original(rank_data)
+        factor = tf.ensure_shape(tf.numpy_function(note, [batch["label"]], tf.float32), [])
+        return {**batch, "weight": batch["weight"] * factor}
+
+    RankData.next_batch = next_batch  # type: ignore[method-assign, assignment]
+    runs = f"{workplace}/runs"
+    data = f"{workplace}/data/digits"
+    config = tiny_config(data, name=name, runs_dir=runs, max_steps=steps, ranks=1)
+    config = replace(
+        config,
+        export=False,
+        checkpoint=CheckpointConfig(every_steps=5, every_epochs=0, **checkpoint),
+        evaluation=replace(config.evaluation, every_epochs=0),
+        log=replace(config.log, every_steps=2, report=False),
+    )
+    try:
+        train(config)
+    except NonFiniteError as error:
+        return {"used": used, "error": str(error)}
+    return {"used": used, "error": None}
+
+
+def train_without_batch_norm(
+    workplace: str, name: str, steps: int, batch_size: int
+) -> dict[str, Any]:
+    """Train digits up to a step, continuing what is there; the state at the end."""
+    from trainer.checkpoints.folder import CheckpointFolder
+    from trainer.training import stepper
+    from trainer.training.run import train
+
+    vars(stepper)["build_resnet"] = lambda *_: plain_model()
+    runs, data = f"{workplace}/runs", f"{workplace}/data/digits"
+    config = tiny_config(data, name=name, runs_dir=runs, batch_size=batch_size)
+    config = replace(
+        config,
+        max_steps=steps,
+        export=False,
+        evaluation=replace(config.evaluation, every_epochs=0),
+        log=replace(config.log, report=False),
+    )
+    train(config)
+    found = CheckpointFolder(Path(runs) / name / "checkpoints").newest()
+    assert found is not None
+    return {"tensors": found.load(), "meta": found.meta}
