@@ -155,7 +155,8 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
                 f"{path}: has schema {schema}, not {SCHEMA}; only another version of the trainer"
                 " can read it"
             )
-        fingerprints = {name: fingerprint(files.read(path / name)) for name in (STATE, META)}
+        text = b"".join(files.read(path / META))
+        fingerprints = {STATE: fingerprint(files.read(path / STATE)), META: fingerprint([text])}
         for name, facts in fingerprints.items():
             if done["files"][name] != facts:
                 raise CheckpointError(f"{path / name}: damaged (size or checksum differs)")
@@ -167,7 +168,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
         }
         if done != expected:
             raise CheckpointError(f"{path / DONE}: belongs to another checkpoint")
-        meta = json.loads(b"".join(files.read(path / META)))
+        meta = json.loads(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
     return Checkpoint(path, key, meta, sum(int(facts["bytes"]) for facts in fingerprints.values()))

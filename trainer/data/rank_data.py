@@ -1,5 +1,6 @@
 """The data of a rank: batches from a position on, and the diagnosis of unreadable records."""
 
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -63,8 +64,12 @@ class RankData:
         """Return the next batch; called inside a graph."""
         return self._synthetic if self._iterator is None else next(self._iterator)
 
+    @cached_property
     def validation(self) -> tf.data.Dataset:
-        """Return the batches of this rank's share of the validation split."""
+        """Batches of this rank's share of the validation split.
+
+        Building them takes longer than beginning to read them, so evaluations share them.
+        """
         config, world = self._config, self._world
         size = config.evaluation.batch_size or config.batch_size
         source = self._source("validation")

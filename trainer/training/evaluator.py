@@ -170,7 +170,7 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     precision, tensors = config.compute.precision, checkpoint.load()
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
     evaluator = Evaluator(model, world, data_set.normalization, xla=config.compute.xla)
-    result = evaluator.run(rank_data.validation())
+    result = evaluator.run(rank_data.validation)
     print(
         f"{checkpoint.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss"
         f" {result.loss:.4f} on {result.examples:,} held-out images"

@@ -125,7 +125,7 @@ class Validation:
             raise
 
     def _batches(self) -> Iterator[dict[str, Any]]:
-        for batch in self._rank_data.validation():
+        for batch in self._rank_data.validation:
             self._alive()
             yield batch
 

@@ -1,4 +1,4 @@
-"""What a rank is told of a record that it cannot use."""
+"""What a rank reads, and what it is told of a record that it cannot use."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ def rank_data(folder):
 def explained(data, split):
     """Read until something fails, and return what is said of it."""
     data.open(0)
-    batches = data.validation() if split == "validation" else iter(data.next_batch, None)
+    batches = data.validation if split == "validation" else iter(data.next_batch, None)
     used, failure = 0, None
     try:
         for _ in batches:
@@ -45,6 +45,18 @@ def explained(data, split):
 
 
 RECORDS = [plain_record(number, number % 3) for number in range(200)]
+
+
+def test_every_evaluation_gets_the_whole_share_once(tmp_path):
+    write_records(tmp_path / "set", RECORDS, RECORDS[:11], "abc")
+    data = rank_data(tmp_path / "set")
+    first, second = (
+        [(batch["label"].numpy(), batch["weight"].numpy()) for batch in data.validation]
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+    labels, weights = (np.concatenate(column) for column in zip(*first, strict=True))
+    assert list(labels[weights > 0]) == [record.label for record in RECORDS[:11]]
 
 
 @pytest.mark.parametrize(

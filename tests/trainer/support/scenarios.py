@@ -207,7 +207,7 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
     evaluator = Evaluator(plain_model(), world, data_set.normalization, xla=False)
-    result = evaluator.run(rank_data.validation())
+    result = evaluator.run(rank_data.validation)
     assert evaluator.predictions is not None
     return result.top1, gather(evaluator.predictions, rank_data.validation_share.start, world)
 
