@@ -9,7 +9,7 @@ from typing import Any
 
 from trainer import __version__
 
-PACKAGES = ("tensorflow-cpu", "tensorflow", "tf-keras", "horovod", "numpy")
+PACKAGES = ("tensorflow-cpu", "tensorflow", "tf-keras", "horovod", "numpy", "nvidia-nccl-cu12")
 """Distributions whose versions matter; TensorFlow without GPU support is tensorflow-cpu."""
 
 
