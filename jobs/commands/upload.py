@@ -14,7 +14,7 @@ from azure.core.exceptions import AzureError
 
 from common import fields
 from common.errors import INTERRUPTED, ConfigError
-from common.fields import Bounds, Formerly
+from common.fields import Bounds, Formerly, Positional
 from common.text import duration, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.assets import data_sets
@@ -37,8 +37,8 @@ class UploadOptions:
     are checked against their manifest. Symbolic links are refused, hidden files are skipped.
     """
 
-    folder: str = ""
-    """Folder or file to upload; the first argument."""
+    folder: Annotated[str, Positional("FOLDER")] = ""
+    """Folder or file to upload."""
 
     to: str = ""
     """DATASTORE/PATH: raw, prepared or results (or the name of the datastore), and a folder in it,
