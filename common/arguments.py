@@ -1,7 +1,7 @@
 """Parse the options of a command into a frozen dataclass, and report all problems at once.
 
-tyro reads options, positional arguments, types and help texts from the dataclass. By hand is what
-tyro does not do: it stops at the first kind of error, and a switch either takes a value or does not.
+tyro reads options, positional arguments, types and help texts from the dataclass. Two things it
+does not do: list all problems of all kinds, and let a switch stand alone or take True or False.
 """
 
 import dataclasses
@@ -169,9 +169,8 @@ def _with_markers(hint: Any) -> Any:
     names = [note.name for note in get_args(hint)[1:] if isinstance(note, fields.Positional)]
     if not names:
         return hint
-    return tyro.conf.Positional[
-        Annotated[hint, tyro.conf.arg(metavar=names[0], help_behavior_hint="")]
-    ]
+    shown = tyro.conf.arg(metavar=names[0], help_behavior_hint="")
+    return Annotated[hint, tyro.conf.Positional, shown]
 
 
 def _help_text(cls: type, name: str) -> str | None:

@@ -131,8 +131,8 @@ class AttemptOptions:
 
 
 @dataclass(frozen=True)
-class JobOptions(AttemptOptions):
-    """How a job is run on the platform."""
+class PlacementOptions:
+    """Where a job is run, and on which data."""
 
     cluster: Role = "gpu"
     """gpu: the training cluster; gpu_dedicated: the same without pre-emption, if the stack has
@@ -149,6 +149,11 @@ class JobOptions(AttemptOptions):
     exchange data: a number followed by b, k, m or g. Azure's default is 2g."""
 
     data: DataOptions = field(default_factory=DataOptions)
+
+
+@dataclass(frozen=True)
+class JobOptions(AttemptOptions, PlacementOptions):
+    """How a job is run on the platform."""
 
     def _contradictions(self) -> list[str]:
         return super()._contradictions() + _placement_contradictions(self)

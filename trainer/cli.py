@@ -101,26 +101,6 @@ def _run(name: str, args: list[str]) -> int:
 
             page = Path(options.output) if options.output else None
             print(write_report([Path(run) for run in options.runs], page))
-        case PrepareImagenetOptions():
-            from trainer.data.prepare.imagenet import prepare_imagenet
-
-            prepare_imagenet(options, _line(name, options))
-        case PrepareFolderOptions():
-            from trainer.data.prepare.folder import prepare_folder
-
-            prepare_folder(options, _line(name, options))
-        case PrepareTfrecordsOptions():
-            from trainer.data.prepare.tfrecords import prepare_tfrecords
-
-            prepare_tfrecords(options, _line(name, options))
-        case PrepareDigitsOptions():
-            from trainer.data.builtin.digits import prepare_digits
-
-            prepare_digits(options.output)
-        case PrepareSyntheticOptions():
-            from trainer.data.builtin.synthetic import prepare_noise
-
-            prepare_noise(options.output, options.images)
         case VerifyOptions():
             folder = _data_set(name, options.folder)
             from trainer.data.verify import verify
@@ -131,7 +111,34 @@ def _run(name: str, args: list[str]) -> int:
             from trainer.report.data_set_page import write_inspection
 
             print(write_inspection(folder, options))
+        case _:
+            _prepare(name, options)
     return 0
+
+
+def _prepare(name: str, options: Any) -> None:
+    line = _line(name, options)
+    match options:
+        case PrepareImagenetOptions():
+            from trainer.data.prepare.imagenet import prepare_imagenet
+
+            prepare_imagenet(options, line)
+        case PrepareFolderOptions():
+            from trainer.data.prepare.folder import prepare_folder
+
+            prepare_folder(options, line)
+        case PrepareTfrecordsOptions():
+            from trainer.data.prepare.tfrecords import prepare_tfrecords
+
+            prepare_tfrecords(options, line)
+        case PrepareDigitsOptions():
+            from trainer.data.builtin.digits import prepare_digits
+
+            prepare_digits(options.output)
+        case PrepareSyntheticOptions():
+            from trainer.data.builtin.synthetic import prepare_noise
+
+            prepare_noise(options.output, options.images)
 
 
 def _line(name: str, options: Any) -> str:

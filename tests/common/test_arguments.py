@@ -76,7 +76,7 @@ def test_a_switch_takes_only_true_or_false_as_its_value():
 
 
 def test_all_problems_of_a_command_line_are_listed_at_once():
-    args = "t --thread 4 -x --deep=maybe --sizes 1 x --threads".split()
+    args = ["t", "--thread", "4", "-x", "--deep=maybe", "--sizes", "1", "x", "--threads"]
     with pytest.raises(ConfigError) as caught:
         parse(Copy(), "copy", args)
     assert caught.value.problems == (
