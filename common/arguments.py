@@ -89,6 +89,9 @@ def _normalized(args: Sequence[str], leaves: list[fields.Leaf]) -> tuple[list[st
         if not arg.startswith("-"):
             positional.append(arg)
             continue
+        if not arg.startswith("--"):
+            problems.append(f"{arg}: unexpected argument")
+            continue
         flag, equals, value = arg.partition("=")
         leaf = known.get(flag)
         values = [value] if equals else _values(leaf, remaining)

@@ -81,7 +81,7 @@ def test_all_problems_of_a_command_line_are_listed_at_once():
         parse(Copy(), "copy", args)
     assert caught.value.problems == (
         "--thread: there is no such key; did you mean --threads?",
-        "-x: there is no such key",
+        "-x: unexpected argument",
         "--threads: needs a value",
         "--deep: 'maybe' is not true or false",
         "--sizes: 'x' is not a list, each a whole number",
