@@ -8,14 +8,12 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.measure import publish
-from common import fields
+from common import commands
 from common.arguments import parse
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.commands import UnknownCommandError
 
 BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "loop": ("training.loop", "CPU time of a step of the loop, compared with other loops"),
@@ -39,13 +37,6 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Module below `benchmarks`, and description, of each benchmark by name."""
 
-POSITIONAL: Final[Mapping[str, str]] = {
-    "digits": "trainer",
-    "write-photos": "folder",
-    "timeline": "file",
-}
-"""Options given as positional arguments: before all others, or after `--`."""
-
 FORMER: Final[Mapping[str, str]] = {"photos": "write-photos", "photographs": "input --photos"}
 """Current commands by the former names of benchmarks."""
 
@@ -63,66 +54,26 @@ USAGE: Final = "\n".join(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a benchmark and return its exit status; print user errors without a traceback."""
-    args = list(sys.argv[1:] if argv is None else argv)
     # Same as in the trainer's command line; before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    if args[:1] in (["-h"], ["--help"]):
-        print(USAGE, end="")
-        return 0
-    if args and args[0] in FORMER:
-        print(f"error: {args[0]}: is now called {FORMER[args[0]]}", file=sys.stderr)
-        return ConfigError.exit_code
-    if not args or args[0] not in BENCHMARKS:
-        wrong = f"error: unknown benchmark {args[0]!r}\n\n" if args else ""
-        print(f"{wrong}{USAGE}", end="", file=sys.stderr)
-        return ConfigError.exit_code
     try:
-        return _run(args[0], args[1:])
-    except (UserError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, UserError) else UserError.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return commands.run("benchmarks", [*BENCHMARKS, *FORMER], USAGE, _run, argv)
+    except commands.REPORTED as error:
+        return commands.report(error)
 
 
 def _run(name: str, args: Sequence[str]) -> int:
+    if name in FORMER:
+        raise UnknownCommandError(f"{name}: is now called {FORMER[name]}")
     module = importlib.import_module(f"benchmarks.{BENCHMARKS[name][0]}")
-    options = read_options(name, module.Options(), args)
+    options = parse(module.Options(), name, args, package="benchmarks")
     if hasattr(module, "run"):
         return int(module.run(options) or 0)
     data = publish(name, options, module.measure, module.show)
     if hasattr(module, "goals"):
         print(module.goals(data))
     return 0
-
-
-def read_options(name: str, default: Any, args: Sequence[str]) -> Any:
-    """Parse the options of a benchmark.
-
-    Args:
-        name: Name of the benchmark.
-        default: Default options.
-        args: Command line of the benchmark.
-
-    Raises:
-        ConfigError: The command line has errors; lists all of them.
-    """
-    named = list(takewhile(lambda arg: arg != "--", args))
-    leading = list(takewhile(lambda arg: not arg.startswith("-"), named))
-    positional = [*leading, *args[len(named) + 1 :]]
-    options = parse(default, name, named[len(leading) :], package="benchmarks")
-    field = POSITIONAL.get(name)
-    if not positional:
-        return options
-    if field is None:
-        raise ConfigError([f"{positional[0]}: unexpected argument"])
-    if isinstance(fields.get(default, field), tuple):
-        return replace(options, **{field: tuple(positional)})
-    if len(positional) > 1:
-        raise ConfigError([f"{positional[1]}: unexpected argument"])
-    return replace(options, **{field: positional[0]})
 
 
 if __name__ == "__main__":

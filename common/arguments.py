@@ -1,13 +1,14 @@
-"""Parse a command line into a frozen dataclass, and report all problems at once.
+"""Parse the options of a command into a frozen dataclass, and report all problems at once.
 
-tyro reads the options, their types and their help texts from the dataclass.
+tyro reads options, positional arguments, types and help texts from the dataclass. Two things it
+does not do: list all problems of all kinds, and let a switch stand alone or take True or False.
 """
 
 import dataclasses
-from collections.abc import Collection, Sequence
-from itertools import pairwise
-from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import docstring_parser
 import tyro
@@ -18,47 +19,6 @@ from common.errors import ConfigError
 T = TypeVar("T")
 
 
-def split_positional(
-    args: Sequence[str], switches: Collection[str] = ()
-) -> tuple[list[str], list[str]]:
-    """Split a command line into positional arguments, and options with their values.
-
-    All options take a value, except `switches`, whose value is optional. After `--` everything is
-    positional.
-    """
-    positional: list[str] = []
-    options: list[str] = []
-    remaining = list(args)
-    while remaining:
-        arg = remaining.pop(0)
-        if arg == "--":
-            positional += remaining
-            break
-        if not arg.startswith("-"):
-            positional.append(arg)
-            continue
-        options.append(arg)
-        has_value = arg.startswith("--") and arg != "--help" and "=" not in arg
-        if arg in switches:
-            has_value = bool(remaining) and remaining[0] in ("True", "False")
-        if has_value and remaining and not remaining[0].startswith("--"):
-            options.append(remaining.pop(0))
-    return positional, options
-
-
-def without_options(args: Sequence[str], *flags: str) -> list[str]:
-    """Remove some options and their values from a command line."""
-    kept: list[str] = []
-    remaining = list(args)
-    while remaining:
-        arg = remaining.pop(0)
-        if arg.split("=")[0] not in flags:
-            kept.append(arg)
-        elif "=" not in arg and remaining:
-            remaining.pop(0)
-    return kept
-
-
 def parse(
     default: T,
     command: str,
@@ -67,12 +27,13 @@ def parse(
     *,
     package: str = "trainer",
 ) -> T:
-    """Parse options into a dataclass whose fields they are.
+    """Parse the arguments of a command into a dataclass whose fields they are.
 
     Args:
         default: Instance with the values of options that are not given.
         command: Name of the command, for the help.
-        args: Command line after the command.
+        args: Command line after the command. A switch may be followed by True or False; after `--`,
+            all arguments are positional.
         description: Description in the help; None is the docstring of the dataclass.
         package: Package of the command, for the help.
 
@@ -80,79 +41,114 @@ def parse(
         ConfigError: An option is unknown or a value is invalid; lists all of them.
     """
     cls = type(default)
-    known = {leaf.flag for leaf in fields.leaves(cls)} | {"--help", "-h"}
-    former = {leaf.former_flag: leaf.flag for leaf in fields.leaves(cls) if leaf.former_flag}
-    strange = [
-        fields.unknown_key(flag, sorted(known), former)
-        for flag in (arg.split("=")[0] for arg in args)
-        if flag.startswith("--") and flag not in known
-    ]
-    if "--help" in args or "-h" in args:
-        _reflow(cls)
-    else:
-        switches = {leaf.flag for leaf in fields.leaves(cls) if leaf.type is bool}
-        args = _with_values(args, switches)
-        single = {leaf.flag for leaf in fields.leaves(cls) if get_origin(leaf.type) is not tuple}
-        bare = [a for a, after in pairwise([*args, "--"]) if a in single and after[:2] == "--"]
-        strange += [f"{flag}: needs a value" for flag in bare]
-        args = [arg for arg in args if arg not in bare]
+    named = args[: args.index("--")] if "--" in args else args
+    asks_help = "--help" in named or "-h" in named
+    args, problems = (["--help"], []) if asks_help else _normalized(args, list(fields.leaves(cls)))
     try:
         with _registry():
             built, left = tyro.cli(
                 cls,
                 prog=f"python -m {package} {command}",
-                description=description,
-                args=list(args),
+                description=description or " ".join((cls.__doc__ or "").split()),
+                args=args,
                 default=default,
                 return_unknown_args=True,
                 config=(tyro.conf.FlagConversionOff,),
             )
     except ConfigError as error:
-        raise ConfigError([*strange, *error.problems]) from None
-    strange += fields.problems(built)
-    if left and not strange:
-        strange = [f"{left[0]}: unexpected argument"]
-    if strange:
-        raise ConfigError(strange)
+        raise ConfigError([*problems, *error.problems]) from None
+    problems += fields.problems(built)
+    if left and not problems:
+        problems = [f"{left[0]}: unexpected argument"]
+    if problems:
+        raise ConfigError(problems)
     return built
 
 
-def _with_values(args: Sequence[str], switches: Collection[str]) -> list[str]:
-    """Insert True after switches without a value."""
-    found: list[str] = []
-    for arg, after in pairwise([*args, "--"]):
-        found.append(arg)
-        if arg in switches and after.startswith("--"):
-            found.append("True")
-    return found
+def _normalized(args: Sequence[str], leaves: list[fields.Leaf]) -> tuple[list[str], list[str]]:
+    """Rewrite a command line for tyro: only known options, each with a value, and positional
+    arguments last.
 
-
-def _reflow(cls: type) -> None:
-    """Pass each field's docstring to tyro as one paragraph, as tyro would keep the line breaks."""
-    texts = {
-        p.arg_name: p.description or ""
-        for parent in reversed(cls.__mro__)
-        if dataclasses.is_dataclass(parent)
-        for p in docstring_parser.parse_from_object(parent).params
+    Returns:
+        The arguments, and the problems of those that were left out.
+    """
+    known = {leaf.flag: leaf for leaf in leaves if leaf.positional is None}
+    former = {leaf.former_flag: leaf.flag for leaf in leaves if leaf.former_flag}
+    former |= {
+        f"--{leaf.key}": f"{leaf.flag}, without an option" for leaf in leaves if leaf.positional
     }
-    hints = get_type_hints(cls)
-    for field in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(hints[field.name]):
-            _reflow(cast("type", hints[field.name]))
-        elif field.name in texts:
-            field.metadata = MappingProxyType({"help": " ".join(texts[field.name].split())})
+    options: list[str] = []
+    positional: list[str] = []
+    problems: list[str] = []
+    remaining = deque(args)
+    while remaining:
+        arg = remaining.popleft()
+        if arg == "--":
+            positional += remaining
+            break
+        if not arg.startswith("-"):
+            positional.append(arg)
+            continue
+        if not arg.startswith("--"):
+            problems.append(f"{arg}: unexpected argument")
+            continue
+        flag, equals, value = arg.partition("=")
+        leaf = known.get(flag)
+        values = [value] if equals else _values(leaf, remaining)
+        if leaf is None:
+            problems.append(fields.unknown_key(flag, sorted([*known, "--help"]), former))
+        elif values or get_origin(leaf.type) is tuple:
+            options += [arg] if equals else [flag, *values]
+        elif leaf.type is bool:
+            options += [flag, "True"]
+        else:
+            problems.append(f"{flag}: needs a value")
+    return [*options, "--", *positional], problems
+
+
+def _values(leaf: fields.Leaf | None, remaining: deque[str]) -> list[str]:
+    """Remove the values of an option, which may be unknown, from what follows it."""
+    many = leaf is not None and get_origin(leaf.type) is tuple
+    switch = leaf is not None and leaf.type is bool
+    values: list[str] = []
+    while remaining and not remaining[0].startswith("--") and (many or not values):
+        if switch and remaining[0] not in ("True", "False"):
+            break
+        values.append(remaining.popleft())
+    return values
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:
-    """Create parsers of values that never fail: an invalid value becomes `Unparsed`, so that the
-    configuration reports it together with all other problems.
-    """
+    """Create the rules by which tyro reads our dataclasses and their values."""
     registry = tyro.constructors.ConstructorRegistry()
 
+    @registry.struct_rule
+    def dataclass(
+        info: tyro.constructors.StructTypeInfo,
+    ) -> tyro.constructors.StructConstructorSpec | None:
+        if not dataclasses.is_dataclass(info.type):
+            return None
+        return tyro.constructors.StructConstructorSpec(
+            info.type,
+            tuple(
+                tyro.constructors.StructFieldSpec(
+                    name,
+                    _with_markers(hint),
+                    getattr(info.default, name),
+                    # A function, as only a help needs the texts.
+                    helptext=partial(_help_text, info.type, name),
+                )
+                for name, hint in get_type_hints(info.type, include_extras=True).items()
+            ),
+        )
+
     @registry.primitive_rule
-    def forgiving(
+    def value(
         info: tyro.constructors.PrimitiveTypeInfo,
     ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        """Parse a value without failing: an invalid value becomes `Unparsed`, so that it is
+        reported together with all other problems.
+        """
         hint: Any = info.type
         if get_origin(hint) is None and hint not in (int, float, bool, str):
             return None
@@ -170,6 +166,29 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
         )
 
     return registry
+
+
+def _with_markers(hint: Any) -> Any:
+    names = [note.name for note in get_args(hint)[1:] if isinstance(note, fields.Positional)]
+    if not names:
+        return hint
+    shown = tyro.conf.arg(metavar=names[0], help_behavior_hint="")
+    return Annotated[hint, tyro.conf.Positional, shown]
+
+
+def _help_text(cls: type, name: str) -> str | None:
+    return _texts(cls).get(name)
+
+
+@cache
+def _texts(cls: type) -> Mapping[str, str]:
+    """Return the docstrings of all fields, each as one paragraph: tyro would keep line breaks."""
+    return {
+        param.arg_name: " ".join((param.description or "").split())
+        for parent in reversed(cls.__mro__)
+        if dataclasses.is_dataclass(parent)
+        for param in docstring_parser.parse_from_object(parent).params
+    }
 
 
 def _metavar(hint: Any) -> str:

@@ -80,6 +80,13 @@ class Formerly:
 
 
 @dataclasses.dataclass(frozen=True)
+class Positional:
+    """A field that a command line takes by its position; the name is for help and errors."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Unparsed:
     """Text from the command line that cannot be parsed as the type of its field."""
 
@@ -97,11 +104,13 @@ class Leaf:
     bounds: Bounds | None
     former_key: str | None = None
     """Former dotted path, if the field was renamed."""
+    positional: str | None = None
+    """Name on the command line, such as DIR, if the field is positional."""
 
     @property
     def flag(self) -> str:
-        """Option on the command line, such as `--model.image-size`."""
-        return _flag(self.key)
+        """Option on the command line, such as `--model.image-size`; DIR if it is positional."""
+        return self.positional or _flag(self.key)
 
     @property
     def former_flag(self) -> str | None:
@@ -137,7 +146,8 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
             continue
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
         former = _former_name(hint)
-        yield Leaf(key, _bare(hint), bounds, None if former is None else prefix + former)
+        name = next((note.name for note in _notes(hint) if isinstance(note, Positional)), None)
+        yield Leaf(key, _bare(hint), bounds, former and prefix + former, name)
 
 
 def get(instance: object, key: str) -> Any:

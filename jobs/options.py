@@ -87,8 +87,52 @@ class ServiceOptions:
 
 
 @dataclass(frozen=True)
-class JobOptions:
-    """How a job is run on the platform."""
+class AttemptOptions:
+    """How a job is run on the platform, whatever its cluster and data."""
+
+    experiment: str | None = None
+    """Experiment under which the workspace lists the run; None is the kind of job."""
+
+    timeout_hours: Annotated[float | None, Bounds(above=0)] = None
+    """Hours after which Azure cancels an attempt that is still running; None is Azure's maximum (7
+    days on LowPriority nodes, 21 on dedicated ones), or 2 hours for a smoke test or a check."""
+
+    variables: tuple[str, ...] = ()
+    """Additional environment variables of all processes, each as NAME=VALUE."""
+
+    resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
+    services: ServiceOptions = field(default_factory=ServiceOptions)
+
+    def __post_init__(self) -> None:
+        problems = fields.problems(self) or self._contradictions()
+        if problems:
+            raise ConfigError(problems)
+
+    def _contradictions(self) -> list[str]:
+        resubmit, key = self.resubmit, self.services.ssh_public_key
+        problems = []
+        if self.experiment is not None and not re.fullmatch(NAME, self.experiment):
+            problems.append(
+                f"--experiment: {self.experiment!r} must be letters, digits, '_' and '-', the first"
+                " a letter or digit"
+            )
+        if resubmit.longest_backoff_seconds < resubmit.backoff_seconds:
+            problems.append(
+                f"--resubmit.longest-backoff-seconds: {resubmit.longest_backoff_seconds:g} is less"
+                f" than --resubmit.backoff-seconds {resubmit.backoff_seconds:g}"
+            )
+        if key is not None and not _SSH_KEY.fullmatch(key):
+            # The message omits the text: it may be a private key.
+            problems.append(
+                "--services.ssh-public-key: not a public key in one line, such as the content of"
+                " ~/.ssh/id_ed25519.pub"
+            )
+        return problems
+
+
+@dataclass(frozen=True)
+class PlacementOptions:
+    """Where a job is run, and on which data."""
 
     cluster: Role = "gpu"
     """gpu: the training cluster; gpu_dedicated: the same without pre-emption, if the stack has
@@ -100,28 +144,19 @@ class JobOptions:
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes per node without GPUs."""
 
-    experiment: str | None = None
-    """Experiment under which the workspace lists the run; None is the kind of job."""
-
-    timeout_hours: Annotated[float | None, Bounds(above=0)] = None
-    """Hours after which Azure cancels an attempt that is still running; None is Azure's maximum (7
-    days on LowPriority nodes, 21 on dedicated ones), or 2 hours for a smoke test or a check."""
-
     shm_size: str = "64g"
     """Shared memory of the container on a GPU node, through which the processes of a node and NCCL
     exchange data: a number followed by b, k, m or g. Azure's default is 2g."""
 
-    variables: tuple[str, ...] = ()
-    """Additional environment variables of all processes, each as NAME=VALUE."""
-
     data: DataOptions = field(default_factory=DataOptions)
-    resubmit: ResubmitOptions = field(default_factory=ResubmitOptions)
-    services: ServiceOptions = field(default_factory=ServiceOptions)
 
-    def __post_init__(self) -> None:
-        problems = fields.problems(self) or _contradictions(self)
-        if problems:
-            raise ConfigError(problems)
+
+@dataclass(frozen=True)
+class JobOptions(AttemptOptions, PlacementOptions):
+    """How a job is run on the platform."""
+
+    def _contradictions(self) -> list[str]:
+        return super()._contradictions() + _placement_contradictions(self)
 
 
 @dataclass(frozen=True)
@@ -144,14 +179,9 @@ class PreparationOptions:
             raise ConfigError(problems)
 
 
-def _contradictions(options: JobOptions) -> list[str]:
-    data, resubmit, key = options.data, options.resubmit, options.services.ssh_public_key
+def _placement_contradictions(options: JobOptions) -> list[str]:
+    data = options.data
     problems = []
-    if options.experiment is not None and not re.fullmatch(NAME, options.experiment):
-        problems.append(
-            f"--experiment: {options.experiment!r} must be letters, digits, '_' and '-', the first"
-            " a letter or digit"
-        )
     if not _SHM.fullmatch(options.shm_size):
         problems.append(
             f"--shm-size: {options.shm_size!r} must be a whole number followed by b, k, m or g,"
@@ -178,15 +208,4 @@ def _contradictions(options: JobOptions) -> list[str]:
             )
             if given
         ]
-    if resubmit.longest_backoff_seconds < resubmit.backoff_seconds:
-        problems.append(
-            f"--resubmit.longest-backoff-seconds: {resubmit.longest_backoff_seconds:g} is less than"
-            f" --resubmit.backoff-seconds {resubmit.backoff_seconds:g}"
-        )
-    if key is not None and not _SSH_KEY.fullmatch(key):
-        # The message omits the text: it may be a private key.
-        problems.append(
-            "--services.ssh-public-key: not a public key in one line, such as the content of"
-            " ~/.ssh/id_ed25519.pub"
-        )
     return problems

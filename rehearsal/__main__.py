@@ -37,9 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
 
     def command(name: str, run: Callable[[argparse.Namespace], int], what: str) -> Any:
-        added = commands.add_parser(
-            name, help=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        added = commands.add_parser(name, help=what)
         added.set_defaults(run=run)
         return added
 
@@ -49,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
         "start the stand-in, print the environment variables for its clients, run until Ctrl-C",
     )
     serve.add_argument("--state", type=Path, required=True, help="folder for all state")
-    serve.add_argument("--port", type=int, default=0, help="control plane's port; 0: any free")
+    serve.add_argument(
+        "--port", type=int, default=0, help="control plane's port (default: 0, any free)"
+    )
     serve.add_argument("--program-folder", type=Path, help="folder to put first on jobs' PATH")
     serve.add_argument("--image", help="image to run jobs in; without it, jobs are local processes")
     serve.add_argument(
@@ -63,13 +63,20 @@ def _parser() -> argparse.ArgumentParser:
         type=_positive_seconds,
         help="mean time until a low-priority node is pre-empted at random; without it, none is",
     )
-    serve.add_argument("--seed", type=int, default=0, help="seed of the random pre-emptions")
+    serve.add_argument(
+        "--seed", type=int, default=0, help="seed of the random pre-emptions (default: 0)"
+    )
     cycle = command(
         "cycle",
         _cycle,
         "deploy the dev stack, train on it through a pre-emption, and tear it down",
     )
-    cycle.add_argument("--folder", type=Path, default=runner.FOLDER, help="folder for all output")
+    cycle.add_argument(
+        "--folder",
+        type=Path,
+        default=runner.FOLDER,
+        help="folder for all output (default: %(default)s)",
+    )
     cycle.add_argument("--until", help="name of the last step to run; without it, all steps run")
     cycle.add_argument("--image", help="image to run jobs in; without it, .venv-trainer")
     cycle.add_argument(
@@ -79,7 +86,10 @@ def _parser() -> argparse.ArgumentParser:
         "environment", _environment, "print the environment variables of a cycle that was kept"
     )
     environment.add_argument(
-        "--folder", type=Path, default=runner.FOLDER, help="folder of the cycle"
+        "--folder",
+        type=Path,
+        default=runner.FOLDER,
+        help="folder of the cycle (default: %(default)s)",
     )
     page = command("page", _page, "write the HTML page of a cycle from its record")
     page.add_argument("record", type=Path, help="JSON record that a cycle wrote")

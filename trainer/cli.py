@@ -5,12 +5,14 @@ TensorFlow is not imported before the configuration has been validated.
 
 import os
 import shlex
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
-from common.arguments import parse, split_positional, without_options
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common import commands, fields
+from common.arguments import parse
+from common.errors import ConfigError
 from trainer.options import (
     EvaluateOptions,
     ExportOptions,
@@ -47,119 +49,113 @@ by SIGINT, SIGUSR1 or SIGTERM, after saving the state (a second Ctrl-C ends it w
 """
 
 
+OPTIONS: Final[Mapping[str, type]] = {
+    "evaluate": EvaluateOptions,
+    "export": ExportOptions,
+    "predict": PredictOptions,
+    "report": ReportOptions,
+    "prepare imagenet": PrepareImagenetOptions,
+    "prepare folder": PrepareFolderOptions,
+    "prepare tfrecords": PrepareTfrecordsOptions,
+    "prepare digits": PrepareDigitsOptions,
+    "prepare synthetic": PrepareSyntheticOptions,
+    "verify": VerifyOptions,
+    "inspect": InspectOptions,
+}
+"""Options of the commands other than `train`."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; print user errors without a traceback."""
-    args = list(sys.argv[1:] if argv is None else argv)
     # TensorFlow's start-up notes would bury the run's own output; warnings and errors still appear.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     # Otherwise importing TensorFlow also imports Keras 3, unused, which takes a third of the time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
-        return _run(args)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UserError.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return commands.run("trainer", ["train", *OPTIONS], USAGE, _run, argv)
+    except commands.REPORTED as error:
+        return commands.report(error)
 
 
-def _run(args: list[str]) -> int:
-    match args:
-        case ["train", *rest]:
-            return _train(rest)
-        case ["evaluate", *rest]:
-            options = parse(EvaluateOptions(), "evaluate", rest)
+def _run(name: str, args: list[str]) -> int:
+    if name == "train":
+        return _train(args)
+    options: Any = parse(OPTIONS[name](), name, args)
+    match options:
+        case EvaluateOptions():
             from trainer.training.evaluator import evaluate_run
 
             evaluate_run(options.run, options.checkpoint, options.data_dir)
-        case ["export", *rest]:
-            export = parse(ExportOptions(), "export", rest)
+        case ExportOptions():
             from trainer.export.exporter import export_run
 
-            export_run(export.run, export.checkpoint, export.output, export.top, onnx=export.onnx)
-        case ["predict", *rest]:
-            images, others = split_positional(rest)
-            prediction = parse(PredictOptions(), "predict", others)
+            export_run(
+                options.run, options.checkpoint, options.output, options.top, onnx=options.onnx
+            )
+        case PredictOptions():
             from trainer.export.predict import predict
 
-            predict(
-                images, prediction.run, prediction.model, prediction.top, as_json=prediction.json
-            )
-        case ["report", *rest]:
-            runs, others = split_positional(rest)
-            page = parse(ReportOptions(), "report", others)
+            predict(options.images, options.run, options.model, options.top, as_json=options.json)
+        case ReportOptions():
             from trainer.report.write import write_report
 
-            folders = [Path(run) for run in runs or ["runs/latest"]]
-            print(write_report(folders, Path(page.output) if page.output else None))
-        case [
-            "prepare",
-            "imagenet" | "folder" | "tfrecords" | "digits" | "synthetic" as what,
-            *rest,
-        ]:
-            _prepare(what, rest)
-        case ["verify" | "inspect" as what, *rest]:
-            _look(what, rest)
-        case ["-h" | "--help"] | ["prepare", "-h" | "--help"]:
-            print(USAGE, end="")
+            page = Path(options.output) if options.output else None
+            print(write_report([Path(run) for run in options.runs], page))
+        case VerifyOptions():
+            folder = _data_set(name, options.folder)
+            from trainer.data.verify import verify
+
+            verify(folder, options)
+        case InspectOptions():
+            folder = _data_set(name, options.folder)
+            from trainer.report.data_set_page import write_inspection
+
+            print(write_inspection(folder, options))
         case _:
-            wrong = f"error: unknown command {' '.join(args[:2])!r}\n\n" if args else ""
-            print(f"{wrong}{USAGE}", end="", file=sys.stderr)
-            return ConfigError.exit_code
+            _prepare(name, options)
     return 0
 
 
-def _prepare(what: str, args: list[str]) -> None:
-    command = f"prepare {what}"
-    # For the manifest, which must not depend on the output folder or the number of processes.
-    shaping = without_options(args, "--output", "--processes", "--max-rejected")
-    line = shlex.join(["python", "-m", "trainer", "prepare", what, *shaping])
-    match what:
-        case "folder":
-            from trainer.data.prepare.folder import prepare_folder
-
-            prepare_folder(parse(PrepareFolderOptions(), command, args), line)
-        case "imagenet":
+def _prepare(name: str, options: Any) -> None:
+    line = _line(name, options)
+    match options:
+        case PrepareImagenetOptions():
             from trainer.data.prepare.imagenet import prepare_imagenet
 
-            prepare_imagenet(parse(PrepareImagenetOptions(), command, args), line)
-        case "tfrecords":
+            prepare_imagenet(options, line)
+        case PrepareFolderOptions():
+            from trainer.data.prepare.folder import prepare_folder
+
+            prepare_folder(options, line)
+        case PrepareTfrecordsOptions():
             from trainer.data.prepare.tfrecords import prepare_tfrecords
 
-            prepare_tfrecords(parse(PrepareTfrecordsOptions(), command, args), line)
-        case "digits":
+            prepare_tfrecords(options, line)
+        case PrepareDigitsOptions():
             from trainer.data.builtin.digits import prepare_digits
 
-            prepare_digits(parse(PrepareDigitsOptions(), command, args).output)
-        case "synthetic":
-            noise = parse(PrepareSyntheticOptions(), command, args)
+            prepare_digits(options.output)
+        case PrepareSyntheticOptions():
             from trainer.data.builtin.synthetic import prepare_noise
 
-            prepare_noise(noise.output, noise.images)
+            prepare_noise(options.output, options.images)
 
 
-def _look(what: str, args: list[str]) -> None:
-    named, others = split_positional(args, ["--deep"])
-    if what == "verify":
-        check = parse(VerifyOptions(), what, others)
-        from trainer.data.verify import verify
-
-        verify(_one_folder(what, named), check)
-    else:
-        shown = parse(InspectOptions(), what, others)
-        from trainer.report.data_set_page import write_inspection
-
-        print(write_inspection(_one_folder(what, named), shown))
+def _line(name: str, options: Any) -> str:
+    """Return a preparation's command line for the manifest, which must not depend on the output
+    folder or the number of processes.
+    """
+    default = type(options)()
+    left_out = {"output", "processes", "max_rejected"} & vars(default).keys()
+    shaping = replace(options, **{key: getattr(default, key) for key in left_out})
+    words = fields.to_flags(shaping, default)
+    return shlex.join(["python", "-m", "trainer", *name.split(), *words])
 
 
-def _one_folder(command: str, named: list[str]) -> Path:
-    if len(named) != 1:
-        raise ConfigError([f"{command}: expected one data set folder, got {len(named)}"])
-    return Path(named[0])
+def _data_set(command: str, folder: str) -> Path:
+    if not folder:
+        raise ConfigError([f"{command}: DIR is missing; name the folder of the data set"])
+    return Path(folder)
 
 
 def _train(args: list[str]) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from common.fields import Bounds
+from common.fields import Bounds, Positional
 from trainer.config import NotNegative, Positive
 
 
@@ -44,9 +44,10 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """Print the most probable classes of images: python -m trainer predict IMAGE... [options].
-    An IMAGE is a JPEG or PNG, or a folder that is searched for .jpg, .jpeg and .png.
-    """
+    """Print the most probable classes of images, using an exported model."""
+
+    images: Annotated[tuple[str, ...], Positional("IMAGE...")] = ()
+    """JPEGs or PNGs, or folders that are searched for .jpg, .jpeg and .png."""
 
     run: str = "runs/latest"
     """Folder of the run whose export is used."""
@@ -64,9 +65,10 @@ class PredictOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Write a page about a run, or one that compares several: python -m trainer report RUN [RUN...]
-    [options]. RUN is the folder of a run; without one it is runs/latest.
-    """
+    """Write a page about a run, or one that compares several."""
+
+    runs: Annotated[tuple[str, ...], Positional("[RUN...]")] = ("runs/latest",)
+    """Folders of the runs; without one it is runs/latest."""
 
     output: str | None = None
     """File to write, by default report.html in the run folder, or compare.html beside the first of
@@ -181,7 +183,10 @@ class PrepareTfrecordsOptions:
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Check a data set against its manifest: python -m trainer verify DIR [options]."""
+    """Check a data set against its manifest."""
+
+    folder: Annotated[str, Positional("DIR")] = ""
+    """Folder of the data set."""
 
     deep: bool = False
     """Also decode every image."""
@@ -192,7 +197,10 @@ class VerifyOptions:
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """Write a page that shows a data set: python -m trainer inspect DIR [options]."""
+    """Write a page that shows a data set."""
+
+    folder: Annotated[str, Positional("DIR")] = ""
+    """Folder of the data set."""
 
     output: str | None = None
     """File to write, by default inspect.html in DIR."""

@@ -17,6 +17,7 @@ from rich.progress import track
 from sklearn import datasets
 
 from common.errors import UserError
+from common.fields import Positional
 from trainer.config import Positive
 
 NAMES = (
@@ -41,8 +42,8 @@ class Options:
     scikit-learn ship, like ImageNet's in size and content. A count and a seed make the same files.
     """
 
-    folder: str = ""
-    """Folder to write; the first argument."""
+    folder: Annotated[str, Positional("FOLDER")] = ""
+    """Folder to write."""
 
     count: Annotated[int, Positive] = 1000
     """Number of images to write."""

@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from benchmarks.measure import columns, spread
 from common.errors import UserError
+from common.fields import Positional
 
 TENSOR = "gradients0_1of"
 """Part of the name of the first tensor of the first group."""
@@ -24,8 +25,8 @@ TENSOR = "gradients0_1of"
 class Options:
     """The phases of the exchange of a step, from a file that `--exchange.timeline` wrote."""
 
-    file: str = ""
-    """File of the timeline; the first argument."""
+    file: Annotated[str, Positional("FILE")] = ""
+    """File of the timeline."""
 
 
 def run(options: Options) -> None:

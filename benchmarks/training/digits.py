@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from benchmarks.measure import BenchmarkOptions, spread
+from common.fields import Positional
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Options(BenchmarkOptions):
     """Hold out 360 of the training images instead, so that hyper-parameters can be compared without
     using the held-out images."""
 
-    trainer: tuple[str, ...] = ()
+    trainer: Annotated[tuple[str, ...], Positional("[OPTION...]")] = ()
     """Options of the trainer, given after `--`."""
 
 

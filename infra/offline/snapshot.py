@@ -6,6 +6,7 @@ dependencies), so that a changed line is a change of the platform. Network rules
 without their descriptions.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,8 +123,10 @@ def _lines(value: Any, indent: int, before: str = "", after: str = "") -> Iterat
     yield f"{pad}{closing}{after}"
 
 
-def main() -> int:
-    """Write the snapshots of all stacks."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the snapshots of all stacks, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m infra.offline.snapshot", description=__doc__)
+    parser.parse_args(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
     for stack in STACKS:
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.errors import UserError
-from common.fields import Bounds
+from common.fields import Bounds, Positional
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body
 from jobs.azure.job_records import CANCELED_BY, ENDED, Job, Jobs
@@ -25,8 +25,8 @@ class CancelOptions:
     kept. NAME is the key of a run, or the name of one of its jobs, which stands for the whole run.
     """
 
-    name: str = ""
-    """Key of the run or name of one of its jobs; the first argument."""
+    name: Annotated[str, Positional("NAME")] = ""
+    """Key of the run or name of one of its jobs."""
 
     wait_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
     """Longest time to wait for the job to end, in minutes; 0 does not wait."""

@@ -47,8 +47,9 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         pulumi.check()
     except NotDeployedError as error:
         raise NotDeployedError(
-            f"stack {name}: does not exist yet; create it once, with its secrets provider:"
-            f" `pulumi stack init {name} --secrets-provider ...`"
+            f"stack {name}: does not exist yet. Create it once with `pulumi stack init {name}"
+            " --secrets-provider ...`, and deploy it with `make up"
+            f" STACK={name}`"
         ) from error
     if isinstance(options, PreviewOptions):
         pulumi.preview(as_json=as_json)

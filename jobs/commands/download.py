@@ -9,7 +9,7 @@ from azure.storage.blob import ContainerClient
 
 from common import fields
 from common.errors import INTERRUPTED, ConfigError
-from common.fields import Bounds, Formerly
+from common.fields import Bounds, Formerly, Positional
 from common.text import listing, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
@@ -37,8 +37,8 @@ class DownloadOptions:
     what is missing or has changed in storage.
     """
 
-    name: str = ""
-    """Key of the run or name of one of its jobs; the first argument."""
+    name: Annotated[str, Positional("NAME")] = ""
+    """Key of the run or name of one of its jobs."""
 
     to: str | None = None
     """Folder to download to; None is runs/KEY, where the trainer's other commands look for it."""

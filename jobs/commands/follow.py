@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from common.errors import INTERRUPTED, UserError
-from common.fields import Bounds, Formerly
+from common.fields import Bounds, Formerly, Positional
 from infra.outputs import PlatformOutputs
 from jobs.assets.prepared_data import register_prepared
 from jobs.azure.job_records import Job
@@ -62,8 +62,8 @@ class FollowOptions(WatchOptions):
     for its newest attempt, or the name of a job. Ctrl-C leaves the job running.
     """
 
-    name: str = ""
-    """Key of the run or name of the job; the first argument."""
+    name: Annotated[str, Positional("NAME")] = ""
+    """Key of the run or name of the job."""
 
     supervise: bool = False
     """Submit the run again if its nodes are pre-empted, until it completes. Several people may do

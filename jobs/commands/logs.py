@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import dataclass
+from typing import Annotated
 
 from common.errors import UserError
+from common.fields import Positional
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_records import ENDED
 from jobs.azure.workspace import connect
@@ -20,8 +22,8 @@ class LogsOptions(WatchOptions):
     stands for its newest attempt, or the name of a job. --json prints one JSON object per line.
     """
 
-    name: str = ""
-    """Key of the run or name of the job; the first argument."""
+    name: Annotated[str, Positional("NAME")] = ""
+    """Key of the run or name of the job."""
 
     follow: bool = False
     """Continue until the job ends."""

@@ -2,19 +2,20 @@
 
 import secrets
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from common.arguments import parse
 from common.errors import INTERRUPTED, UserError
+from common.fields import Positional
 from infra.outputs import PlatformOutputs
 from jobs.azure import submission
 from jobs.azure.workspace import connect
 from jobs.commands.follow import WatchOptions, make_supervisor
 from jobs.commands.submit import carry_out, register_image
 from jobs.console import Console
-from jobs.options import JobOptions, PreparationOptions
+from jobs.options import AttemptOptions, JobOptions, PreparationOptions
 from jobs.spec import from_options, kinds, summary
 from jobs.spec.run_key import RunAttempt, new_key
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
@@ -23,15 +24,15 @@ _OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
 
 
 @dataclass(frozen=True)
-class PrepareOptions(JobOptions, WatchOptions):
+class PrepareOptions(AttemptOptions, WatchOptions):
     """Convert raw images into a data set as a job on the preparation cluster: python -m jobs
     prepare {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the
     preparation]. `python -m trainer prepare imagenet --help` lists the latter; they name files in
     the raw folder.
     """
 
-    what: Literal["folder", "imagenet", ""] = ""
-    """What to prepare; the first argument."""
+    what: Annotated[Literal["folder", "imagenet"] | None, Positional("folder|imagenet")] = None
+    """What to prepare."""
 
     raw: str = ""
     """Folder to read in the container of raw data."""
@@ -46,12 +47,20 @@ class PrepareOptions(JobOptions, WatchOptions):
     no_follow: bool = False
     """Exit once the job is submitted."""
 
+    @property
+    def job(self) -> JobOptions:
+        """Options of the job: one process, on the preparation cluster."""
+        return JobOptions(
+            cluster="preparation",
+            **{field.name: getattr(self, field.name) for field in fields(AttemptOptions)},
+        )
+
 
 def run(
     options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Submit a preparation, follow it to its end, and register its data set."""
-    if not options.what:
+    if options.what is None:
         raise UserError(f"prepare: the first argument must be {' or '.join(_OPTIONS)}")
     console, settings = Console(as_json=as_json), options.settings()
     preparation = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
@@ -60,7 +69,7 @@ def run(
         f"prepare-{options.what}", datetime.now(UTC), secrets.token_hex(2)
     )
     software, attempt = from_options.read_software(), RunAttempt(key)
-    spec = kinds.prepare(outputs, preparation, folders, options, attempt, software.versions)
+    spec = kinds.prepare(outputs, preparation, folders, options.job, attempt, software.versions)
     workspace = connect(outputs)
     try:
         if options.name is not None:

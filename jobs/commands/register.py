@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from common import fields
 from common.errors import ConfigError, UserError
+from common.fields import Positional
 from infra.outputs import PlatformOutputs
 from jobs.assets import models
 from jobs.assets.models import EXPORT, Model
@@ -38,8 +39,8 @@ _SPEED: Final = ("images_per_second", "training_seconds", "attempts")
 class RegisterOptions:
     """Register the final model of a run. NAME is the run's key, or the name of one of its jobs."""
 
-    name: str = ""
-    """Key of the run or name of the job; the first argument."""
+    name: Annotated[str, Positional("NAME")] = ""
+    """Key of the run or name of the job."""
 
     model: str | None = None
     """Name to register the model under; None is the preset that the run was started with."""

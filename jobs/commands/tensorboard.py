@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from common.errors import UserError
-from common.fields import Bounds
+from common.fields import Bounds, Positional
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.sign_in import async_credential
@@ -28,8 +28,8 @@ class TensorboardOptions:
     run, to show all its attempts, or the name of a job.
     """
 
-    name: str = ""
-    """Key of the run or name of the job; the first argument."""
+    name: Annotated[str, Positional("NAME")] = ""
+    """Key of the run or name of the job."""
 
     port: Annotated[int, Bounds(at_least=0, at_most=65535)] = 6006
     """Port to listen on; 0 is any free port."""

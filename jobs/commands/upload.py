@@ -14,7 +14,7 @@ from azure.core.exceptions import AzureError
 
 from common import fields
 from common.errors import INTERRUPTED, ConfigError
-from common.fields import Bounds, Formerly
+from common.fields import Bounds, Formerly, Positional
 from common.text import duration, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.assets import data_sets
@@ -37,8 +37,8 @@ class UploadOptions:
     are checked against their manifest. Symbolic links are refused, hidden files are skipped.
     """
 
-    folder: str = ""
-    """Folder or file to upload; the first argument."""
+    folder: Annotated[str, Positional("FOLDER")] = ""
+    """Folder or file to upload."""
 
     to: str = ""
     """DATASTORE/PATH: raw, prepared or results (or the name of the datastore), and a folder in it,
@@ -52,7 +52,8 @@ class UploadOptions:
     """Whether to register the data set, so that runs can refer to it as NAME:VERSION."""
 
     overwrite: bool = False
-    """Replace existing files that differ. A registered folder is never changed."""
+    """Replace existing files that differ, but never in a folder that is registered under this name,
+    even if --register is False."""
 
     dry_run: bool = False
     """List what would be uploaded without uploading."""
@@ -164,18 +165,18 @@ class _Registration:
         self._registered: dict[str, str] = {}
         self.complete: ConflictError | None = None
         """Error to raise if the upload would change a registered folder; None if it may change."""
-        if not options.register or options.dry_run:
+        if options.dry_run or not (options.register or options.overwrite):
             return
         # First, as a workspace that does not exist also has no data sets.
         manager.check_workspace()
         self._registered = data_sets.versions(manager, options.asset)
-        if data.manifest is not None:
-            # A lost file of the manifest's version may be uploaded again; it is the same file.
-            data_sets.is_registered(self._data_set(data.manifest.version), self._registered)
-            return
+        # A lost file of the manifest's version may be uploaded again; it is the same file.
+        same = None if data.manifest is None else data.manifest.version
+        if same is not None and options.register:
+            data_sets.is_registered(self._data_set(same), self._registered)
         version = data_sets.version_in(self._data_set("").uri, self._registered)
-        if version is not None:
-            self.complete = data_sets.folder_taken(options.asset, version, options.path)
+        if version not in (None, same):
+            self.complete = data_sets.folder_taken(options.asset, str(version), options.path)
 
     def register(self, version: str) -> str | None:
         """Register the folder unless it is registered; return NAME:VERSION, or None without

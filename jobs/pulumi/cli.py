@@ -37,8 +37,9 @@ _CAUSES: Final = (
     (
         ("no stack named", "no such stack"),
         NotDeployedError,
-        "there is no stack {stack}; `pulumi stack ls` lists the stacks of this backend, and"
-        " `make up STACK={stack}` deploys it",
+        "there is no stack {stack}; `pulumi stack ls` lists the stacks of this backend. Create it"
+        " once with `pulumi stack init {stack} --secrets-provider ...`, and deploy it with `make up"
+        " STACK={stack}`",
     ),
     (
         ("passphrase", "incorrect secret", "failed to decrypt"),

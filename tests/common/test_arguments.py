@@ -7,7 +7,7 @@ import pytest
 
 from common.arguments import parse
 from common.errors import ConfigError
-from common.fields import Bounds, Formerly
+from common.fields import Bounds, Formerly, Positional
 
 
 @dataclass(frozen=True)
@@ -23,3 +23,82 @@ def test_a_renamed_option_is_refused_with_its_name_of_today():
     with pytest.raises(ConfigError) as caught:
         parse(Options(), "wait", ["--patience", "2"])
     assert caught.value.problems == ("--patience: is now called --retry-timeout",)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy files to
+    a folder.
+    """
+
+    target: Annotated[str, Positional("TARGET")] = ""
+    """Folder to
+    write."""
+
+    files: Annotated[tuple[str, ...], Positional("FILE...")] = ()
+    """Files to copy."""
+
+    deep: bool = False
+    """Also copy folders."""
+
+    threads: int = 1
+    """Threads."""
+
+    sizes: tuple[int, ...] = ()
+    """Sizes."""
+
+
+COPIED = Copy("t", ("a", "b"), deep=True, threads=2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "t a b --deep --threads 2",
+        "--deep t --threads=2 a b",
+        "--threads 2 --deep True t a b",
+        "t a --deep=True b --threads 2",
+        "t --deep --threads 2 -- a b",
+    ],
+)
+def test_positional_arguments_may_stand_anywhere_among_options(line):
+    assert parse(Copy(), "copy", line.split()) == COPIED
+
+
+def test_after_two_dashes_every_argument_is_positional():
+    args = ["--sizes", "1", "2", "--", "t", "--deep", "-h", "--nosuch"]
+    assert parse(Copy(), "copy", args) == Copy("t", ("--deep", "-h", "--nosuch"), sizes=(1, 2))
+
+
+def test_a_switch_takes_only_true_or_false_as_its_value():
+    assert parse(Copy(), "copy", ["--deep", "t"]) == Copy("t", deep=True)
+    assert parse(Copy(deep=True), "copy", ["--deep", "False", "t"]) == Copy("t", deep=False)
+
+
+def test_all_problems_of_a_command_line_are_listed_at_once():
+    args = ["t", "--thread", "4", "-x", "--deep=maybe", "--sizes", "1", "x", "--threads"]
+    with pytest.raises(ConfigError) as caught:
+        parse(Copy(), "copy", args)
+    assert caught.value.problems == (
+        "--thread: there is no such key; did you mean --threads?",
+        "-x: unexpected argument",
+        "--threads: needs a value",
+        "--deep: 'maybe' is not true or false",
+        "--sizes: 'x' is not a list, each a whole number",
+    )
+
+
+def test_an_argument_too_many_is_refused():
+    with pytest.raises(ConfigError, match="later: unexpected argument"):
+        parse(Options(), "wait", ["later"])
+
+
+def test_the_help_shows_arguments_and_options_in_paragraphs(capsys):
+    with pytest.raises(SystemExit) as end:
+        parse(Copy(), "copy", ["t", "--nosuch", "--help"], package="tools")
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: python -m tools copy [-h] TARGET FILE... [--deep True|False]")
+    assert "Copy files to a folder." in text
+    for line in ("TARGET", "Folder to write.", "FILE...", "Also copy folders. (default: False)"):
+        assert line in text

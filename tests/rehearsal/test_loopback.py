@@ -11,6 +11,7 @@ import pytest
 
 from rehearsal import loopback
 from rehearsal.__main__ import main
+from rehearsal.cycle import runner
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, pids_marked
 from rehearsal.loopback import Loopback
@@ -141,6 +142,25 @@ def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path, number):
     assert Path(environment["REQUESTS_CA_BUNDLE"]).is_relative_to(tmp_path)
     assert not answers(port_of(environment["AZURE_AUTHORITY_HOST"]))
     assert (tmp_path / "azure.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        ("serve", "(default: 0, any free)"),
+        ("cycle", f"(default: {runner.FOLDER})"),
+        ("environment", f"(default: {runner.FOLDER})"),
+        ("page", "without it, rehearsal.html"),
+    ],
+)
+def test_a_help_shows_only_defaults_that_say_something(command, default, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert default in text
+    assert "default: None" not in text
+    assert "default: False" not in text
 
 
 def test_a_former_name_of_an_option_is_an_error_with_the_new_one(capsys):

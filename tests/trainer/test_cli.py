@@ -54,12 +54,40 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
 
 
 @pytest.mark.parametrize(
-    ("args", "status"), [([], 2), (["fly"], 2), (["--help"], 0), (["prepare", "-h"], 0)]
+    ("args", "status"), [([], 2), (["prepare"], 2), (["--help"], 0), (["prepare", "-h"], 0)]
 )
 def test_usage(run_here, args, status):
     found, out, err = run_here(*args)
     assert found == status
     assert "python -m trainer COMMAND" in out + err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["fly"], "unknown command 'fly'\n"),
+        (["evalaute", "--run", "a"], "unknown command 'evalaute'; did you mean evaluate?\n"),
+        (
+            ["prepare", "imagent"],
+            "unknown command 'prepare imagent'; did you mean prepare imagenet?",
+        ),
+    ],
+)
+def test_a_mistyped_command_is_told_with_the_nearest_one(run_here, args, said):
+    status, out, err = run_here(*args)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.endswith("`python -m trainer --help` lists the commands\n")
+
+
+def test_a_data_set_must_be_named_once(run_here):
+    for command in ("verify", "inspect"):
+        status, _, err = run_here(command)
+        assert status == 2
+        assert f"{command}: DIR is missing" in err
+        status, _, err = run_here(command, "a", "b")
+        assert status == 2
+        assert "b: unexpected argument" in err
 
 
 def test_a_former_option_is_refused_with_its_new_name(run_here):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from infra.offline import snapshot as program
 from infra.offline.snapshot import FOLDER, STACKS, snapshot
 from tests.infra.support.samples import STACK, changed
 from tests.infra.support.stacks import rendered
@@ -13,6 +14,16 @@ from tests.infra.support.stacks import rendered
 
 def told(stack):
     return json.loads(snapshot(stack))
+
+
+def test_the_help_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(program, "FOLDER", tmp_path / "snapshots")
+    for argument, status in (("--help", 0), ("dev", 2)):
+        with pytest.raises(SystemExit) as end:
+            program.main([argument])
+        assert end.value.code == status
+    assert "usage: python -m infra.offline.snapshot" in capsys.readouterr().out
+    assert not (tmp_path / "snapshots").exists()
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -58,7 +58,7 @@ def test_what_comes_next_names_the_platform_as_it_was_given(monkeypatch):
         (["--outputs=my file.json"], "python -m jobs follow night --outputs 'my file.json'"),
         ([], "python -m jobs follow night"),
     ):
-        token = PLATFORM.set(cli.common_options(args)[1].given)
+        token = PLATFORM.set(cli.read_options("status", args).given)
         assert next_command("follow", "night") == said
         PLATFORM.reset(token)
 
@@ -91,7 +91,10 @@ def test_every_command_has_a_help_with_its_options(command, capsys):
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])
     assert end.value.code == 0
-    assert f"python -m jobs {command}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"python -m jobs {command}" in text
+    for option in ("--stack", "--outputs", "--json"):
+        assert f" {option} " in text
 
 
 def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
@@ -116,6 +119,39 @@ def test_an_option_that_was_renamed_is_told_with_its_new_name(args, now, capsys)
     assert f": is now called {now}\n" in capsys.readouterr().err
 
 
+def test_a_name_given_as_an_option_is_told_to_be_an_argument(capsys):
+    assert main(["follow", "--name", "night"]) == 2
+    assert "--name: is now called NAME, without an option" in capsys.readouterr().err
+
+
+def test_an_option_without_its_value_is_told_with_all_other_problems(capsys):
+    assert main(["status", "--stack", "--node", "4", "--runs", "x"]) == 2
+    text = capsys.readouterr().err
+    assert "--stack: needs a value" in text
+    assert "--node: there is no such key" in text
+    assert "--runs: 'x' is not a whole number" in text
+
+
+def test_a_preparation_refuses_the_options_that_it_would_ignore(capsys):
+    with pytest.raises(SystemExit):
+        main(["prepare", "--help"])
+    text = capsys.readouterr().out
+    ignored = ("--cluster", "--nodes", "--cpu-processes", "--shm-size", "--data.asset")
+    for option in ignored:
+        assert option not in text
+        assert main(["prepare", "folder", "--raw", "a", "--prepared", "b", option, "1"]) == 2
+        assert f"{option}: there is no such key" in capsys.readouterr().err
+    for option in ("--experiment", "--timeout-hours", "--variables", "--resubmit.attempts"):
+        assert option in text
+
+
+def test_what_to_prepare_is_one_of_two(capsys):
+    assert main(["prepare", "--raw", "a", "--prepared", "b"]) == 1
+    assert "must be folder or imagenet" in capsys.readouterr().err
+    assert main(["prepare", "photos", "--raw", "a", "--prepared", "b"]) == 2
+    assert "folder|imagenet: 'photos' is not one of folder, imagenet" in capsys.readouterr().err
+
+
 def test_options_of_the_trainer_stand_after_two_dashes(capsys):
     assert main(["submit", "--preset", "digits", "--", "--epoch", "4"]) == 2
     assert "--epoch: there is no such key; did you mean --epochs?" in capsys.readouterr().err
@@ -135,12 +171,9 @@ def test_a_command_about_a_run_asks_for_its_name(command, capsys):
 
 
 def test_the_first_argument_may_stand_anywhere_among_options():
-    from jobs.commands.follow import FollowOptions
-
-    command = COMMANDS["follow"]
     for args in (["night", "--rank", "all"], ["--rank", "all", "night"],
                  ["--supervise", "night", "--rank", "all"]):  # fmt: skip
-        options = cli.read_options("follow", command, FollowOptions, args)
+        options = cli.read_options("follow", args)
         assert (options.name, options.rank) == ("night", "all")
 
 
@@ -155,15 +188,20 @@ def test_a_rank_is_all_or_numbers(capsys):
 
 
 def test_common_options_are_read_from_anywhere_before_the_trainers():
-    rest, common = cli.common_options(["a", "--stack", "prod", "--json", "--runs", "3"])
-    assert rest == ["a", "--runs", "3"]
-    assert (common.stack, common.outputs, common.as_json) == ("prod", None, True)
-    assert cli.common_options(["--outputs=x.json"])[1].outputs == "x.json"
+    for args in (
+        ["a", "--stack", "prod", "--json", "--rank", "3"],
+        ["--json", "--rank=3", "--stack=prod", "a"],
+        ["--rank", "3", "--json", "True", "a", "--stack", "prod"],
+    ):
+        options = cli.read_options("follow", args)
+        assert (options.name, options.rank) == ("a", "3")
+        assert (options.stack, options.outputs, options.json) == ("prod", None, True)
+    assert cli.read_options("list", ["--outputs=x.json"]).outputs == "x.json"
 
 
 def test_a_stack_that_is_named_comes_before_the_variable(outputs):
-    assert cli.common_options([])[1].outputs == str(outputs)
-    assert cli.common_options(["--stack", "prod"])[1].outputs is None
+    assert cli.read_options("status", []).file == str(outputs)
+    assert cli.read_options("status", ["--stack", "prod"]).file is None
 
 
 def test_an_option_without_its_value_is_refused(capsys):

@@ -268,6 +268,22 @@ def test_a_registered_raw_folder_is_never_changed(live, tmp_path):
     assert blobs(live, "raw/closed") == before
 
 
+def test_a_registered_folder_is_not_overwritten_without_registering_either(live, tmp_path):
+    folder = write_files(tmp_path / "one", 3, 10)
+    send_folder(live, folder, "raw/shut")
+    before = blobs(live, "raw/shut")
+    (folder / "file-00001.bin").write_bytes(b"0123456789")
+    with pytest.raises(ConflictError, match="shut: is registered as data set shut:"):
+        send_folder(live, folder, "raw/shut", register=False, overwrite=True)
+    shards = write_shards(tmp_path / "two")
+    send_folder(live, shards, "prepared/shut-shards")
+    other = write_shards(tmp_path / "three", seed=1)
+    with pytest.raises(ConflictError, match="is registered as data set shut-shards:"):
+        send_folder(live, other, "prepared/shut-shards", register=False, overwrite=True)
+    assert blobs(live, "raw/shut") == before
+    assert send_folder(live, shards, "prepared/shut-shards", register=False, overwrite=True) == 0
+
+
 def test_odd_names_and_empty_files_arrive_and_hidden_ones_stay(live, tmp_path, capsys):
     folder = tmp_path / "set"
     names = ["a b/ö 100%?#&+.bin", "empty", "=('quoted').txt", "deep/er/file"]

@@ -27,7 +27,8 @@ def test_a_file_is_read_instead_in_both_forms(tmp_path):
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
-        ("error: no stack named 'dev' found", "make up STACK=dev"),
+        ("error: no stack named 'dev' found",
+         "`pulumi stack init dev --secrets-provider ...`, and deploy it with `make up STACK=dev`"),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE"),
         ("error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions",
          "pulumi login"),
