@@ -34,9 +34,9 @@ class JobExecution:
     runs: Runs
     _: KW_ONLY
     sync_seconds: float
-    """Interval between two checks for new files of the job."""
+    """Seconds between two checks for new files of the job."""
     grace_seconds: float
-    """Time from SIGTERM to SIGKILL when the job is ended."""
+    """Seconds from SIGTERM to SIGKILL when the job is ended."""
     _processes: JobProcesses | None = field(default=None, init=False)
     _mirrors: MirrorThread | None = field(default=None, init=False)
     _ended_by: Literal["canceled", "timeout"] | None = field(default=None, init=False)
