@@ -1,6 +1,6 @@
 """What real Azure does not offer: failures, lost nodes and missing capacity on request."""
 
-import dataclasses
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rehearsal.blob_storage.azurite import Azurite
@@ -15,41 +15,22 @@ from rehearsal.options import PreemptionManner
 from rehearsal.resources.quotas import Quotas
 
 
+@dataclass(frozen=True)
 class Admin:
     """Controls of this Azure for tests; each method is also a route of POST /admin."""
 
-    def __init__(
-        self,
-        faults: Faults,
-        log: RequestLog,
-        azurite: Azurite,
-        scheduler: Scheduler,
-        nodes: Nodes,
-        quotas: Quotas,
-        manner: PreemptionManner,
-    ) -> None:
-        """Control the parts of one Azure.
-
-        Args:
-            faults: Faults of requests.
-            log: Log of requests.
-            azurite: Blob server.
-            scheduler: Scheduler of jobs.
-            nodes: Nodes of the clusters.
-            quotas: Quotas of the regions.
-            manner: What happens to pre-empted jobs by default.
-        """
-        self._faults = faults
-        self._log = log
-        self._azurite = azurite
-        self._scheduler = scheduler
-        self._nodes = nodes
-        self._quotas = quotas
-        self._manner = manner
+    faults: Faults
+    log: RequestLog
+    azurite: Azurite
+    scheduler: Scheduler
+    nodes: Nodes
+    quotas: Quotas
+    manner: PreemptionManner
+    """What happens to pre-empted jobs by default."""
 
     def fault(self, match: str, **values: Any) -> None:
         """Make requests fail; see `Fault` for the values."""
-        self._faults.add(Fault(match, **values))
+        self.faults.add(Fault(match, **values))
 
     def forbid(self, client_id: str, match: str = "") -> None:
         """Refuse a program's requests with 403, as if it lacked a role, until `clear_faults`."""
@@ -65,19 +46,19 @@ class Admin:
 
     def clear_faults(self) -> None:
         """Remove all faults."""
-        self._faults.clear()
+        self.faults.clear()
 
     def forget_requests(self) -> None:
         """Clear the log of requests."""
-        self._log.clear()
+        self.log.clear()
 
     def kill_blob_server(self) -> None:
         """Take blob storage down."""
-        self._azurite.kill()
+        self.azurite.kill()
 
     def start_blob_server(self) -> None:
         """Bring blob storage back, with its data."""
-        self._azurite.start()
+        self.azurite.start()
 
     def preempt(
         self,
@@ -92,15 +73,15 @@ class Admin:
             cluster: id of the compute.
             manner: What happens to the jobs; None for the default of the options.
         """
-        return self._scheduler.preempt(job, cluster, manner or self._manner)
+        return self.scheduler.preempt(job, cluster, manner or self.manner)
 
     def capacity(self, cluster: str, nodes: int | None) -> None:
         """Limit the machines that Azure has for a cluster (its id); None removes the limit."""
-        self._nodes.limit(cluster, nodes)
+        self.nodes.limit(cluster, nodes)
 
     def quota(self, location: str, name: str, cores: int) -> None:
         """Set a quota of cores in a region, for example totalLowPriorityCores."""
-        self._quotas.limit(location, name, cores)
+        self.quotas.limit(location, name, cores)
 
     def respond(self, request: Request) -> Response:
         """Respond to `POST /admin/NAME`, with the method's arguments as JSON, and to `GET
@@ -111,12 +92,12 @@ class Admin:
         """
         name = request.path.removeprefix(ADMIN).replace("-", "_")
         if request.method == "GET" and name == "requests":
-            requests = [dataclasses.asdict(logged) for logged in self._log.requests]
+            requests = [asdict(logged) for logged in self.log.requests]
             return Response(body={"value": requests})
-        method = None if name.startswith("_") or name == "respond" else getattr(self, name, None)
+        method = None if name.startswith("_") or name == "respond" else vars(Admin).get(name)
         if method is None or request.method != "POST":
             raise AzureError(404, "NotFound", f"{request.method} {request.path}: unknown route")
         try:
-            return Response(body={"value": method(**request.json())})
+            return Response(body={"value": method(self, **request.json())})
         except (TypeError, ValueError) as error:
             raise AzureError(400, "InvalidRequestContent", str(error)) from error

@@ -4,12 +4,12 @@ The blob server itself can neither refuse an identity that lacks a role, nor be 
 connection; and it must be restarted to learn of a new account.
 """
 
-import dataclasses
 import html
 import http.client
 import ssl
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,34 +30,20 @@ _READING = {"GET", "HEAD", "OPTIONS"}
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
 
 
+@dataclass
 class BlobGateway:
     """Forwards requests to the blob server."""
 
-    def __init__(
-        self,
-        azurite: Azurite,
-        identity: Identity,
-        allow: Allow,
-        faults: Faults,
-        log: RequestLog,
-        trusted: Path,
-    ) -> None:
-        """Prepare the gateway without serving.
+    azurite: Azurite
+    identity: Identity
+    allow: Allow
+    faults: Faults
+    log: RequestLog
+    trusted: Path
+    """File of certificates to trust."""
 
-        Args:
-            azurite: Blob server.
-            identity: Issuer of the requests' tokens.
-            allow: Decides what the owner of a token may do.
-            faults: Faults that replace the server's response.
-            log: Log of the requests.
-            trusted: File of certificates to trust.
-        """
-        self._azurite = azurite
-        self._identity = identity
-        self._allow = allow
-        self._faults = faults
-        self._log = log
-        self._tls = ssl.create_default_context(cafile=str(trusted))
+    def __post_init__(self) -> None:
+        self._tls = ssl.create_default_context(cafile=str(self.trusted))
         self._local = threading.local()
 
     def respond(self, request: Request) -> Response:
@@ -66,9 +52,9 @@ class BlobGateway:
             claims = self._claims(request)
         except AzureError as error:
             refusal = Response(error.status, error.body())
-            return self._log.log(request, lambda _: self._as_storage(refusal))
-        request = dataclasses.replace(request, caller=str(claims.get("appid", "")))
-        return self._log.log(request, lambda request: self._as_storage(self._pass(request, claims)))
+            return self.log.log(request, lambda _: self._as_storage(refusal))
+        request = replace(request, caller=str(claims.get("appid", "")))
+        return self.log.log(request, lambda request: self._as_storage(self._pass(request, claims)))
 
     def _claims(self, request: Request) -> dict[str, Any]:
         """Return the claims of the token; empty without one, as the blob server then checks a
@@ -86,17 +72,17 @@ class BlobGateway:
                 "KeyBasedAuthenticationNotPermitted",
                 "Key based authentication is not permitted on this storage account.",
             )
-        return self._identity.claims(request)
+        return self.identity.claims(request)
 
     def _pass(self, request: Request, claims: dict[str, Any]) -> Response:
-        fault = self._faults.response(request)
+        fault = self.faults.response(request)
         if fault is not None:
             return fault
         account, container = [*request.path.split("/")[1:], "", ""][:2]
         access: Access = "read" if request.method in _READING else "write"
-        if claims and not self._allow(claims["oid"], account, container, access):
+        if claims and not self.allow(claims["oid"], account, container, access):
             return Response(403, AzureError(403, PERMISSION_MISMATCH, NOT_AUTHORIZED).body())
-        self._azurite.ensure(account)
+        self.azurite.ensure(account)
         for last in (False, True):
             fresh = not hasattr(self._local, "connection")
             try:
@@ -111,7 +97,7 @@ class BlobGateway:
     def _send(self, request: Request) -> Response:
         if not hasattr(self._local, "connection"):
             self._local.connection = http.client.HTTPSConnection(
-                "127.0.0.1", self._azurite.port, timeout=_SECONDS, context=self._tls
+                "127.0.0.1", self.azurite.port, timeout=_SECONDS, context=self._tls
             )
         connection: http.client.HTTPSConnection = self._local.connection
         headers = {name: text for name, text in request.headers.items() if name not in _HOP_BY_HOP}
@@ -132,7 +118,7 @@ class BlobGateway:
         """Convert a response to Azure Storage's form: its error format, and no response while it is
         down.
         """
-        if self._azurite.is_down:
+        if self.azurite.is_down:
             return Response(0, cut=True)
         return _error_as_xml(response) if isinstance(response.body, dict) else response
 

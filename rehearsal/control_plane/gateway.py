@@ -1,7 +1,7 @@
 """The entry point of the control plane: authenticates, logs and routes each request."""
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.http_messages import Request, Respond, Response
@@ -13,39 +13,25 @@ ADMIN = "/admin/"
 """Prefix of the paths that are neither faulted nor logged."""
 
 
+@dataclass(frozen=True)
 class Gateway:
     """Routes each request to the service of its path."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        faults: Faults,
-        log: RequestLog,
-        services: Mapping[str, Respond],
-        public: Mapping[str, Respond],
-    ) -> None:
-        """Prepare the routes.
-
-        Args:
-            identity: Issuer of the requests' tokens.
-            faults: Faults that replace a service's response.
-            log: Log of the requests.
-            services: Services by the prefix of their paths, in lower case.
-            public: Services that need no token, by the prefix of their paths.
-        """
-        self._identity = identity
-        self._faults = faults
-        self._log = log
-        self._services = services
-        self._public = public
+    identity: Identity
+    faults: Faults
+    log: RequestLog
+    services: Mapping[str, Respond]
+    """Services by the prefix of their paths, in lower case."""
+    public: Mapping[str, Respond]
+    """Services that need no token, by the prefix of their paths."""
 
     def respond(self, request: Request) -> Response:
         """Respond to a request; a refusal is a response in Azure's format."""
         if request.path.startswith(ADMIN):
             return self._refusable(request)
-        request = dataclasses.replace(request, caller=self._caller(request))
-        return self._log.log(
-            request, lambda request: self._faults.response(request) or self._refusable(request)
+        request = replace(request, caller=self._caller(request))
+        return self.log.log(
+            request, lambda request: self.faults.response(request) or self._refusable(request)
         )
 
     def _refusable(self, request: Request) -> Response:
@@ -55,20 +41,20 @@ class Gateway:
             return Response(error.status, error.body())
 
     def _route(self, request: Request) -> Response:
-        response = self._identity.respond(request)
+        response = self.identity.respond(request)
         if response is not None:
             return response
-        for start, respond in self._public.items():
+        for start, respond in self.public.items():
             if request.path.startswith(start):
                 return respond(request)
         self._require_token(request)
-        for start, respond in self._services.items():
+        for start, respond in self.services.items():
             if request.path.lower().startswith(start):
                 return respond(request)
         raise AzureError(404, "NotFound", f"Nothing answers at {request.path}")
 
     def _require_token(self, request: Request) -> None:
-        if self._identity.claims(request)["aud"] == STORAGE:
+        if self.identity.claims(request)["aud"] == STORAGE:
             raise AzureError(
                 401,
                 "InvalidAuthenticationTokenAudience",
@@ -77,6 +63,6 @@ class Gateway:
 
     def _caller(self, request: Request) -> str:
         try:
-            return str(self._identity.claims(request)["appid"])
+            return str(self.identity.claims(request)["appid"])
         except AzureError:
             return ""

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rehearsal.control_plane import arm_path
@@ -29,24 +29,18 @@ class _Operation:
     done: bool = False
 
 
+@dataclass
 class Operations:
     """Operations that continue after their request was accepted."""
 
-    def __init__(
-        self, url: str, seconds: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Start without operations.
-
-        Args:
-            url: Address of this Azure.
-            seconds: Duration of each operation; 0 makes requests synchronous.
-            clock: Returns the time in seconds.
-        """
-        self.seconds = seconds
-        self._url = url
-        self._clock = clock
-        self._operations: dict[str, _Operation] = {}
-        self._lock = threading.RLock()
+    url: str
+    """Address of this Azure."""
+    seconds: float
+    """Duration of each operation; 0 makes requests synchronous."""
+    clock: Callable[[], float] = time.monotonic
+    """Returns the time in seconds."""
+    _operations: dict[str, _Operation] = field(default_factory=dict, init=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
 
     def accept(self, subscription: str, finish: Callable[[], None]) -> Response:
         """Respond to a request whose work is done later.
@@ -57,15 +51,15 @@ class Operations:
         """
         name = new_id()
         with self._lock:
-            self._operations[name] = _Operation(self._clock() + self.seconds, finish)
-        address = f"{self._url}/subscriptions/{subscription}{_OPERATIONS}{name}"
+            self._operations[name] = _Operation(self.clock() + self.seconds, finish)
+        address = f"{self.url}/subscriptions/{subscription}{_OPERATIONS}{name}"
         return Response(202, None, {"Location": address, "Retry-After": "1"})
 
     def finish_due(self) -> None:
         """Finish all operations whose duration is over."""
         with self._lock:
             for operation in self._operations.values():
-                if not operation.done and operation.due <= self._clock():
+                if not operation.done and operation.due <= self.clock():
                     operation.done = True
                     operation.finish()
 
@@ -85,20 +79,15 @@ class Operations:
         return Response(200, {"status": "Succeeded"}) if operation.done else Response(202)
 
 
+@dataclass
 class ResourceManager:
     """All resources of all subscriptions."""
 
-    def __init__(self, store: Store, operations: Operations) -> None:
-        """Start without rules.
-
-        Args:
-            store: Store of the resources.
-            operations: Deletions that take time.
-        """
-        self.store = store
-        self._operations = operations
-        self._kinds: dict[str, ResourceKind] = {}
-        self._lists: dict[str, ListResources] = {}
+    store: Store
+    operations: Operations
+    """Deletions that take time."""
+    _kinds: dict[str, ResourceKind] = field(default_factory=dict, init=False)
+    _lists: dict[str, ListResources] = field(default_factory=dict, init=False)
 
     def register(self, kinds: Mapping[str, ResourceKind]) -> None:
         """Add rules of kinds, by names such as Microsoft.Storage/storageAccounts."""
@@ -168,8 +157,8 @@ class ResourceManager:
         Raises:
             AzureError: the rules refuse it.
         """
-        self._operations.finish_due()
-        return self._operations.response(request.path) or self._respond(request)
+        self.operations.finish_due()
+        return self.operations.response(request.path) or self._respond(request)
 
     def _respond(self, request: Request) -> Response:
         path = arm_path.parse(request.path)
@@ -201,9 +190,9 @@ class ResourceManager:
                 return Response(204) if response.status == 200 else response
             if response.status != 200:
                 return response
-            if rules.deleted_later and self._operations.seconds:
+            if rules.deleted_later and self.operations.seconds:
                 self.update(path.id, {"provisioningState": "Deleting"})
-                return self._operations.accept(
+                return self.operations.accept(
                     path.subscription, lambda: self._remove(path, request)
                 )
             self._remove(path, request)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from azure.core.exceptions import AzureError as StorageError
@@ -21,40 +22,26 @@ Loss: TypeAlias = Literal["preempted", "closed"]
 """Why the nodes were lost: a pre-emption, or this Azure was stopped."""
 
 
+@dataclass
 class JobExecution:
     """The execution of a job that has nodes."""
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        disks: NodeDisks,
-        start_processes: StartProcesses,
-        runs: Runs,
-        *,
-        sync_seconds: float,
-        grace_seconds: float,
-    ) -> None:
-        """Prepare the execution.
-
-        Args:
-            spec: The job.
-            disks: Disks of its nodes, still empty.
-            start_processes: Starts the job's processes once the disks are filled.
-            runs: Store of the run's state.
-            sync_seconds: Interval between two checks for new files of the job.
-            grace_seconds: Time from SIGTERM to SIGKILL when the job is ended.
-        """
-        self.spec = spec
-        self._disks = disks
-        self._start_processes = start_processes
-        self._runs = runs
-        self._sync_seconds = sync_seconds
-        self._grace_seconds = grace_seconds
-        self._processes: JobProcesses | None = None
-        self._mirrors: MirrorThread | None = None
-        self._ended_by: Literal["canceled", "timeout"] | None = None
-        self._loss: Loss | None = None
-        self._lock = threading.Lock()
+    spec: JobSpec
+    disks: NodeDisks
+    """Disks of its nodes, still empty."""
+    start_processes: StartProcesses
+    """Starts the job's processes once the disks are filled."""
+    runs: Runs
+    _: KW_ONLY
+    sync_seconds: float
+    """Seconds between two checks for new files of the job."""
+    grace_seconds: float
+    """Seconds from SIGTERM to SIGKILL when the job is ended."""
+    _processes: JobProcesses | None = field(default=None, init=False)
+    _mirrors: MirrorThread | None = field(default=None, init=False)
+    _ended_by: Literal["canceled", "timeout"] | None = field(default=None, init=False)
+    _loss: Loss | None = field(default=None, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def ending(self) -> bool:
@@ -71,7 +58,7 @@ class JobExecution:
                 self._change(status="Failed", error=_error_of(error))
             return self._loss
         finally:
-            self._disks.remove()
+            self.disks.remove()
         if self._loss is not None:
             return self._loss
         if self._ended_by is not None:
@@ -93,7 +80,7 @@ class JobExecution:
             self._ended_by = reason
             processes = self._processes
         if processes is not None:
-            processes.end(self._grace_seconds)
+            processes.end(self.grace_seconds)
 
     def abandon(self, reason: Loss) -> None:
         """Kill the processes immediately; nothing more is written back."""
@@ -102,7 +89,7 @@ class JobExecution:
         self._kill()
 
     def _run(self) -> ExitStatus:
-        disks = self._disks
+        disks = self.disks
         disks.fill()
         logs = disks.logs()
         # Logs go last, so that whoever reads about a file in them finds it.
@@ -114,9 +101,9 @@ class JobExecution:
         with self._lock:
             if self.ending:
                 return ExitStatus(0)
-            self._processes = processes = self._start_processes()
+            self._processes = processes = self.start_processes()
             self._change(status="Running")
-            self._mirrors = mirror_thread = MirrorThread(mirrors, self._sync_seconds, list_logs)
+            self._mirrors = mirror_thread = MirrorThread(mirrors, self.sync_seconds, list_logs)
         timer = self._start_timer()
         exit_status = processes.wait()
         timer.cancel()
@@ -146,7 +133,7 @@ class JobExecution:
             mirrors.join()
 
     def _change(self, **values: Any) -> None:
-        self._runs.change(self.spec.id, **values)
+        self.runs.change(self.spec.id, **values)
 
     def _failure(self, exit_status: ExitStatus) -> str:
         name = job_spec.log_name(self.spec, exit_status.rank)

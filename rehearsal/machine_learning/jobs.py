@@ -1,5 +1,6 @@
 """Jobs in Resource Manager: validates, shows and cancels them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
@@ -20,22 +21,15 @@ CHANGEABLE = ("description", "tags", "displayName", "properties", "isArchived")
 _COMPUTED = ("status", "services", "provisioningState", "parentJobName")
 
 
+@dataclass(frozen=True)
 class CommandJob(ResourceKind):
     """A command job."""
 
     has_own_state = True
 
-    def __init__(self, resources: ResourceManager, runs: Runs, scheduler: Scheduler) -> None:
-        """Apply the rules to these resources.
-
-        Args:
-            resources: All resources.
-            runs: Runs of the jobs.
-            scheduler: Runs the jobs.
-        """
-        self._resources = resources
-        self._runs = runs
-        self._scheduler = scheduler
+    resources: ResourceManager
+    runs: Runs
+    scheduler: Scheduler
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -72,16 +66,16 @@ class CommandJob(ResourceKind):
             properties[name] = properties.get(name) or {}
         properties.setdefault("experimentName", "Default")
         properties.setdefault("displayName", path.name)
-        self._runs.create(path.id)
+        self.runs.create(path.id)
 
     @override
     def after_put(self, path: ArmPath, document: Document) -> None:
-        if self._runs.get(path.id)["status"] == "NotStarted":
-            self._scheduler.submit(path.id)
+        if self.runs.get(path.id)["status"] == "NotStarted":
+            self.scheduler.submit(path.id)
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
-        document["properties"]["status"] = self._runs.get(path.id)["status"]
+        document["properties"]["status"] = self.runs.get(path.id)["status"]
         services = document["properties"].get("services") or {}
         for service in services.values():
             service.setdefault("status", None)
@@ -106,11 +100,11 @@ class CommandJob(ResourceKind):
 
     @override
     def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
-        if document and self._runs.get(path.id)["status"] not in ENDED:
+        if document and self.runs.get(path.id)["status"] not in ENDED:
             raise AzureError(
                 409, "Conflict", f"Job {path.name} has not ended, so it cannot be deleted."
             )
-        self._runs.forget(path.id)
+        self.runs.forget(path.id)
         return Response(200)
 
     @override
@@ -119,9 +113,9 @@ class CommandJob(ResourceKind):
     ) -> Response | None:
         if action.lower() != "cancel":
             return None
-        if self._runs.get(path.id)["status"] in ENDED:
+        if self.runs.get(path.id)["status"] in ENDED:
             raise user_error(f"Job {path.name} has ended already, so it cannot be cancelled.")
-        self._scheduler.cancel(path.id)
+        self.scheduler.cancel(path.id)
         return Response(200)
 
     def _check_assets(self, properties: dict[str, Any], workspace: str) -> None:
@@ -129,8 +123,8 @@ class CommandJob(ResourceKind):
             named = properties.get(name)
             if named is None and name == "codeId":
                 continue
-            identifier = assets.asset_id(self._resources, workspace, str(named), f"{noun}s")
-            if self._resources.get(identifier) is None:
+            identifier = assets.asset_id(self.resources, workspace, str(named), f"{noun}s")
+            if self.resources.get(identifier) is None:
                 raise user_error(f"The {noun} {_short(identifier)} was not found.")
 
     def _check_folders(self, properties: dict[str, Any], workspace: str) -> None:
@@ -141,11 +135,11 @@ class CommandJob(ResourceKind):
                     raise user_error("An input that is not a literal must have a uri.")
                 if folder and folder.get("uri"):
                     family = "models" if "model" in folder.get("jobInputType", "") else "data"
-                    assets.blob_path(self._resources, workspace, folder["uri"], family)
+                    assets.blob_path(self.resources, workspace, folder["uri"], family)
 
     def _check_compute(self, properties: dict[str, Any]) -> None:
         identifier = str(properties.get("computeId") or "")
-        cluster = self._resources.get(identifier) if identifier else None
+        cluster = self.resources.get(identifier) if identifier else None
         if cluster is None:
             raise user_error(f"Unknown compute target '{_short(identifier) or 'serverless'}'.")
         nodes = (properties.get("resources") or {}).get("instanceCount") or 1

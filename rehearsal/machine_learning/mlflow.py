@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rehearsal.control_plane.http_messages import Request, Response
@@ -16,20 +17,13 @@ _LOGGED = {"runs/log-metric": "metrics", "runs/log-parameter": "params", "runs/s
 _STATUS = {"Completed": "FINISHED", "Failed": "FAILED", "Canceled": "KILLED"}
 
 
+@dataclass(frozen=True)
 class Mlflow:
     """The service behind `mlFlowTrackingUri`."""
 
-    def __init__(self, resources: ResourceManager, runs: Runs, store: Store) -> None:
-        """Track metrics of these runs.
-
-        Args:
-            resources: Resources, with the jobs.
-            runs: Runs of the jobs.
-            store: Store of the metrics.
-        """
-        self._resources = resources
-        self._runs = runs
-        self._store = store
+    resources: ResourceManager
+    runs: Runs
+    store: Store
 
     def metrics(self, job: str) -> dict[str, list[dict[str, Any]]]:
         """Return all values of each metric that a job has logged, in order."""
@@ -51,7 +45,7 @@ class Mlflow:
             return Response(body={"experiment": {"experiment_id": name, "name": name}})
         name = str(given.get("run_id") or given.get("run_uuid") or "")
         job = f"{workspace}/jobs/{name}"
-        document = self._resources.get(job)
+        document = self.resources.get(job)
         if document is None:
             raise AzureError(404, "RESOURCE_DOES_NOT_EXIST", f"Run {name!r} was not found")
         if method in _LOGGED:
@@ -74,7 +68,7 @@ class Mlflow:
         raise AzureError(404, "ENDPOINT_NOT_FOUND", f"MLflow's {method} is not supported here")
 
     def _log(self, job: str, given: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        with self._store.lock:
+        with self.store.lock:
             tracked = self._tracked(job)
             for metric in given.get("metrics", ()):
                 value = {name: metric.get(name) for name in ("key", "value", "timestamp", "step")}
@@ -82,14 +76,14 @@ class Mlflow:
             for kind in ("params", "tags"):
                 values = given.get(kind, ())
                 tracked[kind] |= {str(value["key"]): value.get("value") for value in values}
-            self._store.put(_SPACE, job, tracked)
+            self.store.put(_SPACE, job, tracked)
 
     def _tracked(self, job: str) -> Document:
-        return self._store.get(_SPACE, job) or {"metrics": {}, "params": {}, "tags": {}}
+        return self.store.get(_SPACE, job) or {"metrics": {}, "params": {}, "tags": {}}
 
     def _run(self, document: Document) -> dict[str, Any]:
         tracked = self._tracked(document["id"])
-        status = self._runs.get(document["id"])["status"]
+        status = self.runs.get(document["id"])["status"]
         experiment = document["properties"].get("experimentName", "Default")
         pairs = {
             kind: [{"key": key, "value": value} for key, value in tracked[kind].items()]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from rehearsal.blob_storage.blobs import Blobs
@@ -69,20 +70,13 @@ class Runs:
         self._store.delete(_SPACE, job)
 
 
+@dataclass(frozen=True)
 class RunHistory:
     """The service behind `discoveryUrl`."""
 
-    def __init__(self, resources: ResourceManager, runs: Runs, blobs: Blobs) -> None:
-        """Show these runs.
-
-        Args:
-            resources: Resources, with the jobs.
-            runs: Runs of the jobs.
-            blobs: Blob storage, with their logs.
-        """
-        self._resources = resources
-        self._runs = runs
-        self._blobs = blobs
+    resources: ResourceManager
+    runs: Runs
+    blobs: Blobs
 
     def respond(self, request: Request) -> Response:
         """Respond to a request below /history.
@@ -109,8 +103,8 @@ class RunHistory:
 
     def _change(self, job: str, given: dict[str, Any]) -> None:
         """Apply changes that the studio can make to a run, and so to its job."""
-        with self._resources.store.lock:
-            document = self._resources.get(job) or {"properties": {}}
+        with self.resources.store.lock:
+            document = self.resources.get(job) or {"properties": {}}
             known = document["properties"]
             changed: dict[str, Any] = {
                 name: {**(known.get(name) or {}), **given[name]}
@@ -121,18 +115,18 @@ class RunHistory:
                 changed |= {name: given[name]} if given.get(name) is not None else {}
             if given.get("hidden") is not None:
                 changed["isArchived"] = bool(given["hidden"])
-            self._resources.update(job, changed)
+            self.resources.update(job, changed)
 
     def _run(self, workspace: str, name: str) -> dict[str, Any]:
         job = f"{workspace}/jobs/{name}"
-        document = self._resources.get(job)
+        document = self.resources.get(job)
         if document is None:
             raise AzureError(404, "UserError", f"RunId {name} not found")
-        run = self._runs.get(job)
-        store = self._resources.get(f"{workspace}/datastores/{ARTIFACTS}")
+        run = self.runs.get(job)
+        store = self.resources.get(f"{workspace}/datastores/{ARTIFACTS}")
         properties = store["properties"] if store else {}
         logs = {
-            file: self._blobs.signed_blob(
+            file: self.blobs.signed_blob(
                 properties["accountName"],
                 properties["containerName"],
                 f"ExperimentRun/dcid.{name}/{file}",

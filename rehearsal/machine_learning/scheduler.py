@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rehearsal.control_plane.azure_formats import duration_seconds, run_error
@@ -27,31 +28,18 @@ _TICK_SECONDS = 0.05
 _AZURE_IDLE = "PT120S"
 
 
+@dataclass
 class Scheduler:
-    """Queues jobs, assigns nodes to them and executes them."""
+    """Queues jobs, assigns nodes to them and executes them. Nothing runs before `start`."""
 
-    def __init__(
-        self,
-        resources: ResourceManager,
-        runs: Runs,
-        nodes: Nodes,
-        options: Options,
-        new_execution: NewExecution,
-    ) -> None:
-        """Prepare the scheduler; nothing runs before `start`.
+    resources: ResourceManager
+    runs: Runs
+    nodes: Nodes
+    options: Options
+    new_execution: NewExecution
+    """Creates the execution of a job that has its nodes."""
 
-        Args:
-            resources: Resources, with jobs and clusters.
-            runs: Runs of the jobs.
-            nodes: Nodes of the clusters.
-            options: Durations, and pre-emptions.
-            new_execution: Creates the execution of a job that has its nodes.
-        """
-        self._resources = resources
-        self._runs = runs
-        self._nodes = nodes
-        self._options = options
-        self._new_execution = new_execution
+    def __post_init__(self) -> None:
         self._queue: list[str] = []
         self._executions: dict[str, JobExecution] = {}
         self._preempted: dict[str, PreemptionManner] = {}
@@ -67,17 +55,17 @@ class Scheduler:
 
     def start(self) -> None:
         """Start, with the jobs that had not ended when this Azure was last stopped."""
-        for document in self._resources.of_kind(JOB):
-            status = self._runs.get(document["id"])["status"]
+        for document in self.resources.of_kind(JOB):
+            status = self.runs.get(document["id"])["status"]
             if status == "CancelRequested":
-                self._runs.change(document["id"], status="Canceled")
+                self.runs.change(document["id"], status="Canceled")
             elif status not in ENDED:
                 self._enqueue(document["id"])
         self._ticker.start()
 
     def submit(self, job: str) -> None:
         """Accept a job."""
-        self._runs.change(job, status="Starting")
+        self.runs.change(job, status="Starting")
         self._enqueue(job)
 
     def cancel(self, job: str) -> None:
@@ -86,10 +74,10 @@ class Scheduler:
             execution = self._executions.get(job.lower())
             if execution is None:
                 self._queue = [other for other in self._queue if other.lower() != job.lower()]
-                self._runs.change(job, status="CancelRequested")
-                self._runs.change(job, status="Canceled")
+                self.runs.change(job, status="CancelRequested")
+                self.runs.change(job, status="Canceled")
                 return
-        self._runs.change(job, status="CancelRequested")
+        self.runs.change(job, status="CancelRequested")
         self._start_thread("cancel", execution.end, "canceled")
 
     def preempt(self, job: str | None, cluster: str | None, manner: PreemptionManner) -> int:
@@ -102,9 +90,9 @@ class Scheduler:
                 or (cluster and execution.spec.cluster.lower() == cluster.lower())
             ]
             for execution in executions:
-                self._nodes.preempt(execution.spec.cluster, execution.spec.id)
+                self.nodes.preempt(execution.spec.cluster, execution.spec.id)
             if cluster is not None:
-                self._nodes.preempt(cluster)
+                self.nodes.preempt(cluster)
         for execution in executions:
             self._preempted[execution.spec.id] = manner
             execution.abandon("preempted")
@@ -128,7 +116,7 @@ class Scheduler:
 
     def _run(self) -> None:
         while not self._stop.wait(_TICK_SECONDS):
-            for cluster in self._resources.of_kind(COMPUTE):
+            for cluster in self.resources.of_kind(COMPUTE):
                 self._serve(cluster)
             self._preempt_by_chance()
             self._end_orphans()
@@ -139,35 +127,35 @@ class Scheduler:
             for job in due:
                 del self._preemption_times[job]
         for job in due:
-            self.preempt(job, None, self._options.preemption)
+            self.preempt(job, None, self.options.preemption)
 
     def _end_orphans(self) -> None:
         """Fail jobs that run or wait on a cluster that was deleted."""
-        for gone in [name for name in self._nodes.clusters() if not self._resources.get(name)]:
-            self._nodes.forget(gone)
+        for gone in [name for name in self.nodes.clusters() if not self.resources.get(name)]:
+            self.nodes.forget(gone)
         with self._lock:
             for execution in self._executions.values():
-                if not execution.ending and not self._resources.get(execution.spec.cluster):
+                if not execution.ending and not self.resources.get(execution.spec.cluster):
                     self._start_thread("orphan", execution.end, "canceled")
             for job in list(self._queue):
-                document = self._resources.get(job)
-                if not document or not self._resources.get(document["properties"]["computeId"]):
+                document = self.resources.get(job)
+                if not document or not self.resources.get(document["properties"]["computeId"]):
                     self._queue.remove(job)
                     error = run_error("SystemError", "No such compute.")
-                    self._runs.change(job, status="Failed", error=error)
+                    self.runs.change(job, status="Failed", error=error)
 
     def _serve(self, cluster: Document) -> None:
         """Advance the jobs of a cluster, in order of submission."""
         with self._lock:
             specs = self._queued_on(cluster)
             for spec in specs:
-                if self._runs.get(spec.id)["status"] != "Queued":
+                if self.runs.get(spec.id)["status"] != "Queued":
                     self._prepare(spec.id)
-            ready = [spec for spec in specs if self._runs.get(spec.id)["status"] == "Queued"]
+            ready = [spec for spec in specs if self.runs.get(spec.id)["status"] == "Queued"]
             queued_nodes = sum(spec.nodes for spec in ready)
-            self._nodes.scale(cluster["id"], _scale_settings(cluster, self._options), queued_nodes)
+            self.nodes.scale(cluster["id"], _scale_settings(cluster, self.options), queued_nodes)
             for spec in ready:
-                if not self._nodes.assign(cluster["id"], spec.id, spec.nodes):
+                if not self.nodes.assign(cluster["id"], spec.id, spec.nodes):
                     break
                 self._queue.remove(spec.id)
                 self._execute(spec, low_priority=is_low_priority(cluster))
@@ -175,25 +163,25 @@ class Scheduler:
     def _queued_on(self, cluster: Document) -> list[JobSpec]:
         specs = []
         for job in self._queue:
-            document = self._resources.get(job)
+            document = self.resources.get(job)
             if document and document["properties"]["computeId"].lower() == cluster["id"].lower():
-                specs.append(job_spec.read(document, self._options.max_processes_per_node))
+                specs.append(job_spec.read(document, self.options.max_processes_per_node))
         return specs
 
     def _prepare(self, job: str) -> None:
         """Take a job from Starting through Preparing to Queued."""
-        status = self._runs.get(job)["status"]
+        status = self.runs.get(job)["status"]
         if status == "Starting":
-            self._runs.change(job, status="Preparing")
+            self.runs.change(job, status="Preparing")
         elif (
             status != "Preparing"
-            or self._runs.seconds_in_state(job) >= self._options.preparation_seconds
+            or self.runs.seconds_in_state(job) >= self.options.preparation_seconds
         ):
-            self._runs.change(job, status="Queued")
+            self.runs.change(job, status="Queued")
 
     def _execute(self, spec: JobSpec, *, low_priority: bool) -> None:
-        job, options = spec.id.lower(), self._options
-        execution = self._new_execution(spec)
+        job, options = spec.id.lower(), self.options
+        execution = self.new_execution(spec)
         self._executions[job] = execution
         if options.mean_node_seconds is not None and low_priority:
             self._preemption_times[job] = time.monotonic() + seconds_until_preemption(
@@ -211,14 +199,14 @@ class Scheduler:
             with self._lock:
                 self._executions.pop(spec.id.lower(), None)
                 self._preemption_times.pop(spec.id.lower(), None)
-                self._nodes.release(spec.cluster, spec.id)
+                self.nodes.release(spec.cluster, spec.id)
             if lost_by is None:
                 # Changes nothing if the execution has recorded an end.
                 error = run_error("SystemError", "The execution stopped unexpectedly.")
-                self._runs.change(spec.id, status="Failed", error=error)
+                self.runs.change(spec.id, status="Failed", error=error)
         if lost_by == "preempted":
             manner = self._preempted.pop(spec.id)
-            self._runs.change(spec.id, **run_after_preemption(manner))
+            self.runs.change(spec.id, **run_after_preemption(manner))
             if manner == "restart":
                 self._enqueue(spec.id)
 

@@ -1,6 +1,7 @@
 """Azure Machine Learning: composes the scheduler, run history and MLflow."""
 
 import time
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from rehearsal.blob_storage.azurite import free_port
@@ -28,88 +29,74 @@ _TOKEN_SECONDS = 8 * 24 * 3600
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+@dataclass
 class MachineLearning:
-    """Runs the jobs that Resource Manager holds, and serves their history and metrics."""
+    """Runs the jobs that Resource Manager holds, and serves their history and metrics.
 
-    def __init__(
-        self,
-        options: Options,
-        image: JobImage | None,
-        folder: Path,
-        url: str,
-        trusted: Path,
-        *,
-        resources: ResourceManager,
-        blobs: Blobs,
-        identity: Identity,
-        roles: Roles,
-        reaper: Reaper,
-    ) -> None:
-        """Prepare the services; no job runs before `scheduler.start`.
+    No job runs before `scheduler.start`.
+    """
 
-        Args:
-            options: Options of this Azure.
-            image: Image for jobs; None for jobs as processes of this machine.
-            folder: Folder for the nodes' disks and the cached inputs.
-            url: Address of this Azure.
-            trusted: File of certificates to trust.
-            resources: Resource Manager.
-            blobs: Blob storage.
-            identity: Issuer of the jobs' tokens.
-            roles: Decides what jobs may access.
-            reaper: Ends the processes of jobs if the owner dies.
-        """
-        self._options = options
-        self._image = image
-        self._folder = folder
-        self._url = url
-        self._trusted = trusted
-        self._resources = resources
-        self._blobs = blobs
-        self._identity = identity
-        self._roles = roles
-        self._reaper = reaper
-        self._cache = InputCache(blobs, folder / "cache")
+    options: Options
+    image: JobImage | None
+    """Image for jobs; None for jobs as processes of this machine."""
+    folder: Path
+    """Folder for the nodes' disks and the cached inputs."""
+    url: str
+    """Address of this Azure."""
+    trusted: Path
+    """File of certificates to trust."""
+    _: KW_ONLY
+    resources: ResourceManager
+    blobs: Blobs
+    identity: Identity
+    """Issuer of the jobs' tokens."""
+    roles: Roles
+    reaper: Reaper
+
+    def __post_init__(self) -> None:
+        self._cache = InputCache(self.blobs, self.folder / "cache")
         self.nodes = Nodes()
-        self.runs = Runs(resources.store)
-        self.scheduler = Scheduler(resources, self.runs, self.nodes, options, self._execution)
-        self.run_history = RunHistory(resources, self.runs, blobs)
-        self.mlflow = Mlflow(resources, self.runs, resources.store)
-        resources.register({JOB: CommandJob(resources, self.runs, self.scheduler)})
+        self.runs = Runs(self.resources.store)
+        self.scheduler = Scheduler(
+            self.resources, self.runs, self.nodes, self.options, self._execution
+        )
+        self.run_history = RunHistory(self.resources, self.runs, self.blobs)
+        self.mlflow = Mlflow(self.resources, self.runs, self.resources.store)
+        self.resources.register({JOB: CommandJob(self.resources, self.runs, self.scheduler)})
 
     def discover(self, request: Request) -> Response:  # noqa: ARG002
         """Respond to a request for the services' addresses."""
         services = ("api", "history", "experimentation")
-        return Response(body=dict.fromkeys(services, self._url))
+        return Response(body=dict.fromkeys(services, self.url))
 
     def _execution(self, spec: JobSpec) -> JobExecution:
         execution_id = new_id()
-        folder = self._folder / "nodes" / f"{spec.name}-{execution_id[:8]}"
-        disks = NodeDisks(spec, folder, self._resources, self._roles, self._blobs, self._cache)
+        folder = self.folder / "nodes" / f"{spec.name}-{execution_id[:8]}"
+        disks = NodeDisks(spec, folder, self.resources, self.roles, self.blobs, self._cache)
         return JobExecution(
             spec,
             disks,
             lambda: self._start_processes(spec, disks, execution_id),
             self.runs,
-            sync_seconds=self._options.sync_seconds,
-            grace_seconds=self._options.grace_seconds,
+            sync_seconds=self.options.sync_seconds,
+            grace_seconds=self.options.grace_seconds,
         )
 
     def _start_processes(self, spec: JobSpec, disks: NodeDisks, execution_id: str) -> JobProcesses:
         context, part = self._context(spec, execution_id), f"{execution_id}/"
-        if self._image is None:
-            programs = disks.programs(context, _search_path(self._options.program_folder))
-            return LocalProcesses(programs, self._reaper, part)
+        if self.image is None:
+            programs = disks.programs(context, _search_path(self.options.program_folder))
+            return LocalProcesses(programs, self.reaper, part)
         programs = disks.programs(context, None)
-        mounts = disks.mounts(self._trusted)
-        return ContainerProcesses(self._image, spec, programs, mounts, self._reaper, part)
+        mounts = disks.mounts(self.trusted)
+        return ContainerProcesses(self.image, spec, programs, mounts, self.reaper, part)
 
     def _context(self, spec: JobSpec, execution_id: str) -> RunContext:
-        workspace = self._resources.get(spec.workspace) or {"properties": {}}
+        workspace = self.resources.get(spec.workspace) or {"properties": {}}
         return RunContext(
-            url=self._url,
-            trusted=self._trusted,
-            token=self._identity.token(spec.identity or "run", self._url, _TOKEN_SECONDS),
+            url=self.url,
+            trusted=self.trusted,
+            token=self.identity.token(spec.identity or "run", self.url, _TOKEN_SECONDS),
             expires=int(time.time()) + _TOKEN_SECONDS,
             workspace_id=workspace["properties"].get("workspaceId", ""),
             port=free_port(),

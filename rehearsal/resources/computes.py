@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
@@ -18,18 +19,14 @@ COMPUTE = f"{WORKSPACE}/computes"
 _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
 
 
+@dataclass(frozen=True)
 class ComputeCluster(ResourceKind):
     """A cluster whose nodes are allocated when jobs need them."""
 
     deleted_later = True
 
-    def __init__(self, nodes: Callable[[str], list[dict[str, Any]]]) -> None:
-        """Apply the rules of clusters.
-
-        Args:
-            nodes: Returns the nodes of a cluster by its id, as `listNodes` shows them.
-        """
-        self._nodes = nodes
+    nodes: Callable[[str], list[dict[str, Any]]]
+    """Returns the nodes of a cluster by its id, as `listNodes` shows them."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -62,7 +59,7 @@ class ComputeCluster(ResourceKind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
-        nodes = self._nodes(path.id)
+        nodes = self.nodes(path.id)
         properties = document["properties"]
         counts = {
             f"{state}NodeCount": sum(node["nodeState"] == state for node in nodes)
@@ -94,7 +91,7 @@ class ComputeCluster(ResourceKind):
                 "ValidationError",
                 "The query parameter 'underlyingResourceAction' is required: Delete or Detach.",
             )
-        if any(node["nodeState"] == "running" for node in self._nodes(path.id)):
+        if any(node["nodeState"] == "running" for node in self.nodes(path.id)):
             raise AzureError(
                 409, "Conflict", f"Compute {path.name} runs jobs; cancel them before it is deleted."
             )
@@ -105,7 +102,7 @@ class ComputeCluster(ResourceKind):
         self, path: ArmPath, document: Document, action: str, request: Request
     ) -> Response | None:
         if action.lower() == "listnodes":
-            return Response(body={"nodes": self._nodes(path.id)})
+            return Response(body={"nodes": self.nodes(path.id)})
         return None
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from rehearsal.control_plane.arm_path import ArmPath
@@ -35,20 +36,13 @@ def family(size: str) -> str:
     return f"standard{letters}{(match[4] or '').lower()}Family"
 
 
+@dataclass(frozen=True)
 class Quotas:
     """Limits and usage of cores by region."""
 
-    def __init__(
-        self, resources: ResourceManager, nodes: Callable[[str], list[dict[str, Any]]]
-    ) -> None:
-        """Count the nodes of all clusters.
-
-        Args:
-            resources: All resources.
-            nodes: Returns the nodes of a cluster by its id.
-        """
-        self._resources = resources
-        self._nodes = nodes
+    resources: ResourceManager
+    nodes: Callable[[str], list[dict[str, Any]]]
+    """Returns the nodes of a cluster by its id."""
 
     @property
     def lists(self) -> dict[str, ListResources]:
@@ -62,15 +56,15 @@ class Quotas:
 
     def limit(self, location: str, name: str, cores: int) -> None:
         """Set a limit, such as of totalLowPriorityCores."""
-        self._resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
+        self.resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
 
     def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
         """Return each limit with the cores in use."""
         used = {LOW_PRIORITY: 0}
-        for cluster in self._resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
+        for cluster in self.resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
             own = cluster["properties"]["properties"]
             name = LOW_PRIORITY if is_low_priority(cluster) else family(own["vmSize"])
-            nodes = sum(node["nodeState"] != "preempted" for node in self._nodes(cluster["id"]))
+            nodes = sum(node["nodeState"] != "preempted" for node in self.nodes(cluster["id"]))
             used[name] = used.get(name, 0) + nodes * cores(own["vmSize"])
         for size in _SIZES:
             used.setdefault(family(size), 0)
@@ -99,7 +93,7 @@ class Quotas:
         """Return the VM sizes of a region: some well-known ones and those of the clusters."""
         known = {
             cluster["properties"]["properties"]["vmSize"]
-            for cluster in self._resources.of_kind(COMPUTE)
+            for cluster in self.resources.of_kind(COMPUTE)
         }
         return [
             {
@@ -115,7 +109,7 @@ class Quotas:
         ]
 
     def _limit(self, location: str, name: str) -> int:
-        document = self._resources.store.get(_SPACE, f"{location}/{name}")
+        document = self.resources.store.get(_SPACE, f"{location}/{name}")
         return _DEFAULT if document is None else int(document["limit"])
 
 

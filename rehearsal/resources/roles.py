@@ -1,5 +1,6 @@
 """Role assignments: decide who may read and write which blobs."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from rehearsal.blob_storage.role_policy import Access, Assignment, allows
@@ -11,20 +12,15 @@ from rehearsal.resources.storage import ACCOUNT
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
 
 
+@dataclass(frozen=True)
 class Roles:
     """Decides by the role assignments that Resource Manager has at the time."""
 
-    def __init__(self, resources: ResourceManager, identity: Identity, *, required: bool) -> None:
-        """Prepare the decisions.
-
-        Args:
-            resources: Resources, with assignments and accounts.
-            identity: Identity service, with group memberships.
-            required: Whether roles are needed at all; otherwise everything is allowed.
-        """
-        self._resources = resources
-        self._identity = identity
-        self.required = required
+    resources: ResourceManager
+    identity: Identity
+    _: KW_ONLY
+    required: bool
+    """Whether roles are needed at all; otherwise everything is allowed."""
 
     def allow(self, principal: str, account: str, container: str, access: Access) -> bool:
         """Check whether a principal may access the blobs of a container.
@@ -37,14 +33,14 @@ class Roles:
         """
         if not self.required:
             return True
-        accounts = self._resources.of_kind(ACCOUNT)
+        accounts = self.resources.of_kind(ACCOUNT)
         resource = next((one["id"] for one in accounts if one["name"] == account), None)
         if resource is None:
             return False
         if container:
             resource += f"/blobServices/default/containers/{container}"
-        members = frozenset({principal.lower()}) | self._identity.groups(principal)
-        assignments = (_assignment(one) for one in self._resources.of_kind(ASSIGNMENT))
+        members = frozenset({principal.lower()}) | self.identity.groups(principal)
+        assignments = (_assignment(one) for one in self.resources.of_kind(ASSIGNMENT))
         return allows(assignments, members, resource, access)
 
 

@@ -1,5 +1,7 @@
 """Azure Machine Learning workspaces and their datastores."""
 
+from dataclasses import dataclass
+
 from typing_extensions import override
 
 from rehearsal.blob_storage.blobs import Blobs
@@ -18,33 +20,27 @@ ARTIFACTS = "workspaceartifactstore"
 DELETED = "deleted_workspaces"
 
 
+@dataclass(frozen=True)
 class Workspace(ResourceKind):
     """A workspace; a deletion soft-deletes it unless it is purged at once."""
 
     deleted_later = True
 
-    def __init__(self, resources: ResourceManager, blobs: Blobs, url: str) -> None:
-        """Apply the rules to these resources.
-
-        Args:
-            resources: All resources.
-            blobs: Blob storage, with the default storage account.
-            url: Address of this Azure.
-        """
-        self._resources = resources
-        self._blobs = blobs
-        self._url = url
+    resources: ResourceManager
+    blobs: Blobs
+    url: str
+    """Address of this Azure."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
-        if before is None and self._resources.store.get(DELETED, path.id) is not None:
+        if before is None and self.resources.store.get(DELETED, path.id) is not None:
             raise AzureError(
                 409,
                 "Conflict",
                 f"Soft-deleted workspace exists. Please purge or recover it. {path.name}",
             )
         account = (body.get("properties") or {}).get("storageAccount")
-        if account is None or self._resources.get(account) is None:
+        if account is None or self.resources.get(account) is None:
             raise AzureError(
                 400,
                 "ValidationError",
@@ -56,7 +52,7 @@ class Workspace(ResourceKind):
         known = {} if before is None else before["properties"]
         identity = document.get("identity") or {"type": "SystemAssigned"}
         for name, client in (identity.get("userAssignedIdentities") or {}).items():
-            assigned = self._resources.get(name) or {"properties": {}}
+            assigned = self.resources.get(name) or {"properties": {}}
             for value in ("principalId", "clientId"):
                 client[value] = assigned["properties"].get(value) or new_id()
         if "SystemAssigned" in identity.get("type", ""):
@@ -76,15 +72,15 @@ class Workspace(ResourceKind):
             ARTIFACTS: "azureml",
         }.items():
             identifier = f"{path.id}/datastores/{name}"
-            if self._resources.get(identifier) is None:
-                self._blobs.make_container(account, container)
-                self._resources.put(identifier, {"properties": _blob_datastore(account, container)})
+            if self.resources.get(identifier) is None:
+                self.blobs.make_container(account, container)
+                self.resources.put(identifier, {"properties": _blob_datastore(account, container)})
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
         document["properties"] |= {
-            "discoveryUrl": f"{self._url}/discovery",
-            "mlFlowTrackingUri": self._url.replace("https:", "azureml:") + f"/mlflow/v1.0{path.id}",
+            "discoveryUrl": f"{self.url}/discovery",
+            "mlFlowTrackingUri": self.url.replace("https:", "azureml:") + f"/mlflow/v1.0{path.id}",
         }
         return document
 
@@ -92,12 +88,12 @@ class Workspace(ResourceKind):
     def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
         if document or not _purges(request):
             return Response(200)
-        return Response(200 if self._resources.store.delete(DELETED, path.id) else 204)
+        return Response(200 if self.resources.store.delete(DELETED, path.id) else 204)
 
     @override
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         if not _purges(request):
-            self._resources.store.put(DELETED, path.id, document)
+            self.resources.store.put(DELETED, path.id, document)
 
 
 class Datastore(ResourceKind):

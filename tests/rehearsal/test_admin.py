@@ -60,6 +60,7 @@ def test_all_that_an_admin_can_do_is_also_a_route(client):
     assert logged[-1]["status"] == 500
     assert client.ask("POST", "/admin/nothing", {}).status_code == 404
     assert client.ask("POST", "/admin/respond", {}).status_code == 404
+    assert client.ask("POST", "/admin/scheduler", {}).status_code == 404
     assert client.ask("POST", "/admin/fault", {"unknown": 1}).status_code == 400
 
 

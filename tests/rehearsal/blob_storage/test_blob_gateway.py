@@ -30,6 +30,12 @@ def test_storage_can_refuse_an_identity(client, azure):
     assert client.session.get(url, headers=headers).content == b"x"
 
 
+def test_a_name_with_a_question_mark_is_logged_whole(client, azure):
+    url = f"{azure.blob_endpoint('teststore')}results/why%3F.txt"
+    assert client.session.put(url, data=b"x", headers=client.storage_headers()).status_code == 201
+    assert azure.requests[-1].path == "/teststore/results/why?.txt"
+
+
 def test_the_blob_server_comes_back_with_its_data(client, azure, results):
     results.upload_blob("durable.txt", b"kept", overwrite=True)
     headers = client.storage_headers()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.types.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, words
 
 _API: Final = "2025-12-01"
 _TRACKED: Final = frozenset({"location", "tags"})
@@ -32,16 +32,9 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Authorization/roleAssignments/{roleAssignmentName}",
         "2022-04-01",
         scope="scope",
-        inputs=frozenset(
-            {
-                "condition",
-                "conditionVersion",
-                "delegatedManagedIdentityResourceId",
-                "description",
-                "principalId",
-                "principalType",
-                "roleDefinitionId",
-            }
+        inputs=words(
+            "condition conditionVersion delegatedManagedIdentityResourceId description"
+            " principalId principalType roleDefinitionId"
         ),
         required=frozenset({"principalId", "roleDefinitionId"}),
         outer=frozenset(),
@@ -66,37 +59,16 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         _WORKSPACE,
         _API,
         inputs=_TRACKED
-        | {
-            "allowPublicAccessWhenBehindVnet",
-            "applicationInsights",
-            "associatedWorkspaces",
-            "containerRegistry",
-            "description",
-            "discoveryUrl",
-            "enableDataIsolation",
-            "enableServiceSideCMKEncryption",
-            "encryption",
-            "featureStoreSettings",
-            "friendlyName",
-            "hbiWorkspace",
-            "hubResourceId",
-            "identity",
-            "imageBuildCompute",
-            "keyVault",
-            "kind",
-            "managedNetwork",
-            "primaryUserAssignedIdentity",
-            "provisionNetworkNow",
-            "publicNetworkAccess",
-            "serverlessComputeSettings",
-            "serviceManagedResourcesSettings",
-            "sharedPrivateLinkResources",
-            "sku",
-            "storageAccount",
-            "systemDatastoresAuthMode",
-            "v1LegacyMode",
-            "workspaceHubConfig",
-        },
+        | words(
+            "allowPublicAccessWhenBehindVnet applicationInsights associatedWorkspaces"
+            " containerRegistry description discoveryUrl enableDataIsolation"
+            " enableServiceSideCMKEncryption encryption featureStoreSettings friendlyName"
+            " hbiWorkspace hubResourceId identity imageBuildCompute keyVault kind"
+            " managedNetwork primaryUserAssignedIdentity provisionNetworkNow"
+            " publicNetworkAccess serverlessComputeSettings serviceManagedResourcesSettings"
+            " sharedPrivateLinkResources sku storageAccount systemDatastoresAuthMode"
+            " v1LegacyMode workspaceHubConfig"
+        ),
         required=frozenset({"location", "identity.type", "storageAccount", "keyVault"}),
         outer=_TRACKED | {"identity", "kind", "sku"},
         values={
@@ -119,9 +91,9 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         outer=_TRACKED | {"identity", "sku"},
         whole=True,
         values={
-            "properties.computeType": frozenset(
-                {"AKS", "AmlCompute", "ComputeInstance", "DataFactory", "Databricks"}
-                | {"DataLakeAnalytics", "HDInsight", "Kubernetes", "SynapseSpark", "VirtualMachine"}
+            "properties.computeType": words(
+                "AKS AmlCompute ComputeInstance DataFactory Databricks DataLakeAnalytics"
+                " HDInsight Kubernetes SynapseSpark VirtualMachine"
             ),
             "properties.properties.osType": frozenset({"Linux", "Windows"}),
             "properties.properties.remoteLoginPortPublicAccess": _SWITCH | {"NotSpecified"},

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.types.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, words
 
 _API: Final = "2024-05-01"
 _DNS_API: Final = "2024-06-01"
@@ -21,20 +21,11 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Network/virtualNetworks/{virtualNetworkName}",
         _API,
         inputs=_TRACKED
-        | {
-            "addressSpace",
-            "bgpCommunities",
-            "ddosProtectionPlan",
-            "dhcpOptions",
-            "enableDdosProtection",
-            "enableVmProtection",
-            "encryption",
-            "extendedLocation",
-            "flowTimeoutInMinutes",
-            "privateEndpointVNetPolicies",
-            "subnets",
-            "virtualNetworkPeerings",
-        },
+        | words(
+            "addressSpace bgpCommunities ddosProtectionPlan dhcpOptions enableDdosProtection"
+            " enableVmProtection encryption extendedLocation flowTimeoutInMinutes"
+            " privateEndpointVNetPolicies subnets virtualNetworkPeerings"
+        ),
         required=frozenset({"location", "addressSpace.addressPrefixes"}),
         outer=_TRACKED | {"extendedLocation"},
         wrapped={"subnets": _NAMED, "virtualNetworkPeerings": _NAMED},
@@ -76,20 +67,11 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Network/publicIPAddresses/{publicIpAddressName}",
         _API,
         inputs=_TRACKED
-        | {
-            "ddosSettings",
-            "deleteOption",
-            "dnsSettings",
-            "extendedLocation",
-            "idleTimeoutInMinutes",
-            "ipAddress",
-            "ipTags",
-            "publicIPAddressVersion",
-            "publicIPAllocationMethod",
-            "publicIPPrefix",
-            "sku",
-            "zones",
-        },
+        | words(
+            "ddosSettings deleteOption dnsSettings extendedLocation idleTimeoutInMinutes"
+            " ipAddress ipTags publicIPAddressVersion publicIPAllocationMethod publicIPPrefix"
+            " sku zones"
+        ),
         required=frozenset({"location"}),
         outer=_TRACKED | {"extendedLocation", "sku", "zones"},
         values={
@@ -112,16 +94,11 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Network/privateEndpoints/{privateEndpointName}",
         _API,
         inputs=_TRACKED
-        | {
-            "applicationSecurityGroups",
-            "customDnsConfigs",
-            "customNetworkInterfaceName",
-            "extendedLocation",
-            "ipConfigurations",
-            "manualPrivateLinkServiceConnections",
-            "privateLinkServiceConnections",
-            "subnet",
-        },
+        | words(
+            "applicationSecurityGroups customDnsConfigs customNetworkInterfaceName"
+            " extendedLocation ipConfigurations manualPrivateLinkServiceConnections"
+            " privateLinkServiceConnections subnet"
+        ),
         required=frozenset({"location", "subnet.id"}),
         outer=_TRACKED | {"extendedLocation"},
         wrapped={

@@ -3,25 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.types.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, words
 
 _TRACKED: Final = frozenset({"location", "tags"})
 _SWITCH: Final = frozenset({"Enabled", "Disabled"})
-_RECEIVERS: Final = frozenset(
-    {
-        "armRoleReceivers",
-        "automationRunbookReceivers",
-        "azureAppPushReceivers",
-        "azureFunctionReceivers",
-        "emailReceivers",
-        "eventHubReceivers",
-        "incidentReceivers",
-        "itsmReceivers",
-        "logicAppReceivers",
-        "smsReceivers",
-        "voiceReceivers",
-        "webhookReceivers",
-    }
+_RECEIVERS: Final = words(
+    "armRoleReceivers automationRunbookReceivers azureAppPushReceivers"
+    " azureFunctionReceivers emailReceivers eventHubReceivers incidentReceivers"
+    " itsmReceivers logicAppReceivers smsReceivers voiceReceivers webhookReceivers"
 )
 
 TYPES: Final[Mapping[str, ResourceType]] = {
@@ -29,25 +18,18 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.OperationalInsights/workspaces/{workspaceName}",
         "2023-09-01",
         inputs=_TRACKED
-        | {
-            "defaultDataCollectionRuleResourceId",
-            "features",
-            "forceCmkForQuery",
-            "identity",
-            "publicNetworkAccessForIngestion",
-            "publicNetworkAccessForQuery",
-            "retentionInDays",
-            "sku",
-            "workspaceCapping",
-        },
+        | words(
+            "defaultDataCollectionRuleResourceId features forceCmkForQuery identity"
+            " publicNetworkAccessForIngestion publicNetworkAccessForQuery retentionInDays sku"
+            " workspaceCapping"
+        ),
         required=frozenset({"location"}),
         outer=_TRACKED | {"identity"},
         values={
             "publicNetworkAccessForIngestion": _SWITCH,
             "publicNetworkAccessForQuery": _SWITCH,
-            "sku.name": frozenset(
-                {"CapacityReservation", "Free", "LACluster", "PerGB2018", "PerNode"}
-                | {"Premium", "Standalone", "Standard"}
+            "sku.name": words(
+                "CapacityReservation Free LACluster PerGB2018 PerNode Premium Standalone Standard"
             ),
         },
         name_form=r"[A-Za-z0-9][A-Za-z0-9-]{2,61}[A-Za-z0-9]",
@@ -56,23 +38,12 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Insights/components/{resourceName}",
         "2020-02-02",
         inputs=_TRACKED
-        | {
-            "applicationType",
-            "disableIpMasking",
-            "disableLocalAuth",
-            "flowType",
-            "forceCustomerStorageForProfiler",
-            "hockeyAppId",
-            "immediatePurgeDataOn30Days",
-            "ingestionMode",
-            "kind",
-            "publicNetworkAccessForIngestion",
-            "publicNetworkAccessForQuery",
-            "requestSource",
-            "retentionInDays",
-            "samplingPercentage",
-            "workspaceResourceId",
-        },
+        | words(
+            "applicationType disableIpMasking disableLocalAuth flowType"
+            " forceCustomerStorageForProfiler hockeyAppId immediatePurgeDataOn30Days"
+            " ingestionMode kind publicNetworkAccessForIngestion publicNetworkAccessForQuery"
+            " requestSource retentionInDays samplingPercentage workspaceResourceId"
+        ),
         required=frozenset({"location", "kind", "applicationType"}),
         outer=_TRACKED | {"kind"},
         renamed={
@@ -99,12 +70,8 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Insights/privateLinkScopes/{scopeName}",
         "2023-06-01-preview",
         inputs=_TRACKED | {"accessModeSettings"},
-        required=frozenset(
-            {
-                "location",
-                "accessModeSettings.ingestionAccessMode",
-                "accessModeSettings.queryAccessMode",
-            }
+        required=words(
+            "location accessModeSettings.ingestionAccessMode accessModeSettings.queryAccessMode"
         ),
         values={
             "accessModeSettings.ingestionAccessMode": frozenset({"Open", "PrivateOnly"}),
@@ -128,32 +95,17 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Insights/scheduledQueryRules/{ruleName}",
         "2025-01-01-preview",
         inputs=_TRACKED
-        | {
-            "actions",
-            "autoMitigate",
-            "checkWorkspaceAlertsStorageConfigured",
-            "criteria",
-            "description",
-            "displayName",
-            "enabled",
-            "evaluationFrequency",
-            "identity",
-            "kind",
-            "muteActionsDuration",
-            "overrideQueryTimeRange",
-            "resolveConfiguration",
-            "scopes",
-            "severity",
-            "skipQueryValidation",
-            "targetResourceTypes",
-            "windowSize",
-        },
+        | words(
+            "actions autoMitigate checkWorkspaceAlertsStorageConfigured criteria description"
+            " displayName enabled evaluationFrequency identity kind muteActionsDuration"
+            " overrideQueryTimeRange resolveConfiguration scopes severity skipQueryValidation"
+            " targetResourceTypes windowSize"
+        ),
         required=frozenset({"location", "criteria.allOf.query", "scopes"}),
         outer=_TRACKED | {"identity", "kind"},
         values={
-            "criteria.allOf.operator": frozenset(
-                {"Equals", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"}
-                | {"GreaterOrLessThan"}
+            "criteria.allOf.operator": words(
+                "Equals GreaterThan GreaterThanOrEqual LessThan LessThanOrEqual GreaterOrLessThan"
             ),
             "criteria.allOf.timeAggregation": frozenset(
                 {"Average", "Count", "Maximum", "Minimum", "Total"}
@@ -165,18 +117,9 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.Insights/diagnosticSettings/{name}",
         "2021-05-01-preview",
         scope="resourceUri",
-        inputs=frozenset(
-            {
-                "eventHubAuthorizationRuleId",
-                "eventHubName",
-                "logAnalyticsDestinationType",
-                "logs",
-                "marketplacePartnerId",
-                "metrics",
-                "serviceBusRuleId",
-                "storageAccountId",
-                "workspaceId",
-            }
+        inputs=words(
+            "eventHubAuthorizationRuleId eventHubName logAnalyticsDestinationType logs"
+            " marketplacePartnerId metrics serviceBusRuleId storageAccountId workspaceId"
         ),
         outer=frozenset(),
     ),
@@ -191,9 +134,9 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         outer=frozenset({"eTag"}),
         values={
             "category": frozenset({"Cost", "ReservationUtilization"}),
-            "timeGrain": frozenset(
-                {"Monthly", "Quarterly", "Annually", "BillingMonth", "BillingQuarter"}
-                | {"BillingAnnual", "Last7Days", "Last30Days"}
+            "timeGrain": words(
+                "Monthly Quarterly Annually BillingMonth BillingQuarter BillingAnnual Last7Days"
+                " Last30Days"
             ),
         },
         name_form=r"[A-Za-z0-9_-]{1,63}",

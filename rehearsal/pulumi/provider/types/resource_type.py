@@ -9,6 +9,11 @@ from typing import Any, Final
 GROUP: Final = "resourceGroupName"
 
 
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text, for long sets of names."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True)
 class ResourceType:
     """One azure-native type, as Azure Resource Manager knows it.

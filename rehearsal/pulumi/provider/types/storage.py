@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.types.resource_type import ResourceType
+from rehearsal.pulumi.provider.types.resource_type import ResourceType, words
 
 _API: Final = "2024-01-01"
 _TRACKED: Final = frozenset({"location", "tags"})
@@ -16,36 +16,15 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         _ACCOUNT,
         _API,
         inputs=_TRACKED
-        | {
-            "accessTier",
-            "allowBlobPublicAccess",
-            "allowCrossTenantReplication",
-            "allowSharedKeyAccess",
-            "allowedCopyScope",
-            "azureFilesIdentityBasedAuthentication",
-            "customDomain",
-            "defaultToOAuthAuthentication",
-            "dnsEndpointType",
-            "enableExtendedGroups",
-            "enableHttpsTrafficOnly",
-            "enableNfsV3",
-            "encryption",
-            "extendedLocation",
-            "identity",
-            "immutableStorageWithVersioning",
-            "isHnsEnabled",
-            "isLocalUserEnabled",
-            "isSftpEnabled",
-            "keyPolicy",
-            "kind",
-            "largeFileSharesState",
-            "minimumTlsVersion",
-            "networkRuleSet",
-            "publicNetworkAccess",
-            "routingPreference",
-            "sasPolicy",
-            "sku",
-        },
+        | words(
+            "accessTier allowBlobPublicAccess allowCrossTenantReplication"
+            " allowSharedKeyAccess allowedCopyScope azureFilesIdentityBasedAuthentication"
+            " customDomain defaultToOAuthAuthentication dnsEndpointType enableExtendedGroups"
+            " enableHttpsTrafficOnly enableNfsV3 encryption extendedLocation identity"
+            " immutableStorageWithVersioning isHnsEnabled isLocalUserEnabled isSftpEnabled"
+            " keyPolicy kind largeFileSharesState minimumTlsVersion networkRuleSet"
+            " publicNetworkAccess routingPreference sasPolicy sku"
+        ),
         required=frozenset({"location", "kind", "sku.name"}),
         outer=_TRACKED | {"extendedLocation", "identity", "kind", "sku"},
         renamed={
@@ -71,17 +50,9 @@ TYPES: Final[Mapping[str, ResourceType]] = {
             "minimumTlsVersion": frozenset({"TLS1_0", "TLS1_1", "TLS1_2", "TLS1_3"}),
             "networkRuleSet.defaultAction": _DEFAULT_ACTION,
             "publicNetworkAccess": _SWITCH | {"SecuredByPerimeter"},
-            "sku.name": frozenset(
-                {
-                    "Premium_LRS",
-                    "Premium_ZRS",
-                    "Standard_GRS",
-                    "Standard_GZRS",
-                    "Standard_LRS",
-                    "Standard_RAGRS",
-                    "Standard_RAGZRS",
-                    "Standard_ZRS",
-                }
+            "sku.name": words(
+                "Premium_LRS Premium_ZRS Standard_GRS Standard_GZRS Standard_LRS Standard_RAGRS"
+                " Standard_RAGZRS Standard_ZRS"
             ),
         },
         internet=frozenset({"networkRuleSet.ipRules.iPAddressOrRange"}),
@@ -91,16 +62,9 @@ TYPES: Final[Mapping[str, ResourceType]] = {
     "storage:BlobContainer": ResourceType(
         f"{_ACCOUNT}/blobServices/default/containers/{{containerName}}",
         _API,
-        inputs=frozenset(
-            {
-                "defaultEncryptionScope",
-                "denyEncryptionScopeOverride",
-                "enableNfsV3AllSquash",
-                "enableNfsV3RootSquash",
-                "immutableStorageWithVersioning",
-                "metadata",
-                "publicAccess",
-            }
+        inputs=words(
+            "defaultEncryptionScope denyEncryptionScopeOverride enableNfsV3AllSquash"
+            " enableNfsV3RootSquash immutableStorageWithVersioning metadata publicAccess"
         ),
         outer=frozenset(),
         values={"publicAccess": frozenset({"Container", "Blob", "None"})},
@@ -109,18 +73,10 @@ TYPES: Final[Mapping[str, ResourceType]] = {
     "storage:BlobServiceProperties": ResourceType(
         f"{_ACCOUNT}/blobServices/{{blobServicesName}}",
         _API,
-        inputs=frozenset(
-            {
-                "automaticSnapshotPolicyEnabled",
-                "changeFeed",
-                "containerDeleteRetentionPolicy",
-                "cors",
-                "defaultServiceVersion",
-                "deleteRetentionPolicy",
-                "isVersioningEnabled",
-                "lastAccessTimeTrackingPolicy",
-                "restorePolicy",
-            }
+        inputs=words(
+            "automaticSnapshotPolicyEnabled changeFeed containerDeleteRetentionPolicy cors"
+            " defaultServiceVersion deleteRetentionPolicy isVersioningEnabled"
+            " lastAccessTimeTrackingPolicy restorePolicy"
         ),
         outer=frozenset(),
         name_form="default",
@@ -173,19 +129,11 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         "Microsoft.ContainerRegistry/registries/{registryName}",
         "2023-01-01-preview",
         inputs=_TRACKED
-        | {
-            "adminUserEnabled",
-            "anonymousPullEnabled",
-            "dataEndpointEnabled",
-            "encryption",
-            "identity",
-            "networkRuleBypassOptions",
-            "networkRuleSet",
-            "policies",
-            "publicNetworkAccess",
-            "sku",
-            "zoneRedundancy",
-        },
+        | words(
+            "adminUserEnabled anonymousPullEnabled dataEndpointEnabled encryption identity"
+            " networkRuleBypassOptions networkRuleSet policies publicNetworkAccess sku"
+            " zoneRedundancy"
+        ),
         required=frozenset({"location", "sku.name"}),
         outer=_TRACKED | {"identity", "sku"},
         renamed={"networkRuleSet.ipRules.iPAddressOrRange": "value"},
