@@ -2,7 +2,9 @@
 
 A configuration is a tree of frozen dataclasses. Its leaves are `int`, `float`, `bool`, `str`, a
 `Literal`, a `Mapping[str, T]`, a tuple, or one of these with `None`. `Annotated` adds `Bounds` to a
-number and a `Pattern` to a text, also to the items of a tuple. Standard library only.
+number and a `Pattern` to a text, also to the items of a tuple. In a `Mapping` of dataclasses, a
+group that is given in part keeps the rest of the default of that name, and null removes it.
+Standard library only.
 
 `read` builds a tree from nested plain data, such as JSON or YAML, and collects all problems in it.
 `problems` checks an existing tree, such as one built from a command line.
@@ -323,7 +325,7 @@ class _Reader:
         if name in data:
             found = len(self.problems)
             value = self._value(hint, data[name], key, default)
-            if len(self.problems) == found or dataclasses.is_dataclass(value):
+            if len(self.problems) == found or _is_nested(value):
                 return value
             self.unsound.add(key)
         elif default is dataclasses.MISSING:
@@ -341,6 +343,8 @@ class _Reader:
                 return self.group(typing.cast("type", bare), value, key + ".", default)
             if _is_mapping(bare):
                 item = get_args(bare)[1]
+                if dataclasses.is_dataclass(item):
+                    return self._named_groups(item, value, key, default)
                 return {str(k): self._value(item, v, f"{key}.{k}") for k, v in value.items()}
         if get_origin(bare) is tuple and isinstance(value, list | tuple):
             items = get_args(bare)
@@ -350,6 +354,21 @@ class _Reader:
                 pairs = enumerate(zip(items, value, strict=True))
                 return tuple(self._value(item, v, f"{key}[{i}]") for i, (item, v) in pairs)
         return self._leaf(bare, _rules(hint), value, key)
+
+    def _named_groups(
+        self, group: Any, data: Mapping[str, object], key: str, default: object
+    ) -> Mapping[str, object]:
+        groups: dict[str, object] = dict(default) if isinstance(default, Mapping) else {}
+        for name, value in data.items():
+            if value is None and name in groups:
+                del groups[name]
+                continue
+            read = self._value(group, value, f"{key}.{name}", groups.get(name))
+            if dataclasses.is_dataclass(read):
+                groups[name] = read
+            else:
+                self.unsound.add(f"{key}.{name}")
+        return groups
 
     def _leaf(self, bare: Any, rules: tuple[Any, ...], value: object, key: str) -> object:
         if bare is int and isinstance(value, float) and value.is_integer():
@@ -387,6 +406,12 @@ def _default(field: "dataclasses.Field[Any]", base: object = None) -> object:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
+
+
+def _is_nested(value: object) -> bool:
+    """Whether a value is a group, or named groups: their fields are sound or unsound one by one."""
+    groups = list(value.values()) if isinstance(value, Mapping) else [value]
+    return bool(groups) and all(map(dataclasses.is_dataclass, groups))
 
 
 def _empty(hint: Any) -> object:
