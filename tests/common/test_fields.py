@@ -126,7 +126,7 @@ def test_leaves_are_options_in_the_order_of_declaration():
     flags = [leaf.flag for leaf in fields.leaves(Machine)]
     assert flags == [
         *("--name", "--speed", "--note", "--labels", "--points"),
-        *("--disk.size-gb", "--disk.kind"),
+        *("--disk.size-gb", "--disk.kind", "--more-disks"),
     ]
 
 

@@ -111,7 +111,9 @@ def test_preflight_does_not_call_a_quota_good_that_azure_does_not_report(capsys,
 
 def test_preflight_names_the_clusters_if_the_one_that_is_asked_for_is_not_there(capsys):
     assert main(["preflight", "--cluster", "gpux"]) == 1
-    assert "STOP  cluster: --cluster: the stack dev has no cluster gpux" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "STOP  cluster: " in text
+    assert "--cluster: the stack dev has no cluster gpux for jobs; choose from gpu (4 x " in text
 
 
 def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):

@@ -177,7 +177,7 @@ def test_options_of_a_persons_machine_are_refused_at_once():
 
 
 ONLY_ONE = replace(STACK, clusters={"t4": STACK.clusters["gpu"]})
-TWO = replace(STACK, clusters={key: STACK.clusters["gpu"] for key in ("t4", "a100")})
+TWO = replace(STACK, clusters=dict.fromkeys(("t4", "a100"), STACK.clusters["gpu"]))
 BUILDS = replace(STACK, clusters={"build": STACK.clusters["build"]})
 
 
