@@ -325,7 +325,9 @@ class _Reader:
         if name in data:
             found = len(self.problems)
             value = self._value(hint, data[name], key, default)
-            if len(self.problems) == found or _is_nested(value):
+            inner = value.values() if isinstance(value, Mapping) else (value,)
+            groups = inner and all(map(dataclasses.is_dataclass, inner))
+            if len(self.problems) == found or groups:
                 return value
             self.unsound.add(key)
         elif default is dataclasses.MISSING:
@@ -343,9 +345,14 @@ class _Reader:
                 return self.group(typing.cast("type", bare), value, key + ".", default)
             if _is_mapping(bare):
                 item = get_args(bare)[1]
-                if dataclasses.is_dataclass(item):
-                    return self._named_groups(item, value, key, default)
-                return {str(k): self._value(item, v, f"{key}.{k}") for k, v in value.items()}
+                named = dataclasses.is_dataclass(item) and isinstance(default, Mapping)
+                read = dict(typing.cast("Mapping[str, object]", default)) if named else {}
+                for name, inner in value.items():
+                    if inner is None and name in read:
+                        del read[name]
+                    else:
+                        read[str(name)] = self._value(item, inner, f"{key}.{name}", read.get(name))
+                return read
         if get_origin(bare) is tuple and isinstance(value, list | tuple):
             items = get_args(bare)
             if items[-1] is Ellipsis:
@@ -354,21 +361,6 @@ class _Reader:
                 pairs = enumerate(zip(items, value, strict=True))
                 return tuple(self._value(item, v, f"{key}[{i}]") for i, (item, v) in pairs)
         return self._leaf(bare, _rules(hint), value, key)
-
-    def _named_groups(
-        self, group: Any, data: Mapping[str, object], key: str, default: object
-    ) -> Mapping[str, object]:
-        groups: dict[str, object] = dict(default) if isinstance(default, Mapping) else {}
-        for name, value in data.items():
-            if value is None and name in groups:
-                del groups[name]
-                continue
-            read = self._value(group, value, f"{key}.{name}", groups.get(name))
-            if dataclasses.is_dataclass(read):
-                groups[name] = read
-            else:
-                self.unsound.add(f"{key}.{name}")
-        return groups
 
     def _leaf(self, bare: Any, rules: tuple[Any, ...], value: object, key: str) -> object:
         if bare is int and isinstance(value, float) and value.is_integer():
@@ -406,12 +398,6 @@ def _default(field: "dataclasses.Field[Any]", base: object = None) -> object:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
-
-
-def _is_nested(value: object) -> bool:
-    """Whether a value is a group, or named groups: their fields are sound or unsound one by one."""
-    groups = list(value.values()) if isinstance(value, Mapping) else [value]
-    return bool(groups) and all(map(dataclasses.is_dataclass, groups))
 
 
 def _empty(hint: Any) -> object:

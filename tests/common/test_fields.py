@@ -91,10 +91,10 @@ def test_a_named_group_completes_that_of_the_default_and_null_removes_it():
 
 
 def test_a_named_group_is_unsound_apart_from_the_others():
-    given = {"two": {"kind": "tape"}, "three": 3}
+    given = {"two": {"kind": "tape"}, "three": {"size_gb": 3}}
     reading = fields.read(Machine, {"name": "box", "more_disks": given})
-    assert reading.unsound == {"more_disks.two.kind", "more_disks.three"}
-    assert reading.value.more_disks == {"one": Disk(1), "two": Disk(2)}
+    assert reading.unsound == {"more_disks.two.kind"}
+    assert reading.value.more_disks == {"one": Disk(1), "two": Disk(2), "three": Disk(3)}
     assert not reading.is_sound("more_disks")
     assert reading.is_sound("more_disks.two.size_gb")
 
