@@ -58,9 +58,7 @@ def remove(
         teardown.delete_clusters([cluster])
     document: dict[str, Any] = {"stack": stack, "cluster": cluster, "done": teardown.done}
     state = "deleted" if teardown.done else "was already deleted"
-    again = (
-        f"`{next_command('up', '--refresh', 'True')}` creates it again, if the current settings have it"
-    )
+    again = f"`{next_command('up', '--refresh', 'True')}` creates it again if the settings have it"
     console.answer(document, f"cluster {cluster}: {state}; {again}")
     return 0
 
