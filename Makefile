@@ -17,10 +17,11 @@ UNTIL ?=
 BASE ?=
 IMAGE ?=
 
-# A training is sent to Azure only by STACK on the command line: a variable exported in some shell must not
-# cost money.
+# A training is sent to Azure only by STACK on the command line, and to CLUSTER only if it is there: a variable
+# exported in some shell must not cost money.
 NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
+CLUSTER :=
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -57,9 +58,9 @@ help: ## List the targets
 setup: $(TRAINER) $(INFRA) ## Install both environments into this folder
 	@echo "ready: .venv-trainer (TensorFlow, Horovod) and .venv (Pulumi, Azure SDK)"
 
-train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here, or on Azure with STACK=dev NODES=4: PRESET=digits, ARGS="--epochs 5"
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here, or on Azure with STACK=dev NODES=2 CLUSTER=gpu: PRESET=digits, ARGS="--epochs 5"
 ifdef NAMED_STACK
-	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(ARGS)
+	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(ARGS)
 endif
@@ -103,8 +104,8 @@ up: $(INFRA) ## Deploy the platform, or its changes: STACK=dev
 status: $(INFRA) ## Show the Azure nodes that cost money now, and the runs: STACK=dev
 	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
 
-teardown: $(INFRA) ## Delete the platform and everything in it, after asking once: STACK=dev, YES=1
-	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(YES),--yes True) $(ARGS)
+teardown: $(INFRA) ## Delete the platform and everything in it, after asking once, or only CLUSTER=gpu: STACK=dev, YES=1
+	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(YES),--yes True) $(ARGS)
 
 rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down without Azure: KEEP=1, UNTIL=up, IMAGE=cpu
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)

@@ -2,7 +2,9 @@
 
 A configuration is a tree of frozen dataclasses. Its leaves are `int`, `float`, `bool`, `str`, a
 `Literal`, a `Mapping[str, T]`, a tuple, or one of these with `None`. `Annotated` adds `Bounds` to a
-number and a `Pattern` to a text, also to the items of a tuple. Standard library only.
+number and a `Pattern` to a text, also to the items of a tuple. In a `Mapping` of dataclasses, a
+group that is given in part keeps the rest of the default of that name, and null removes it.
+Standard library only.
 
 `read` builds a tree from nested plain data, such as JSON or YAML, and collects all problems in it.
 `problems` checks an existing tree, such as one built from a command line.
@@ -333,7 +335,9 @@ class _Reader:
         if name in data:
             found = len(self.problems)
             value = self._value(hint, data[name], key, default)
-            if len(self.problems) == found or dataclasses.is_dataclass(value):
+            inner = value.values() if isinstance(value, Mapping) else (value,)
+            groups = inner and all(map(dataclasses.is_dataclass, inner))
+            if len(self.problems) == found or groups:
                 return value
             self.unsound.add(key)
         elif default is dataclasses.MISSING:
@@ -351,7 +355,14 @@ class _Reader:
                 return self.group(typing.cast("type", bare), value, key + ".", default)
             if _is_mapping(bare):
                 item = get_args(bare)[1]
-                return {str(k): self._value(item, v, f"{key}.{k}") for k, v in value.items()}
+                named = dataclasses.is_dataclass(item) and isinstance(default, Mapping)
+                read = dict(typing.cast("Mapping[str, object]", default)) if named else {}
+                for name, inner in value.items():
+                    if inner is None and name in read:
+                        del read[name]
+                    else:
+                        read[str(name)] = self._value(item, inner, f"{key}.{name}", read.get(name))
+                return read
         if get_origin(bare) is tuple and isinstance(value, list | tuple):
             items = get_args(bare)
             if items[-1] is Ellipsis:

@@ -13,20 +13,24 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 from infra.errors import NamingError
+from infra.outputs import Duty, Priority
 
 SubnetRole = Literal["training", "build", "endpoints", "jump"]
 IdentityRole = Literal["workspace", "training", "preparation", "build", "encryption"]
-ClusterRole = Literal["gpu", "gpu-dedicated", "preparation", "build"]
-Priority = Literal["LowPriority", "Dedicated"]
 
-PRIORITIES: Final[Mapping[ClusterRole, Priority]] = {
-    "gpu": "LowPriority",
-    "gpu-dedicated": "Dedicated",
-    "preparation": "Dedicated",
-    "build": "Dedicated",
+DUTY_IDENTITIES: Final[Mapping[Duty, IdentityRole]] = {
+    "train": "training",
+    "prepare": "preparation",
+    "build": "build",
 }
-"""Only training gains from pre-emptible nodes: it resumes from a checkpoint. A half-built image or
-a half-written shard would be lost."""
+"""Identity that the jobs of a cluster use, by the cluster's duty."""
+
+DUTY_SUBNETS: Final[Mapping[Duty, SubnetRole]] = {
+    "train": "training",
+    "prepare": "training",
+    "build": "build",
+}
+"""Subnet of a cluster's nodes, by its duty: only image builds may reach the internet."""
 
 HASH_LETTERS = 6
 PREFIX = r"[a-z][a-z0-9]*"
@@ -34,6 +38,9 @@ STACK = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 REGION = r"[a-z][a-z0-9]*"
 CLUSTER = r"[a-zA-Z](?![a-zA-Z0-9-]*-\d+$)[a-zA-Z0-9-]{2,23}"
 """Names of Azure Machine Learning computes (ARM schema 2025-12-01)."""
+CLUSTER_KEY = r"(?=.{1,17}$)[a-z][a-z0-9]*(_[a-z0-9]+)*"
+"""Names of clusters in the settings: with a hyphen and the hash, a compute's name has at most 24
+characters."""
 RAW_CONTAINER = "raw"
 PREPARED_CONTAINER = "prepared"
 RESULTS_CONTAINER = "results"
@@ -244,17 +251,19 @@ class Names:
         """Name of the customer-managed key in the vault."""
         return f"{self.base}-cmk"
 
-    def cluster(self, role: ClusterRole, size: str, priority: Priority) -> str:
-        """Return a compute cluster's name, unique in the region.
+    def cluster(self, key: str, duty: Duty, size: str, priority: Priority) -> str:
+        """Return the name in Azure of the cluster that the settings call `key`, unique in the
+        region.
 
         Azure keeps the old size when a cluster of the same name is recreated, so size and priority
         are in the hash: another size is another cluster. The build cluster's name is constant,
         because the workspace refers to it.
         """
-        if role == "build":
+        if duty == "build":
             return self.build_cluster
-        short = {"gpu": "gpu", "gpu-dedicated": "gpu-ded", "preparation": "prep"}[role]
-        return f"{short}-{self.hash(role, size, priority)}"
+        key = key.replace("_", "-")
+        short = {"gpu-dedicated": "gpu-ded", "preparation": "prep"}.get(key, key)
+        return f"{short}-{self.hash(key, size, priority)}"
 
     @property
     def build_cluster(self) -> str:

@@ -12,10 +12,15 @@ from common import fields
 from common.fields import Bounds, Pattern
 from infra.errors import OutputsError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Incremented when a field is removed or changes its meaning."""
 
 Profile = Literal["private", "allowlisted"]
+Duty = Literal["train", "prepare", "build"]
+"""What a cluster is for. It decides the identity of its jobs: train reads data and writes results,
+prepare writes data, build builds images."""
+Priority = Literal["LowPriority", "Dedicated"]
+"""LowPriority nodes are cheaper and may be pre-empted at any time."""
 
 Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
 Filled = Annotated[str, Pattern(r".+", "not empty")]
@@ -28,26 +33,19 @@ class Cluster:
     """A compute cluster of the workspace."""
 
     name: Filled
+    """Name in Azure."""
+    duty: Duty
     size: Filled
     """Virtual machine size, such as Standard_ND40rs_v2."""
     gpus_per_node: Annotated[int, Bounds(0)]
     infiniband: bool
-    priority: Literal["LowPriority", "Dedicated"]
-    """LowPriority nodes are cheaper and may be pre-empted at any time."""
+    priority: Priority
     max_nodes: Annotated[int, Bounds(1)]
     identity_client_id: Guid
     """Client id of the identity that its jobs use."""
 
-
-@dataclass(frozen=True)
-class Clusters:
-    """Clusters by purpose."""
-
-    gpu: Cluster
-    preparation: Cluster
-    build: Cluster
-    gpu_dedicated: Cluster | None = None
-    """The same size without pre-emption, if the stack has one."""
+    def __str__(self) -> str:
+        return f"{self.max_nodes} x {self.size}, {self.priority}"
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,8 @@ class PlatformOutputs:
     region: Filled
     stack: Filled
     workspace: Filled
-    clusters: Clusters
+    clusters: Mapping[str, Cluster]
+    """Clusters by their names in the stack's settings."""
     datastores: Datastores
     identities: Identities
     registry_login_server: Filled

@@ -5,15 +5,16 @@ configuration, and their docstrings state effect, unit, and what cannot be chang
 `validation.load` reads them.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from common.fields import Bounds, Formerly, Pattern
 from infra import subnets
 from infra.catalog.network_rules import VaultTag
-from infra.naming import PRIORITIES, ClusterRole, Names
-from infra.outputs import Profile
+from infra.naming import DUTY_SUBNETS, Names, SubnetRole
+from infra.outputs import Duty, Priority, Profile
 
 Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
 Email = Annotated[str, Pattern(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
@@ -110,39 +111,35 @@ class ClusterSettings:
     """Maximum number of nodes at once. They count against the quota whether they run or not.
     Azure's default limit is 100 per cluster; more, without RDMA, takes a support request."""
 
+    duty: Duty = "train"
+    """What it is for: its jobs act as the identity of this duty. train: GPU nodes, which read the
+    prepared data; prepare: CPU nodes, which write them; build: CPU nodes that build images, because
+    the registry's own builder cannot reach a private registry. A stack has exactly one build
+    cluster."""
+
+    priority: Literal["low", "dedicated"] = "dedicated"
+    """low: cheaper nodes that Azure may pre-empt, with a quota of their own; only jobs that resume
+    gain from them."""
+
     idle_seconds_before_scale_down: Annotated[int, Bounds(60, 86_400), Formerly("idle_seconds")] = (
         120
     )
     """Seconds that a node stays without a job."""
 
     name: str | None = None
-    """Name of the cluster; None generates one."""
-
-
-@dataclass(frozen=True)
-class ClustersSettings:
-    """The clusters of the workspace."""
-
-    gpu: ClusterSettings = ClusterSettings("Standard_ND40rs_v2", 2)
-    """Low-priority GPU nodes, which Azure may pre-empt."""
-
-    gpu_dedicated: ClusterSettings | None = None
-    """A second GPU cluster whose nodes are not pre-empted, with a separate quota and a higher
-    price."""
-
-    preparation: ClusterSettings = ClusterSettings("Standard_D16ads_v5", 2)
-    """CPU nodes that convert raw images into TFRecord shards; the only nodes that write shards."""
-
-    build: ClusterSettings = ClusterSettings("Standard_D4ads_v5", 1)
-    """CPU nodes that build images: the registry's own builder cannot reach a private registry."""
+    """Name of the cluster in Azure; None generates one."""
 
     @property
-    def by_role(self) -> dict[ClusterRole, ClusterSettings]:
-        """The stack's clusters by role."""
-        clusters: dict[ClusterRole, ClusterSettings] = {"gpu": self.gpu}
-        if self.gpu_dedicated is not None:
-            clusters["gpu-dedicated"] = self.gpu_dedicated
-        return clusters | {"preparation": self.preparation, "build": self.build}
+    def azure_priority(self) -> Priority:
+        """The priority as Azure calls it."""
+        return "LowPriority" if self.priority == "low" else "Dedicated"
+
+
+DEFAULT_CLUSTERS: Final[Mapping[str, ClusterSettings]] = {
+    "gpu": ClusterSettings("Standard_ND40rs_v2", 2, "train", "low"),
+    "preparation": ClusterSettings("Standard_D16ads_v5", 2, "prepare"),
+    "build": ClusterSettings("Standard_D4ads_v5", 1, "build"),
+}
 
 
 @dataclass(frozen=True)
@@ -333,7 +330,11 @@ class Settings:
     """Tags of every resource that can have tags; `owner` and `cost-center` are required."""
 
     network: NetworkSettings = field(default_factory=NetworkSettings)
-    clusters: ClustersSettings = field(default_factory=ClustersSettings)
+
+    clusters: Mapping[str, ClusterSettings] = field(default_factory=lambda: DEFAULT_CLUSTERS)
+    """The clusters by name: any number of them. A default that is given in part keeps the rest, and
+    null removes it. Jobs choose one with `--cluster NAME`."""
+
     subscription: SubscriptionSettings = field(default_factory=SubscriptionSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
@@ -347,14 +348,17 @@ class Settings:
         """Every name of the stack."""
         return Names(self.prefix, self.stack, self.location, self.name_seed)
 
-    def cluster_name(self, role: ClusterRole) -> str:
-        """Return the name of one of the stack's clusters: the configured one, or a generated one.
+    def cluster_name(self, key: str) -> str:
+        """Return the name in Azure of one of the stack's clusters: the configured one, or a
+        generated one.
 
         Raises:
-            KeyError: the stack has no cluster in this role.
+            KeyError: the stack has no such cluster.
         """
-        cluster = self.clusters.by_role[role]
-        return cluster.name or self.names.cluster(role, cluster.size, PRIORITIES[role])
+        cluster = self.clusters[key]
+        return cluster.name or self.names.cluster(
+            key, cluster.duty, cluster.size, cluster.azure_priority
+        )
 
     @property
     def address_plan(self) -> subnets.AddressPlan:
@@ -363,11 +367,12 @@ class Settings:
         Raises:
             AddressError: the subnets do not fit into the address space.
         """
-        nodes = {role: cluster.max_nodes for role, cluster in self.clusters.by_role.items()}
-        build = nodes.pop("build")
+        nodes: Counter[SubnetRole] = Counter()
+        for cluster in self.clusters.values():
+            nodes[DUTY_SUBNETS[cluster.duty]] += cluster.max_nodes
         return subnets.plan(
             self.network.address_space,
-            max(self.network.training_nodes, sum(nodes.values())),
-            max(self.network.build_nodes, build),
+            max(self.network.training_nodes, nodes["training"]),
+            max(self.network.build_nodes, nodes["build"]),
             jump=self.network.jump_subnet,
         )

@@ -6,21 +6,19 @@ reported already.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Network
-from typing import Final, get_args
 
 from common import fields
 from common.fields import Reading
 from infra import naming, subnets
 from infra.catalog import vm_sizes
 from infra.errors import AddressError, SettingsError
-from infra.naming import CLUSTER, PRIORITIES, ClusterRole
+from infra.naming import CLUSTER, CLUSTER_KEY
 from infra.settings import Settings
 
-ROLES: Final[Sequence[ClusterRole]] = get_args(ClusterRole)
 REQUIRED_TAGS = ("owner", "cost-center")
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
 """Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
@@ -61,7 +59,7 @@ def contradictions(reading: Reading[Settings]) -> list[str]:
     """Return every conflict between the valid fields."""
     return [
         problem
-        for check in CHECKS
+        for check in (*CHECKS, *_cluster_checks(reading.value.clusters))
         if all(reading.is_sound(key) for key in check.reads)
         for problem in check.find(reading.value)
     ]
@@ -73,11 +71,21 @@ def _names(settings: Settings) -> Iterator[str]:
     )
 
 
+def _cluster_keys(settings: Settings) -> Iterator[str]:
+    """Check the names that the settings give the clusters."""
+    for key in settings.clusters:
+        if not re.fullmatch(CLUSTER_KEY, key):
+            yield (
+                f"clusters.{key}: the name must be at most 17 lower-case letters and digits, with "
+                "single underscores between them, and begin with a letter"
+            )
+
+
 def _cluster_names(settings: Settings) -> Iterator[str]:
-    """Check the configured names of clusters."""
-    names = {role: c.name for role, c in settings.clusters.by_role.items() if c.name is not None}
-    for role, name in names.items():
-        at = f"{_key(role)}.name"
+    """Check the configured names of clusters in Azure."""
+    names = {key: c.name for key, c in settings.clusters.items() if c.name is not None}
+    for key, name in names.items():
+        at = f"clusters.{key}.name"
         ends = re.fullmatch(r"(.*)-(\d+)", name)
         if ends:
             yield (
@@ -87,16 +95,35 @@ def _cluster_names(settings: Settings) -> Iterator[str]:
         elif not re.fullmatch(CLUSTER, name):
             yield f"{at}: {name!r} must be a letter, then 2 to 23 letters, digits and hyphens"
         first = next(other for other in names if names[other].lower() == name.lower())
-        if first != role:
-            yield f"{at}: {name!r} is also the name of {_key(first)}; give each cluster its own"
+        if first != key:
+            yield f"{at}: {name!r} is also the name of clusters.{first}; give each cluster its own"
 
 
-def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
-    """Check a cluster's size, if the stack has that cluster."""
-    cluster = settings.clusters.by_role.get(role)
-    if cluster is None:
-        return
-    at, gpu = f"{_key(role)}.size", role in {"gpu", "gpu-dedicated"}
+def _build_cluster(settings: Settings) -> Iterator[str]:
+    """Check that the workspace has its one image build compute."""
+    builds = [key for key, cluster in settings.clusters.items() if cluster.duty == "build"]
+    if len(builds) != 1:
+        yield (
+            f"clusters: {', '.join(builds) or 'none'} with the duty build, but a workspace builds "
+            "its images on exactly one cluster; "
+            + (
+                "give the others another duty, or remove a default with null"
+                if builds
+                else "add one, such as build: {duty: build, size: Standard_D4ads_v5, max_nodes: 1}"
+            )
+        )
+    for key in builds:
+        if settings.clusters[key].priority == "low":
+            yield (
+                f"clusters.{key}.priority: 'low', but an image build does not resume when its node "
+                "is pre-empted; use dedicated"
+            )
+
+
+def _cluster_size(key: str, settings: Settings) -> Iterator[str]:
+    """Check the size of a cluster's nodes."""
+    cluster = settings.clusters[key]
+    at, gpu = f"clusters.{key}.size", cluster.duty == "train"
     choice = ", ".join(other.name for other in vm_sizes.deployable(gpu=gpu))
     size = vm_sizes.find(cluster.size)
     offered = {name.lower() for name in settings.subscription.sizes}
@@ -110,7 +137,10 @@ def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
             f"{at}: {size.name} {state[size.status]} ({size.since}); use {size.replacement} instead"
         )
     elif bool(size.gpus) != gpu:
-        yield f"{at}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}"
+        yield (
+            f"{at}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}, or another "
+            f"duty than {cluster.duty}"
+        )
     elif offered and size.name.lower() not in offered:
         yield (
             f"{at}: {size.name} is not listed in subscription.sizes for location "
@@ -118,45 +148,35 @@ def _cluster_size(role: ClusterRole, settings: Settings) -> Iterator[str]:
         )
 
 
-def _cluster_nodes(role: ClusterRole, settings: Settings) -> Iterator[str]:
+def _cluster_nodes(key: str, settings: Settings) -> Iterator[str]:
     """Check a cluster's number of nodes, if its size is known."""
-    cluster = settings.clusters.by_role.get(role)
-    size = vm_sizes.find(cluster.size) if cluster else None
-    if cluster is None or size is None:
-        return
-    at, count = f"{_key(role)}.max_nodes", cluster.max_nodes
-    if size.infiniband and count > vm_sizes.RDMA_POOL_NODES:
+    count, size = settings.clusters[key].max_nodes, vm_sizes.find(settings.clusters[key].size)
+    if size is not None and size.infiniband and count > vm_sizes.RDMA_POOL_NODES:
         yield (
-            f"{at}: {count} nodes, but a cluster with InfiniBand can have at most "
-            f"{vm_sizes.RDMA_POOL_NODES}"
-        )
-    quota = settings.subscription.low_priority_cores
-    if quota is None or PRIORITIES[role] != "LowPriority":
-        return
-    if count * size.vcpus > quota:
-        yield (
-            f"{at}: {count} nodes of {size.name} need {count * size.vcpus} cores, but the "
-            f"low-priority quota is {quota} (subscription.low_priority_cores), enough for "
-            f"{quota // size.vcpus}; use fewer nodes or request more quota"
+            f"clusters.{key}.max_nodes: {count} nodes, but a cluster with InfiniBand can have at "
+            f"most {vm_sizes.RDMA_POOL_NODES}"
         )
 
 
-def _dedicated_cores(settings: Settings) -> Iterator[str]:
-    """Check the dedicated quotas: nodes that are not running count as well."""
+def _cores(settings: Settings) -> Iterator[str]:
+    """Check the quotas of cores: nodes that are not running count as well."""
     known = sorted({entry.series for entry in vm_sizes.BY_NAME.values()})
-    for series, quota in settings.subscription.dedicated_cores.items():
-        at = f"subscription.dedicated_cores.{series}"
-        if series not in known:
+    used: dict[str, dict[str, int]] = {}
+    for key, cluster in settings.clusters.items():
+        if (size := vm_sizes.find(cluster.size)) is not None:
+            low = cluster.priority == "low"
+            pool = "low_priority_cores" if low else f"dedicated_cores.{size.series}"
+            used.setdefault(pool, {})[f"clusters.{key}"] = cluster.max_nodes * size.vcpus
+    quotas = {
+        "low_priority_cores": settings.subscription.low_priority_cores,
+        **{f"dedicated_cores.{k}": v for k, v in settings.subscription.dedicated_cores.items()},
+    }
+    for pool, quota in quotas.items():
+        at, cores = f"subscription.{pool}", used.get(pool, {})
+        series = pool.partition(".")[2]
+        if series and series not in known:
             yield f"{at}: unknown series; the catalogue has {', '.join(known)}"
-            continue
-        cores = {
-            _key(role): cluster.max_nodes * size.vcpus
-            for role, cluster in settings.clusters.by_role.items()
-            if PRIORITIES[role] == "Dedicated"
-            and (size := vm_sizes.find(cluster.size))
-            and size.series == series
-        }
-        if sum(cores.values()) > quota:
+        elif quota is not None and sum(cores.values()) > quota:
             users = ", ".join(f"{name} {count}" for name, count in cores.items())
             yield (
                 f"{at}: {quota} cores, but with max_nodes running the clusters need "
@@ -346,35 +366,26 @@ def _range(text: str) -> IPv4Network | None:
         return None
 
 
-def _key(role: ClusterRole) -> str:
-    """Return the settings key of a cluster."""
-    return f"clusters.{role.replace('-', '_')}"
+def _cluster_checks(clusters: Collection[str]) -> Iterator[Check]:
+    """Return the checks of the clusters, by their names in the settings."""
+    for key in clusters:
+        size = f"clusters.{key}.size"
+        yield Check(
+            (size, f"clusters.{key}.duty", "subscription.sizes", "location"),
+            partial(_cluster_size, key),
+        )
+        yield Check((size, f"clusters.{key}.max_nodes"), partial(_cluster_nodes, key))
+    yield Check(tuple(f"clusters.{key}.name" for key in clusters), _cluster_names)
 
 
 CHECKS = (
     Check(("prefix", "stack", "location", "name_seed"), _names),
-    Check(tuple(f"{_key(role)}.name" for role in ROLES), _cluster_names),
-    *(
-        Check(
-            (f"{_key(role)}.size", "subscription.sizes", "location"), partial(_cluster_size, role)
-        )
-        for role in ROLES
-    ),
-    *(
-        Check(
-            (
-                f"{_key(role)}.size",
-                f"{_key(role)}.max_nodes",
-                "subscription.low_priority_cores",
-            ),
-            partial(_cluster_nodes, role),
-        )
-        for role in ROLES
-    ),
-    Check(("clusters", "subscription.dedicated_cores"), _dedicated_cores),
+    Check((), _cluster_keys),
+    Check(("clusters",), _build_cluster),
+    Check(("clusters", "subscription"), _cores),
     Check(("network",), _network),
     Check(("network",), _existing_network),
-    Check(("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), _plan),
+    Check(("network", "clusters"), _plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),

@@ -12,9 +12,6 @@ from common import fields
 from common.errors import ConfigError
 from common.fields import Bounds, Formerly
 
-Role = Literal["gpu", "gpu_dedicated", "preparation"]
-"""Clusters that jobs can be submitted to; the build cluster is used by the workspace only."""
-
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
 """Pattern of the names of jobs and other resources in a workspace, from the REST definitions of
 Azure Machine Learning."""
@@ -134,9 +131,10 @@ class AttemptOptions:
 class PlacementOptions:
     """Where a job is run, and on which data."""
 
-    cluster: Role = "gpu"
-    """gpu: the training cluster; gpu_dedicated: the same without pre-emption, if the stack has
-    one; preparation: the CPU cluster."""
+    cluster: str | None = None
+    """Cluster to run on, by its name in the stack's settings, such as gpu. None chooses by the kind
+    of job: gpu for training, benchmark and check, preparation for a smoke test and a preparation,
+    or the only cluster of that duty if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
     """Number of nodes; each runs one process per GPU."""

@@ -7,7 +7,7 @@ import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
 from infra.components.base import Component, StackContext
-from infra.naming import ClusterRole, IdentityRole, Priority
+from infra.settings import ClusterSettings
 
 KEPT_BY_AZURE = (
     "identity.type",
@@ -27,17 +27,14 @@ KEPT_BY_AZURE = (
 class ClusterArgs:
     """One cluster."""
 
-    role: ClusterRole
+    key: str
+    """Name in the stack's settings."""
     name: str
-    size: str
-    priority: Priority
-    max_nodes: int
-    idle_seconds_before_scale_down: int
+    """Name in Azure."""
+    settings: ClusterSettings
     subnet: pulumi.Input[str]
-    identity_role: IdentityRole
-    """Duty whose identity its jobs use."""
     identity_id: pulumi.Input[str]
-    """Id of that identity: jobs pull images and open datastores with it."""
+    """Id of its duty's identity: jobs pull images and open datastores with it."""
 
 
 class Clusters(Component):
@@ -60,7 +57,7 @@ class Clusters(Component):
         previous: list[pulumi.Resource] = []
         for args in clusters:
             cluster = ml.Compute(
-                f"cluster-{args.role}",
+                f"cluster-{args.key.replace('_', '-')}",
                 compute_name=args.name,
                 workspace_name=workspace.name,
                 resource_group_name=context.group,
@@ -91,14 +88,15 @@ class Clusters(Component):
 
 
 def _nodes(args: ClusterArgs) -> ml.AmlComputePropertiesArgs:
+    settings = args.settings
     return ml.AmlComputePropertiesArgs(
-        vm_size=args.size,
-        vm_priority=ml.VmPriority(args.priority),
+        vm_size=settings.size,
+        vm_priority=ml.VmPriority(settings.azure_priority),
         os_type=ml.OsType.LINUX,
         scale_settings=ml.ScaleSettingsArgs(
             min_node_count=0,
-            max_node_count=args.max_nodes,
-            node_idle_time_before_scale_down=f"PT{args.idle_seconds_before_scale_down}S",
+            max_node_count=settings.max_nodes,
+            node_idle_time_before_scale_down=f"PT{settings.idle_seconds_before_scale_down}S",
         ),
         subnet=ml.ResourceIdArgs(id=args.subnet),
         enable_node_public_ip=False,

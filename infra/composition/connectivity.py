@@ -18,16 +18,8 @@ from infra.components.private_link import (
     existing_zones,
 )
 from infra.composition.services import Services
-from infra.naming import ClusterRole, SubnetRole
+from infra.naming import SubnetRole
 from infra.settings import Settings
-
-SUBNETS: dict[ClusterRole, SubnetRole] = {
-    "gpu": "training",
-    "gpu-dedicated": "training",
-    "preparation": "training",
-    "build": "build",
-}
-"""Subnet of each cluster's nodes: only image builds may reach the internet."""
 
 
 @dataclass(frozen=True)

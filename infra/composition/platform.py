@@ -20,16 +20,8 @@ from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
 from infra.composition.connectivity import Connectivity
 from infra.composition.services import Services
-from infra.naming import PRIORITIES, ClusterRole, IdentityRole
+from infra.naming import DUTY_IDENTITIES, DUTY_SUBNETS, IdentityRole
 from infra.settings import Settings
-
-CLUSTER_IDENTITIES: dict[ClusterRole, IdentityRole] = {
-    "gpu": "training",
-    "gpu-dedicated": "training",
-    "preparation": "preparation",
-    "build": "build",
-}
-"""Duty whose identity the jobs of each cluster use."""
 
 
 def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
@@ -58,7 +50,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
             insights_id=monitoring.insights.id if monitoring.insights else None,
             identity_id=identities.by_role["workspace"].id,
             training_subnet=connected.subnets["training"],
-            build_cluster=next(args.name for args in clusters if args.role == "build"),
+            build_cluster=next(one.name for one in clusters if one.settings.duty == "build"),
             public=settings.profile == "allowlisted",
             shared=bool(settings.storage.existing_default or settings.vault.existing),
             key=platform_services.key,
@@ -145,19 +137,15 @@ def _scopes(
 def _clusters(
     settings: Settings, identities: Identities, connected: Connectivity
 ) -> list[ClusterArgs]:
-    clusters = []
-    for role, cluster in settings.clusters.by_role.items():
-        clusters.append(
-            ClusterArgs(
-                role=role,
-                name=settings.cluster_name(role),
-                size=cluster.size,
-                priority=PRIORITIES[role],
-                max_nodes=cluster.max_nodes,
-                idle_seconds_before_scale_down=cluster.idle_seconds_before_scale_down,
-                subnet=connected.subnets[connectivity.SUBNETS[role]],
-                identity_role=CLUSTER_IDENTITIES[role],
-                identity_id=identities.by_role[CLUSTER_IDENTITIES[role]].id,
-            )
+    return [
+        ClusterArgs(
+            key=key,
+            name=settings.cluster_name(key),
+            settings=cluster,
+            subnet=connected.subnets[DUTY_SUBNETS[duty]],
+            identity_id=identities.by_role[identity_role].id,
         )
-    return clusters
+        for duty, identity_role in DUTY_IDENTITIES.items()
+        for key, cluster in settings.clusters.items()
+        if cluster.duty == duty
+    ]

@@ -12,7 +12,12 @@ from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs
 from infra.components.workspace import BlobContainer
 from infra.composition.services import Services
-from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
+from infra.naming import (
+    DUTY_IDENTITIES,
+    PREPARED_CONTAINER,
+    RAW_CONTAINER,
+    RESULTS_CONTAINER,
+)
 from infra.settings import Settings
 
 
@@ -65,7 +70,6 @@ def _outputs(
     clusters: Sequence[ClusterArgs],
     values: Mapping[str, str],
 ) -> outputs.PlatformOutputs:
-    by_role = {args.role: _cluster(args, values) for args in clusters}
     return outputs.PlatformOutputs(
         tenant_id=context.tenant,
         subscription_id=context.subscription,
@@ -73,12 +77,7 @@ def _outputs(
         region=context.region,
         stack=settings.stack,
         workspace=values["workspace"],
-        clusters=outputs.Clusters(
-            gpu=by_role["gpu"],
-            preparation=by_role["preparation"],
-            build=by_role["build"],
-            gpu_dedicated=by_role.get("gpu-dedicated"),
-        ),
+        clusters={args.key: _cluster(args, values) for args in clusters},
         datastores=outputs.Datastores(
             raw=_datastore(context, values, "data", RAW_CONTAINER, "read"),
             prepared=_datastore(context, values, "data", PREPARED_CONTAINER, "read"),
@@ -97,15 +96,16 @@ def _outputs(
 
 
 def _cluster(args: ClusterArgs, values: Mapping[str, str]) -> outputs.Cluster:
-    size = vm_sizes.BY_NAME[args.size]
+    cluster, size = args.settings, vm_sizes.BY_NAME[args.settings.size]
     return outputs.Cluster(
         name=args.name,
-        size=args.size,
+        duty=cluster.duty,
+        size=cluster.size,
         gpus_per_node=size.gpus,
         infiniband=size.infiniband,
-        priority=args.priority,
-        max_nodes=args.max_nodes,
-        identity_client_id=values[f"client_{args.identity_role}"],
+        priority=cluster.azure_priority,
+        max_nodes=cluster.max_nodes,
+        identity_client_id=values[f"client_{DUTY_IDENTITIES[cluster.duty]}"],
     )
 
 

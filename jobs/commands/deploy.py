@@ -76,7 +76,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
 
 
 def _advice(pulumi: Pulumi) -> str:
-    """Return what to do if Azure refused to delete a cluster that is to be replaced."""
+    """Return what to do if Azure refused to delete a cluster that is replaced or removed."""
     try:
         planned = read_outputs(REPOSITORY, pulumi.stack, None)
     except PlatformReadError:

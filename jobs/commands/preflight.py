@@ -14,7 +14,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Storage
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
-from jobs.errors import MissingError, RequestError
+from jobs.errors import MissingError, RequestError, SpecError
 from jobs.spec import from_options
 from jobs.spec.build_context import BuildContext
 from jobs.spec.builder import find_cluster
@@ -26,6 +26,9 @@ SUBSCRIPTIONS: Final = "2022-12-01"
 """API version of Resource Manager's subscriptions."""
 _NO_RUN: Final = "preflight-looks-for-this"
 """Name of a run that cannot exist: any answer shows that the service can be reached from here."""
+
+
+_MARKS: Final = {True: "ok  ", False: "STOP", None: "?   "}
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Check:
     """Result of one check."""
 
     name: str
-    good: bool
+    good: bool | None
+    """None if Azure does not tell."""
     text: str
     """What was found, or what to do."""
 
@@ -52,13 +56,15 @@ def run(
     console, checks = Console(as_json=as_json), []
     for check in look(connect(outputs), outputs, options, program):
         checks.append(check)
-        mark = "ok  " if check.good else "STOP"
+        mark = _MARKS[check.good]
         console.say(f"{mark}  {check.name}: " + check.text.replace("\n", "\n      "))
-    failed = sum(not check.good for check in checks)
+    failed = sum(check.good is False for check in checks)
+    unknown = [check.name for check in checks if check.good is None]
     if as_json:
         document = [{"name": c.name, "good": c.good, "text": c.text} for c in checks]
         console.answer(document, "")
-    console.say("a run could start" if not failed else f"{failed} of {len(checks)} checks failed")
+    verdict = f"a run could start{f', if {unknown[0]} allows it' if unknown else ''}"
+    console.say(f"{failed} of {len(checks)} checks failed" if failed else verdict)
     return 1 if failed else 0
 
 
@@ -95,7 +101,11 @@ def look(
             yield Check("options", good=False, text=str(error))
             return
         yield Check("options", good=True, text=f"{spec.description}")
-    cluster = spec.cluster if spec else find_cluster(outputs, options)
+    try:
+        cluster = spec.cluster if spec else find_cluster(outputs, options.cluster, "train")
+    except SpecError as error:
+        yield Check("cluster", good=False, text=str(error))
+        return
     yield from _cluster_checks(manager, cluster, options.nodes)
     if spec is not None and image is not None:
         files, environment = len(image.contents), spec.environment
@@ -170,10 +180,12 @@ def _cluster_checks(manager: ResourceManager, cluster: Cluster, needed: int) -> 
     text = f"{cluster.name}: at most {nodes.max_nodes} x {nodes.size}, {nodes.allocated} allocated"
     yield Check("cluster", good=not problems, text="\n".join(problems) or text)
     missing = clusters.missing_cores(manager, nodes, needed)
-    enough = f"enough cores for {needed} x {nodes.size}"
     if missing is None:
-        enough = f"Azure does not report how many cores are left for {nodes.size}"
-    yield Check("quota", good=not missing, text="\n".join(missing or [enough]))
+        text = f"unknown, as Azure does not report the cores of {nodes.size}; the portal shows them"
+        yield Check("quota", good=None, text=f"{text} under Quotas, Machine Learning")
+    else:
+        enough = f"enough cores for {needed} x {nodes.size}"
+        yield Check("quota", good=not missing, text="\n".join(missing) or enough)
 
 
 def _image(manager: ResourceManager, environment: str, files: int) -> str:

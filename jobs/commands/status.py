@@ -118,8 +118,8 @@ def _status(
     workspace.manager.check_workspace()
     clusters = [
         nodes
-        for name in _cluster_names(outputs)
-        if (nodes := _read_cluster(workspace.manager, name)) is not None
+        for cluster in outputs.clusters.values()
+        if (nodes := _read_cluster(workspace.manager, cluster.name)) is not None
     ]
     jobs = list(islice(workspace.jobs.newest_first(), MAX_JOBS + 1))
     older = len(jobs) > MAX_JOBS
@@ -187,12 +187,6 @@ def _job_words(jobs: Sequence[Job]) -> str:
         for job in jobs
     ]
     return table(("job", "kind", "status", "cluster", "nodes", "created"), rows)
-
-
-def _cluster_names(outputs: PlatformOutputs) -> list[str]:
-    own = outputs.clusters
-    known = (own.gpu, own.gpu_dedicated, own.preparation, own.build)
-    return [cluster.name for cluster in known if cluster is not None]
 
 
 def _read_cluster(manager: ResourceManager, name: str) -> ClusterNodes | None:

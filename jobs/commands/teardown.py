@@ -34,7 +34,7 @@ class TeardownOptions:
     """
 
     cluster: str | None = None
-    """Delete only this cluster, given by name or by role (gpu, gpu_dedicated, preparation, build).
+    """Delete only this cluster, given by its name in the settings, such as gpu, or in Azure.
     `up --refresh True` creates it again, for example with another VM size."""
 
     yes: bool = False

@@ -106,14 +106,14 @@ class Stop:
 
 
 def decide(
-    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster
+    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster | None
 ) -> Resubmit | Stop:
     """Decide what to do after the last attempt.
 
     Args:
         history: Results of all attempts, oldest first.
         options: Maximum number of attempts and pauses between them.
-        cluster: Cluster that the last attempt ran on.
+        cluster: Cluster that the last attempt ran on; None if the stack does not have it any more.
     """
     last = history[-1]
     if last.trained or (last.status == "Completed" and not last.trains):
@@ -132,12 +132,17 @@ def decide(
     if interruption is None:
         return _stop(last)
     count = len(history) + 1
+    obstacle = cure = ""
     if count > options.attempts:
+        obstacle = f"--resubmit.attempts allows only {options.attempts} attempts"
+        cure = "the same command with a higher number resumes from them"
+    elif cluster is None:
+        obstacle = "the stack does not have its cluster any more"
+        cure = "`submit` with --name KEY and --cluster NAME resumes from them on another one"
+    if obstacle:
         return Stop(
             NOT_RESUBMITTED,
-            f"{interruption}; not submitted again, as --resubmit.attempts allows only"
-            f" {options.attempts} attempts. Its checkpoints are kept; the same command with a"
-            " higher number resumes from them",
+            f"{interruption}; not submitted again, as {obstacle}. Its checkpoints are kept; {cure}",
         )
     # The exponent is limited so that a large number of attempts does not overflow.
     pause = options.backoff_seconds * 2.0 ** min(count - 2, 64)
@@ -164,7 +169,7 @@ def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]
 
 
 def _interruption(
-    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster
+    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster | None
 ) -> str | None:
     """Return how the last attempt was interrupted, or None if it was not."""
     last = history[-1]
@@ -176,10 +181,11 @@ def _interruption(
         return f"interrupted: {message}"
     if last.status == "Failed":
         return _lost(history)
-    longest = LIFETIME_HOURS[cluster.priority] * 3600
-    if last.seconds >= longest * LIMIT_REACHED:
-        days = longest // 86_400
-        return f"interrupted: Azure limits a job on {cluster.priority} nodes to {days} days"
+    if cluster is not None:
+        longest = LIFETIME_HOURS[cluster.priority] * 3600
+        if last.seconds >= longest * LIMIT_REACHED:
+            days = longest // 86_400
+            return f"interrupted: Azure limits a job on {cluster.priority} nodes to {days} days"
     if last.timed_out:
         return None
     return "cancelled, but not by `cancel`" if options.canceled else None

@@ -5,11 +5,12 @@ All state is in the workspace, so a supervisor can be stopped, restarted and run
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from infra.outputs import Cluster, Clusters
+from infra.outputs import Cluster
 from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.results import TRAINING, is_trained
@@ -72,7 +73,7 @@ class Supervisor:
         jobs: Jobs,
         manager: ResourceManager,
         storage: Storage,
-        clusters: Clusters,
+        clusters: Mapping[str, Cluster],
         console: Console,
         settings: FollowSettings,
         options: ResubmitOptions,
@@ -137,7 +138,8 @@ class Supervisor:
     def _decide(self, job: Job, history: list[AttemptResult]) -> Resubmit | Stop:
         # A job that another program submitted has no further attempts.
         options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
-        return decide(history, options, self._cluster(job))
+        own = (one for one in self._clusters.values() if one.name.lower() == job.cluster.lower())
+        return decide(history, options, next(own, None))
 
     def _next(self, job: Job, decision: Resubmit) -> Job | None:
         """Submit the next attempt after the pause; return None if the run was cancelled in it."""
@@ -181,14 +183,6 @@ class Supervisor:
             for message in details.messages:
                 self.console.note(f"Azure: {message}")
         return RunResult(job, details.status, stop.exit_code, stop.reason, attempts)
-
-    def _cluster(self, job: Job) -> Cluster:
-        """Return the cluster of a job; the GPU cluster if the stack does not know it."""
-        own = self._clusters
-        known = (own.gpu, own.preparation, own.build, own.gpu_dedicated)
-        return next(
-            (cluster for cluster in known if cluster and cluster.name == job.cluster), own.gpu
-        )
 
 
 def attempt_result(

@@ -29,7 +29,7 @@ def remove(
     """Delete a cluster with its nodes, and nothing else. An already deleted cluster is no error.
 
     Args:
-        name: Name of the cluster, or its role, such as gpu.
+        name: Name of the cluster in the stack's settings, such as gpu, or in Azure.
         stack: Name of the stack.
         manager: Resource Manager of the stack.
         jobs: Jobs of the stack's workspace.
@@ -58,25 +58,23 @@ def remove(
         teardown.delete_clusters([cluster])
     document: dict[str, Any] = {"stack": stack, "cluster": cluster, "done": teardown.done}
     state = "deleted" if teardown.done else "was already deleted"
-    again = (
-        f"`{next_command('up', '--refresh', 'True')}` creates it again with the current settings"
-    )
+    again = f"`{next_command('up', '--refresh', 'True')}` creates it again if the settings have it"
     console.answer(document, f"cluster {cluster}: {state}; {again}")
     return 0
 
 
 def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence[str]) -> str:
-    """Find a cluster by its name or role. Pure.
+    """Find a cluster by its name in the stack's settings or in Azure. Pure.
 
     The stack's outputs are not used: after a failed `up` they name the planned cluster.
 
     Args:
-        name: Name or role of the cluster.
+        name: Either name of the cluster.
         stack_resources: Resources in Pulumi's state.
         existing: Names of the clusters in the workspace.
 
     Raises:
-        UserError: No cluster has this name or role.
+        UserError: No cluster has this name.
     """
     names = clusters(stack_resources)
     if name in names:
@@ -84,7 +82,7 @@ def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence
     for known in (*existing, *names.values()):
         if known.lower() == name.lower():
             return known
-    listed = [f"{known} ({role})" for role, known in names.items()]
+    listed = [f"{known} ({key})" for key, known in names.items()]
     listed += [known for known in existing if known not in names.values()]
     raise UserError(
         f"--cluster: {name!r} is not a cluster of the stack; it has {', '.join(listed) or 'none'}"

@@ -10,7 +10,7 @@ _PROVIDER: Final = "pulumi:providers:"
 _CREATING: Final = "creating"
 _CLUSTER: Final = "azure-native:machinelearningservices:Compute"
 _CLUSTER_PREFIX: Final = "cluster-"
-"""Prefix of the clusters' names in the Pulumi program; the role follows."""
+"""Prefix of the clusters' names in the Pulumi program; the name in the settings follows."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def pending_creations(state: Mapping[str, Any]) -> list[str]:
 
 
 def clusters(stack_resources: Sequence[StackResource]) -> dict[str, str]:
-    """Return the names of the clusters by role, such as gpu_dedicated."""
+    """Return the names of the clusters in Azure by those in the stack's settings."""
     return {
         resource.name.removeprefix(_CLUSTER_PREFIX).replace("-", "_"): resource.id.rpartition("/")[
             2
@@ -77,7 +77,7 @@ def clusters(stack_resources: Sequence[StackResource]) -> dict[str, str]:
 def replaced_clusters(
     stack_resources: Sequence[StackResource], planned: PlatformOutputs
 ) -> list[str]:
-    """Return the names of existing clusters that the stack is to replace.
+    """Return the names of existing clusters that the stack is to replace or delete.
 
     Args:
         stack_resources: Resources in Pulumi's state.
@@ -85,6 +85,6 @@ def replaced_clusters(
     """
     return [
         name
-        for role, name in clusters(stack_resources).items()
-        if (cluster := getattr(planned.clusters, role, None)) is not None and cluster.name != name
+        for key, name in clusters(stack_resources).items()
+        if (cluster := planned.clusters.get(key)) is None or cluster.name != name
     ]

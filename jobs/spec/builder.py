@@ -1,10 +1,10 @@
 """Build the `JobSpec` of any kind of job: the part that all kinds share. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from infra.outputs import Cluster, Datastore, PlatformOutputs
+from infra.outputs import Cluster, Datastore, Duty, PlatformOutputs
 from jobs.errors import SpecError
 from jobs.options import JobOptions
 from jobs.spec import environment_variables
@@ -18,6 +18,9 @@ _PINNED_MEMORY: Final = "--ulimit memlock=-1"
 
 _SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
 """Default timeouts in hours of short jobs: if one takes longer, it hangs and wastes money."""
+
+_USUAL: Final[Mapping[Duty, str]] = {"train": "gpu", "prepare": "preparation"}
+"""Clusters that jobs run on if none is named, by duty; else it is the only one of that duty."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class JobBuilder:
     """Cluster that the job runs on."""
 
     def __post_init__(self) -> None:
-        self.cluster = find_cluster(self.outputs, self.options)
+        duty: Duty = "prepare" if self.kind in ("smoke", "prepare") else "train"
+        self.cluster = find_cluster(self.outputs, self.options.cluster, duty)
 
     @property
     def processes(self) -> int:
@@ -132,11 +136,6 @@ class JobBuilder:
 
     def _check_platform(self) -> None:
         options, cluster = self.options, self.cluster
-        if getattr(self.outputs.clusters, options.cluster) is None:
-            self.problems.append(
-                f"--cluster: the stack {self.outputs.stack} has no cluster {options.cluster};"
-                " declare it in the stack's configuration, or pass gpu"
-            )
         if options.services.vs_code and "workspace" not in self.outputs.access.public:
             self.problems.append(
                 "--services.vs-code: Azure Machine Learning does not offer this in a workspace with"
@@ -169,12 +168,31 @@ class JobBuilder:
         }
 
 
-def find_cluster(outputs: PlatformOutputs, options: JobOptions) -> Cluster:
-    """Return the cluster that the options name; the GPU cluster if the stack does not have it."""
-    cluster: Cluster | None = getattr(outputs.clusters, options.cluster)
-    return outputs.clusters.gpu if cluster is None else cluster
+def find_cluster(outputs: PlatformOutputs, name: str | None, duty: Duty) -> Cluster:
+    """Return the cluster of a job.
 
+    Args:
+        outputs: Outputs of the stack.
+        name: Name of the cluster in the stack's settings; None chooses one of the duty.
+        duty: What the job needs a cluster for, if none is named.
 
-def on_preparation(options: JobOptions) -> JobOptions:
-    """Return the same options with the CPU cluster."""
-    return replace(options, cluster="preparation")
+    Raises:
+        SpecError: The stack has no such cluster for jobs, or several of which none is named.
+    """
+    usable = {key: one for key, one in outputs.clusters.items() if one.duty != "build"}
+    known = ", ".join(f"{key} ({cluster})" for key, cluster in sorted(usable.items())) or "none"
+    stack = f"the stack {outputs.stack}"
+    if name is None:
+        fitting = [key for key, cluster in usable.items() if cluster.duty == duty]
+        if not fitting:
+            raise SpecError(
+                [f"--cluster: {stack} has no cluster with the duty {duty}; it has {known}"]
+            )
+        name = _USUAL[duty] if _USUAL[duty] in fitting else fitting[0]
+        if name != _USUAL[duty] and len(fitting) > 1:
+            raise SpecError(
+                [f"--cluster: is missing, as {stack} has several clusters; choose from {known}"]
+            )
+    if name not in usable:
+        raise SpecError([f"--cluster: {stack} has no cluster {name} for jobs; choose from {known}"])
+    return usable[name]

@@ -12,7 +12,7 @@ from common import fields
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.options import JobOptions, PreparationOptions
 from jobs.spec import command_line, environment_variables
-from jobs.spec.builder import DATA_INPUT, JobBuilder, SoftwareVersions, on_preparation
+from jobs.spec.builder import DATA_INPUT, JobBuilder, SoftwareVersions
 from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datastore_uri
 from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
@@ -56,8 +56,10 @@ def smoke(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Build a short training on CPUs that needs no data in storage, to test everything else."""
-    builder = JobBuilder("smoke", outputs, on_preparation(options), attempt, software)
+    """Build a short training, on CPUs unless the options name a GPU cluster, that needs no data in
+    storage, to test everything else.
+    """
+    builder = JobBuilder("smoke", outputs, options, attempt, software)
     if config.data.source == "tfrecords":
         builder.problems.append(
             "--data.source: 'tfrecords', but a smoke test reads no data from storage; pass digits"
@@ -91,7 +93,8 @@ def prepare(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Build a job that converts raw images into shards, as one process on the preparation cluster.
+    """Build a job that converts raw images into shards, as one process on a cluster whose jobs may
+    write prepared data.
 
     Args:
         outputs: Outputs of the stack.
@@ -102,7 +105,12 @@ def prepare(
         attempt: Attempt of the run; a later attempt resumes where the last one ended.
         software: Versions of images and code.
     """
-    builder = JobBuilder("prepare", outputs, on_preparation(options), attempt, software)
+    builder = JobBuilder("prepare", outputs, options, attempt, software)
+    if builder.cluster.duty != "prepare":
+        builder.problems.append(
+            f"--cluster: jobs on {options.cluster} may not write prepared data, as its duty is to"
+            f" {builder.cluster.duty}; pass a cluster with the duty prepare, or omit it"
+        )
     command, files = _FILES[type(what)]
     below: dict[str, Any] = {}
     for name in files:

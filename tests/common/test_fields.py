@@ -25,6 +25,7 @@ class Machine:
     labels: Mapping[str, str] = field(default_factory=dict)
     points: tuple[tuple[float, int], ...] = ()
     disk: Disk = field(default_factory=Disk)
+    more_disks: Mapping[str, Disk] = field(default_factory=lambda: {"one": Disk(1), "two": Disk(2)})
 
     def __post_init__(self) -> None:
         if self.note == self.name:
@@ -69,6 +70,9 @@ def test_missing_keys_take_their_defaults():
         ("dsik", {}, "dsik: there is no such key; did you mean disk?"),
         ("disk", {"space": 4}, "disk.space: is now called disk.size_gb"),
         ("disk", {"knid": "hdd"}, "disk.knid: there is no such key; did you mean disk.kind?"),
+        ("more_disks", {"two": {"size_gb": 65}}, "more_disks.two.size_gb: 65 must be from 1 to 64"),
+        ("more_disks", {"two": 2}, "more_disks.two: 2 is not a group of keys"),
+        ("more_disks", {"tow": None}, "more_disks.tow: None is not a group of keys"),
         ("disk", {"x": 1}, "disk.x: there is no such key; known here: disk.size_gb, disk.kind"),
     ],
 )
@@ -78,6 +82,21 @@ def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, probl
     with pytest.raises(ConfigError) as caught:
         fields.from_dict(Machine, {**WHOLE, key: value})
     assert caught.value.problems == (problem,)
+
+
+def test_a_named_group_completes_that_of_the_default_and_null_removes_it():
+    given = {"two": {"kind": "hdd"}, "one": None, "three": {"size_gb": 3}}
+    machine = fields.from_dict(Machine, {"name": "box", "more_disks": given})
+    assert machine.more_disks == {"two": Disk(2, "hdd"), "three": Disk(3)}
+
+
+def test_a_named_group_is_unsound_apart_from_the_others():
+    given = {"two": {"kind": "tape"}, "three": {"size_gb": 3}}
+    reading = fields.read(Machine, {"name": "box", "more_disks": given})
+    assert reading.unsound == {"more_disks.two.kind"}
+    assert reading.value.more_disks == {"one": Disk(1), "two": Disk(2), "three": Disk(3)}
+    assert not reading.is_sound("more_disks")
+    assert reading.is_sound("more_disks.two.size_gb")
 
 
 def test_a_missing_key_is_told_with_what_it_takes():
@@ -107,7 +126,7 @@ def test_leaves_are_options_in_the_order_of_declaration():
     flags = [leaf.flag for leaf in fields.leaves(Machine)]
     assert flags == [
         *("--name", "--speed", "--note", "--labels", "--points"),
-        *("--disk.size-gb", "--disk.kind"),
+        *("--disk.size-gb", "--disk.kind", "--more-disks"),
     ]
 
 

@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from infra import naming
 from infra.errors import NamingError
-from infra.naming import LIMITS, PRIORITIES, Names
+from infra.naming import CLUSTER_KEY, DUTY_SUBNETS, LIMITS, Names
 
 LETTERS_AND_DIGITS = string.ascii_lowercase + string.digits
 parts = st.text(LETTERS_AND_DIGITS, min_size=1, max_size=8).map(lambda text: "a" + text)
 stacks = st.lists(parts, min_size=1, max_size=2).map("-".join)
 anything = st.text(max_size=30)
 short = st.text(LETTERS_AND_DIGITS, max_size=5).map(lambda text: "a" + text)
+keys = (
+    st.lists(parts, min_size=1, max_size=2).map("_".join).filter(re.compile(CLUSTER_KEY).fullmatch)
+)
 GLOBAL = ("default_storage", "data_storage", "registry", "vault")
 RESOURCE_NAME = r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,78}[a-zA-Z0-9_]"
 SUBNETS = ("training", "build", "endpoints", "jump")
@@ -58,11 +61,11 @@ def test_names_of_every_kind_are_within_azures_rules(prefix, stack, region, seed
         assert re.fullmatch(r"[a-zA-Z0-9_]{1,255}", names.datastore(container))
 
 
-@given(short, short, parts, st.text(max_size=40))
-def test_no_cluster_name_ends_in_a_hyphen_and_digits(prefix, stack, region, size):
+@given(short, short, parts, keys, st.text(max_size=40))
+def test_no_cluster_name_ends_in_a_hyphen_and_digits(prefix, stack, region, key, size):
     names = Names(prefix, stack, region)
-    for role, priority in PRIORITIES.items():
-        name = names.cluster(role, size, priority)
+    for duty in DUTY_SUBNETS:
+        name = names.cluster(key, duty, size, "Dedicated")
         assert re.fullmatch(r"[a-zA-Z][a-zA-Z0-9-]{2,23}", name)
         assert not re.search(r"-\d+$", name)
 
@@ -91,6 +94,10 @@ def test_names_stay_what_they_are():
         "workspace": "hvd-dev-ml-ipcuiv",
         "build_cluster": "build-ybkiaf",
     }
+    nd40, d16 = "Standard_ND40rs_v2", "Standard_D16ads_v5"
+    assert names.cluster("gpu", "train", nd40, "LowPriority") == "gpu-lfbtce"
+    assert names.cluster("gpu_dedicated", "train", nd40, "Dedicated") == "gpu-ded-aonctt"
+    assert names.cluster("preparation", "prepare", d16, "Dedicated") == "prep-lwstce"
 
 
 def test_another_seed_gives_other_names_where_one_may_be_taken():
@@ -102,11 +109,16 @@ def test_another_seed_gives_other_names_where_one_may_be_taken():
 
 def test_another_size_or_priority_is_another_cluster_but_for_builds():
     names = Names("hvd", "dev", "westeurope")
-    gpu = names.cluster("gpu", "Standard_ND40rs_v2", "LowPriority")
-    assert gpu != names.cluster("gpu", "Standard_ND96asr_v4", "LowPriority")
-    assert gpu != names.cluster("gpu", "Standard_ND40rs_v2", "Dedicated")
-    small = names.cluster("build", "Standard_D4ads_v5", "Dedicated")
-    assert small == names.cluster("build", "Standard_D8ads_v5", "Dedicated") == names.build_cluster
+    gpu = names.cluster("gpu", "train", "Standard_ND40rs_v2", "LowPriority")
+    assert gpu != names.cluster("gpu", "train", "Standard_ND96asr_v4", "LowPriority")
+    assert gpu != names.cluster("gpu", "train", "Standard_ND40rs_v2", "Dedicated")
+    assert gpu != names.cluster("gpu2", "train", "Standard_ND40rs_v2", "LowPriority")
+    small = names.cluster("build", "build", "Standard_D4ads_v5", "Dedicated")
+    assert (
+        small
+        == names.cluster("build", "build", "Standard_D8ads_v5", "Dedicated")
+        == names.build_cluster
+    )
 
 
 def test_role_assignments_have_stable_names_of_their_own():

@@ -15,8 +15,8 @@ GUID = "00000000-0000-4000-8000-00000000000a"
 
 
 def example() -> PlatformOutputs:
-    def cluster(name, size, gpus, priority):
-        return outputs.Cluster(name, size, gpus, gpus > 0, priority, 4, GUID)
+    def cluster(name, duty, size, gpus, priority):
+        return outputs.Cluster(name, duty, size, gpus, gpus > 0, priority, 4, GUID)
 
     def store(container, account, role):
         endpoint = f"https://{account}.blob.core.windows.net/"
@@ -29,11 +29,11 @@ def example() -> PlatformOutputs:
         region="westeurope",
         stack="dev",
         workspace="hvd-dev-ml-abcdef",
-        clusters=outputs.Clusters(
-            gpu=cluster("gpu-abcdef", "Standard_ND40rs_v2", 8, "LowPriority"),
-            preparation=cluster("prep-abcdef", "Standard_D16ads_v5", 0, "Dedicated"),
-            build=cluster("build-abcdef", "Standard_D4ads_v5", 0, "Dedicated"),
-        ),
+        clusters={
+            "gpu": cluster("gpu-abcdef", "train", "Standard_ND40rs_v2", 8, "LowPriority"),
+            "preparation": cluster("prep-abc", "prepare", "Standard_D16ads_v5", 0, "Dedicated"),
+            "build": cluster("build-abcdef", "build", "Standard_D4ads_v5", 0, "Dedicated"),
+        },
         datastores=outputs.Datastores(
             raw=store("raw", "hvddevdata", "read"),
             prepared=store("prepared", "hvddevdata", "read"),
@@ -57,8 +57,8 @@ def test_what_was_written_is_read_back_through_json():
 @given(st.integers(1, 100), st.booleans(), st.sampled_from(["private", "allowlisted"]))
 def test_any_stack_is_read_back_through_json(nodes, twin, profile):
     base = example()
-    gpu = dataclasses.replace(base.clusters.gpu, max_nodes=nodes)
-    clusters = dataclasses.replace(base.clusters, gpu=gpu, gpu_dedicated=gpu if twin else None)
+    gpu = dataclasses.replace(base.clusters["gpu"], max_nodes=nodes)
+    clusters = {**base.clusters, "gpu": gpu} | ({"twin": gpu} if twin else {})
     access = outputs.Access(profile, ("20.103.0.0/24",), ("workspace", "default_storage"))
     changed = dataclasses.replace(base, clusters=clusters, access=access)
     assert outputs.from_dict(json.loads(json.dumps(outputs.to_dict(changed)))) == changed
@@ -67,7 +67,7 @@ def test_any_stack_is_read_back_through_json(nodes, twin, profile):
 def test_whole_numbers_that_pulumi_hands_on_as_fractions_are_whole_again():
     data = written()
     data["clusters"]["gpu"] |= {"gpus_per_node": 8.0, "max_nodes": 4.0}
-    gpu = outputs.from_dict(data | {"schema_version": 1.0}).clusters.gpu
+    gpu = outputs.from_dict(data | {"schema_version": 2.0}).clusters["gpu"]
     assert (type(gpu.max_nodes), gpu.max_nodes) == (int, 4)
 
 
@@ -86,10 +86,10 @@ def test_every_problem_is_told_at_once():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [0, 2, 2.0])
+@pytest.mark.parametrize("version", [1, 3, 3.0])
 def test_another_version_is_refused_with_what_to_do(version):
     with pytest.raises(
-        OutputsError, match=r"exported version \S+, but this project reads version 1; use"
+        OutputsError, match=r"exported version \S+, but this project reads version 2; use"
     ):
         outputs.from_dict(written(schema_version=version, anything="else"))
 

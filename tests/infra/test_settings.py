@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.errors import SettingsError
-from infra.settings import Settings
+from infra.settings import ClusterSettings, Settings
 from infra.validation import load
 from tests.infra.support.configurations import (
     NETWORK,
@@ -26,7 +26,7 @@ from tests.infra.support.configurations import (
 def test_the_stacks_of_the_repository_are_valid(stack):
     settings = load(stack_file(stack))
     assert settings.profile == "private"
-    assert settings.clusters.gpu.size == "Standard_ND40rs_v2"
+    assert settings.clusters["gpu"].size == "Standard_ND40rs_v2"
 
 
 def test_production_is_protected_and_cannot_be_purged():
@@ -38,15 +38,27 @@ def test_production_is_protected_and_cannot_be_purged():
 def test_the_smallest_configuration_has_the_defaults_of_a_private_platform():
     settings = load(configured())
     assert settings.profile == "private"
-    assert settings.clusters.gpu_dedicated is None
     assert settings.network.existing is None
-    assert list(settings.clusters.by_role) == ["gpu", "preparation", "build"]
+    assert list(settings.clusters) == ["gpu", "preparation", "build"]
 
 
 def test_a_group_that_is_given_in_part_keeps_the_rest_of_its_default():
     settings = load(configured(("clusters.gpu.max_nodes", 1)))
-    assert settings.clusters.gpu == dataclasses.replace(
-        load(configured()).clusters.gpu, max_nodes=1
+    assert settings.clusters["gpu"] == dataclasses.replace(
+        load(configured()).clusters["gpu"], max_nodes=1
+    )
+
+
+def test_a_stack_has_the_clusters_that_it_names_and_the_defaults_that_it_does_not_remove():
+    t4 = {"size": "Standard_NC64as_T4_v3", "max_nodes": 3}
+    settings = load(
+        configured(
+            ("clusters.gpu", None), ("clusters.t4", t4), ("subscription.low_priority_cores", 0)
+        )
+    )
+    assert list(settings.clusters) == ["preparation", "build", "t4"]
+    assert settings.clusters["t4"] == ClusterSettings(
+        "Standard_NC64as_T4_v3", 3, duty="train", priority="dedicated"
     )
 
 
@@ -182,8 +194,21 @@ WRONG = [
     ("clusters.gpu.max_nodes", 101, "a cluster with InfiniBand can have at most 100"),
     ("clusters.gpu.idle_seconds_before_scale_down", 1, "must be from 60 to 86400"),
     ("clusters.gpu_dedicated", {"max_nodes": 1}, "clusters.gpu_dedicated.size: is missing"),
+    ("clusters.gpu.prioritiy", "low", "did you mean clusters.gpu.priority?"),
+    ("clusters.gpuu", None, "clusters.gpuu: None is not a group of keys with size, max_nodes"),
+    ("clusters.gpu.duty", "training", "'training' is not one of train, prepare, build"),
+    ("clusters.gpu.duty", "prepare", "has 8 GPUs; choose one of Standard_D4ads_v5"),
+    ("clusters.build", None, "clusters: none with the duty build, but a workspace builds"),
+    ("clusters.preparation.duty", "build", "clusters: preparation, build with the duty build, but"),
+    ("clusters.build.priority", "low", "does not resume when its node is pre-empted; use dedi"),
+    ("clusters.t4-a", {"size": "Standard_NC4as_T4_v3", "max_nodes": 1}, "single underscores betw"),
+    ("clusters", ["gpu"], "clusters: ['gpu'] is not a group of names, each with a group of keys"),
     ("subscription.sizes", ["standard_d4ads_v5", "Standard_D16ads_v5"], "is not listed in"),
-    ("subscription.low_priority_cores", 79, "80 cores, but the low-priority quota is 79"),
+    (
+        "subscription.low_priority_cores",
+        79,
+        "79 cores, but with max_nodes running the clusters need 80",
+    ),
     ("subscription.dedicated_cores", {"Dadsv5": 35}, "36 (clusters.preparation 32, clusters.b"),
     ("subscription.dedicated_cores", {"NDV2": 40}, "unknown series; the catalogue has"),
     ("allowed_addresses", ["20.103.0.7"], "the private profile allows no access from outside"),

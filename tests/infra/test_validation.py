@@ -22,14 +22,14 @@ def test_a_retired_size_is_refused_with_the_one_to_take(size):
 def test_every_deployable_gpu_size_makes_a_stack_also_with_a_twin(size):
     twin = {"size": size.name, "max_nodes": 2}
     settings = load(configured(("clusters.gpu.size", size.name), ("clusters.gpu_dedicated", twin)))
-    names = [settings.cluster_name(role) for role in settings.clusters.by_role]
+    names = [settings.cluster_name(key) for key in settings.clusters]
     assert len(set(names)) == 4
 
 
 def test_a_quota_that_just_suffices_is_enough():
     settings = load(configured(("subscription.low_priority_cores", 80)))
-    assert settings.clusters.gpu.max_nodes == 2
-    assert "enough for 2; use fewer nodes or request more quota" in problem(
+    assert settings.clusters["gpu"].max_nodes == 2
+    assert "need 120 (clusters.gpu 120); use fewer nodes or request more quota" in problem(
         ("clusters.gpu.max_nodes", 3), ("subscription.low_priority_cores", 119)
     )
 
@@ -37,10 +37,18 @@ def test_a_quota_that_just_suffices_is_enough():
 def test_dedicated_nodes_do_not_count_against_the_low_priority_quota():
     twin = {"size": "Standard_ND40rs_v2", "max_nodes": 50}
     given = (("clusters.gpu_dedicated", twin), ("subscription.low_priority_cores", 80))
-    assert load(configured(*given)).clusters.gpu_dedicated.max_nodes == 50
+    assert load(configured(*given)).clusters["gpu_dedicated"].max_nodes == 50
     assert problem(*given, ("subscription.dedicated_cores", {"NDv2": 1999})).startswith(
         "subscription.dedicated_cores.NDv2: 1999 cores, but with max_nodes running the clusters "
         "need 2000"
+    )
+
+
+def test_all_low_priority_clusters_share_one_quota():
+    spare = {"size": "Standard_NC64as_T4_v3", "max_nodes": 1, "priority": "low"}
+    assert load(configured(("clusters.spare", spare), ("subscription.low_priority_cores", 144)))
+    assert "need 144 (clusters.gpu 80, clusters.spare 64)" in problem(
+        ("clusters.spare", spare), ("subscription.low_priority_cores", 143)
     )
 
 

@@ -39,7 +39,7 @@ def test_every_option_says_what_it_is():
 
 
 def test_all_wrong_types_and_bounds_are_told_at_once():
-    data = {"nodes": 0, "cluster": "build", "data": {"cache_gb": "1"}, "resubmit": {"attempts": 0}}
+    data = {"nodes": 0, "cluster": 8, "data": {"cache_gb": "1"}, "resubmit": {"attempts": 0}}
     assert problems(lambda: fields.from_dict(JobOptions, data)) == [
         "cluster", "data.cache_gb", "nodes", "resubmit.attempts"
     ]  # fmt: skip

@@ -50,8 +50,8 @@ def test_help_lists_every_target_that_a_person_may_want():
     ("given", "shell", "program"),
     [
         (["STACK=dev"], {}, "-m jobs submit --stack dev"),
-        (["STACK=prod", "PRESET=digits", "NODES=2", "ARGS=-- --epochs 2"], {},
-         "-m jobs submit --stack prod --preset digits --nodes 2 -- --epochs 2"),
+        (["STACK=prod", "PRESET=digits", "NODES=2", "CLUSTER=t4", "ARGS=-- --epochs 2"], {},
+         "-m jobs submit --stack prod --preset digits --nodes 2 --cluster t4 -- --epochs 2"),
         ([], {}, "-m trainer train"),
         # What some shell has exported must not rent a cluster.
         ([], {"STACK": "prod"}, "-m trainer train"),

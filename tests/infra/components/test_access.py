@@ -5,6 +5,7 @@ import re
 import pytest
 
 from infra.catalog import roles
+from infra.resources import COMPUTE, of_kind
 from tests.infra.support.stacks import ran, rendered
 from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
@@ -111,6 +112,23 @@ def test_each_cluster_acts_as_the_identity_of_its_duty():
         [one] = [one for one in rendered("prod") if one.name == f"cluster-{cluster}"]
         [given] = one.inputs["identity"]["userAssignedIdentities"]
         assert given.endswith(f"-id-{identity}")
+
+
+def test_a_cluster_of_any_name_acts_as_the_identity_of_its_duty_in_the_subnet_of_its_duty():
+    resources = rendered("dev", **OPTIONS["other clusters"])
+    given = {
+        one.name: (
+            one.inputs["identity"]["userAssignedIdentities"][0].rpartition("-")[2],
+            one.inputs["properties"]["properties"]["subnet"]["id"].rpartition("-")[2],
+        )
+        for one in of_kind(resources, COMPUTE)
+    }
+    assert given == {
+        "cluster-a100": ("training", "training"),
+        "cluster-t4-spare": ("training", "training"),
+        "cluster-shards": ("preparation", "training"),
+        "cluster-images": ("build", "build"),
+    }
 
 
 def test_every_assignment_says_what_kind_of_principal_it_is_for():

@@ -314,11 +314,10 @@ def test_what_is_exported_is_what_is_declared():
     platform = from_dict(stack.platform)
     declared = {one.inputs["computeName"] for one in of_kind(stack.resources, COMPUTE)}
     clusters = platform.clusters
-    assert clusters.gpu_dedicated is not None
-    named = (clusters.gpu, clusters.gpu_dedicated, clusters.preparation, clusters.build)
-    assert {cluster.name for cluster in named} == declared
-    assert (clusters.gpu.gpus_per_node, clusters.gpu.infiniband) == (8, True)
-    assert clusters.preparation.gpus_per_node == 0
+    assert set(clusters) == {"gpu", "gpu_dedicated", "preparation", "build"}
+    assert {cluster.name for cluster in clusters.values()} == declared
+    assert (clusters["gpu"].gpus_per_node, clusters["gpu"].infiniband) == (8, True)
+    assert clusters["preparation"].gpus_per_node == 0
     accounts = {
         one.inputs["accountName"] for one in of_kind(stack.resources, "storage:StorageAccount")
     }

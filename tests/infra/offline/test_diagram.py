@@ -19,6 +19,7 @@ VARIANTS = [
     ("dev", {}),
     ("prod", {}),
     ("dev", OPTIONS["everything on"]),
+    ("dev", OPTIONS["other clusters"]),
 ]
 THEIRS = ("dev", OPTIONS["everything theirs"])
 

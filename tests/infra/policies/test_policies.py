@@ -303,7 +303,13 @@ def test_what_is_no_duration_is_not_taken_for_one(text):
 
 
 OPEN = OPTIONS["everything on"]
-STACKS = [("dev", {}), ("prod", {}), ("dev", OPEN), ("dev", OPTIONS["everything theirs"])]
+STACKS = [
+    ("dev", {}),
+    ("prod", {}),
+    ("dev", OPEN),
+    ("dev", OPTIONS["everything theirs"]),
+    ("dev", OPTIONS["other clusters"]),
+]
 
 
 @pytest.mark.parametrize(("stack", "overrides"), STACKS)

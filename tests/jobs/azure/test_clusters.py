@@ -126,7 +126,7 @@ def cluster(state="Succeeded", **changes):
 
 
 def test_a_cluster_as_the_outputs_say_has_no_problems():
-    assert problems(platform().clusters.gpu, 4, cluster()) == []
+    assert problems(platform().clusters["gpu"], 4, cluster()) == []
 
 
 @pytest.mark.parametrize(
@@ -139,5 +139,5 @@ def test_a_cluster_as_the_outputs_say_has_no_problems():
     ],
 )  # fmt: skip
 def test_a_cluster_that_is_another_than_the_outputs_say_is_told(found, words):
-    (problem,) = problems(platform().clusters.gpu, 4, found)
+    (problem,) = problems(platform().clusters["gpu"], 4, found)
     assert words in problem

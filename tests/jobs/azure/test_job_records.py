@@ -167,7 +167,7 @@ def test_a_job_that_never_began_has_a_result_of_no_seconds():
 )
 def test_what_azure_tells_decides_whether_it_is_submitted_again(answer, code):
     one = attempt_result(job(status=answer.status), answer, trained=False)
-    decision = decide([one], ResubmitOptions(), platform().clusters.gpu)
+    decision = decide([one], ResubmitOptions(), platform().clusters["gpu"])
     if code is None:
         assert isinstance(decision, Resubmit)
     else:

@@ -45,7 +45,7 @@ def test_a_platform_where_nothing_runs_costs_nothing(capsys):
 def test_status_is_one_document_for_a_program(capsys, outputs):
     assert main(["status", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert outputs.clusters.gpu.name in [one["cluster"] for one in found["clusters"]]
+    assert outputs.clusters["gpu"].name in [one["cluster"] for one in found["clusters"]]
 
 
 def test_preflight_finds_everything_that_a_run_needs(capsys):
@@ -65,8 +65,8 @@ def test_preflight_finds_everything_that_a_run_needs(capsys):
 
 
 def test_preflight_names_what_is_to_mend_and_goes_on(capsys, outputs, other):
-    gpu = replace(outputs.clusters.gpu, size="Standard_NC24ads_A100_v4", gpus_per_node=1)
-    other(clusters=replace(outputs.clusters, gpu=gpu))
+    gpu = replace(outputs.clusters["gpu"], size="Standard_NC24ads_A100_v4", gpus_per_node=1)
+    other(clusters={**outputs.clusters, "gpu": gpu})
     assert main(["preflight", "--nodes", "2", "--json"]) == 1
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
     assert not found["cluster"]["good"]
@@ -97,6 +97,25 @@ def test_preflight_reads_quota(capsys, live, outputs):
         live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 1000)
 
 
+def test_preflight_does_not_call_a_quota_good_that_azure_does_not_report(capsys, live):
+    live.azure.admin.fault("GET .*/usages", status=403, code="AuthorizationFailed", times=2)
+    assert main(["preflight"]) == 0
+    text = capsys.readouterr().out
+    assert "?     quota: unknown, as Azure does not report the cores of Standard_ND40rs_v2" in text
+    assert "a run could start, if quota allows it" in text
+    assert main(["preflight", "--json"]) == 0
+    found = {one["name"]: one["good"] for one in json.loads(capsys.readouterr().out)}
+    assert found["quota"] is None
+    assert found["cluster"] is True
+
+
+def test_preflight_names_the_clusters_if_the_one_that_is_asked_for_is_not_there(capsys):
+    assert main(["preflight", "--cluster", "gpux"]) == 1
+    text = capsys.readouterr().out
+    assert "STOP  cluster: " in text
+    assert "--cluster: the stack dev has no cluster gpux for jobs; choose from gpu (4 x " in text
+
+
 def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):
     other(workspace="gone")
     for command in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
@@ -112,8 +131,8 @@ def test_a_cluster_that_is_gone_is_told_before_submitting(
     outputs,
     other,
 ):
-    gone = replace(outputs.clusters.preparation, name="prep-gone")
-    other(clusters=replace(outputs.clusters, preparation=gone))
+    gone = replace(outputs.clusters["preparation"], name="prep-gone")
+    other(clusters={**outputs.clusters, "preparation": gone})
     assert main(["submit", "--kind", "smoke", "--name", "nocluster"]) == 1
     assert "cluster prep-gone: does not exist in workspace" in capsys.readouterr().err
     assert not [
@@ -161,7 +180,7 @@ def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code
 def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live, status):
     live.azure.admin.fault("GET .*/computes/", status=status, retry_after=1, times=1)
     assert main(["status"]) == 0
-    asked = [r for r in live.azure.requests if live.outputs.clusters.gpu.name in r.path]
+    asked = [r for r in live.azure.requests if live.outputs.clusters["gpu"].name in r.path]
     assert [r.status for r in asked] == [status, 200]
     assert asked[1].at - asked[0].at >= 1
 

@@ -22,7 +22,7 @@ def knows_clusters(stack):
     """Put the clusters into Pulumi's state, as after `up`."""
     kind = "azure-native:machinelearningservices:Compute"
     for role in ("gpu", "preparation", "build"):
-        id_ = f"{stack.live.workspace}/computes/{getattr(stack.outputs.clusters, role).name}"
+        id_ = f"{stack.live.workspace}/computes/{stack.outputs.clusters[role].name}"
         urn = f"urn:pulumi:dev::ml::{kind}::cluster-{role}"
         stack.resources.append({"urn": urn, "type": kind, "id": id_, "custom": True})
     stack.write()
@@ -31,7 +31,7 @@ def knows_clusters(stack):
 @pytest.mark.parametrize("given", ["preparation", "name", "NAME"])
 def test_one_cluster_is_deleted_and_the_rest_stays(stack, capsys, given):
     knows_clusters(stack)
-    before, name = clusters(stack), stack.outputs.clusters.preparation.name
+    before, name = clusters(stack), stack.outputs.clusters["preparation"].name
     called = {"name": name, "NAME": name.upper()}.get(given, given)
     assert stack.tear_down(replace(YES, cluster=called)) == 0
     assert answer(capsys) == {"stack": "dev", "cluster": name, "done": [f"deleted {name}"]}
@@ -57,7 +57,7 @@ def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
 
 def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
     with pytest.raises(UserError, match="is not in Pulumi's state of stack dev"):
-        stack.tear_down(replace(YES, cluster=stack.outputs.clusters.gpu.name))
+        stack.tear_down(replace(YES, cluster=stack.outputs.clusters["gpu"].name))
     knows_clusters(stack)
     stack.resources[-1]["protect"] = True
     stack.write()
@@ -69,15 +69,15 @@ def test_a_cluster_that_nobody_would_make_again_is_left_alone(stack):
 
 def test_a_cluster_that_is_not_there_is_told_with_those_that_are(stack):
     knows_clusters(stack)
-    name = stack.outputs.clusters.gpu.name
+    name = stack.outputs.clusters["gpu"].name
     with pytest.raises(UserError, match=rf"'gqu' is not a cluster of .*; it has {name} \(gpu\), "):
         stack.tear_down(replace(YES, cluster="gqu"))
 
 
 def test_the_cluster_that_is_there_is_meant_and_not_that_of_a_failed_up(stack, capsys):
     knows_clusters(stack)
-    there = stack.outputs.clusters.gpu
-    planned = replace(stack.outputs.clusters, gpu=replace(there, name="gpu-new"))
+    there = stack.outputs.clusters["gpu"]
+    planned = {**stack.outputs.clusters, "gpu": replace(there, name="gpu-new")}
     outputs = replace(stack.outputs, clusters=planned)
     assert stack.tear_down(replace(YES, cluster="gpu"), outputs=outputs) == 0
     assert answer(capsys)["cluster"] == there.name

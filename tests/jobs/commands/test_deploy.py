@@ -92,9 +92,9 @@ def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     assert "quota" in err
 
 
-def test_a_cluster_that_was_to_be_another_is_told_with_the_two_commands(pulumi, capfd):
+def test_a_cluster_that_was_to_be_another_or_to_go_is_told_with_the_two_commands(pulumi, capfd):
     kind, outputs = "azure-native:machinelearningservices:Compute", platform()
-    known = {"gpu": outputs.clusters.gpu.name, "preparation": "prep-old"}
+    known = {"gpu": outputs.clusters["gpu"].name, "preparation": "prep-old", "a100-b": "a100-gone"}
     resources = [
         {"urn": f"urn:pulumi:dev::ml::{kind}::cluster-{role}", "type": kind, "custom": True,
          "id": f"/subscriptions/s/workspaces/ml/computes/{name}"}
@@ -106,6 +106,7 @@ def test_a_cluster_that_was_to_be_another_is_told_with_the_two_commands(pulumi, 
     assert main(["up", "--yes", "True", "--stack", "dev"]) == UserError.exit_code
     err = capfd.readouterr().err
     assert "`python -m jobs teardown --cluster prep-old --stack dev`, and then" in err
+    assert "`python -m jobs teardown --cluster a100-gone --stack dev`, and then" in err
     assert "`python -m jobs up --refresh True --stack dev`" in err
     assert known["gpu"] not in err
 

@@ -66,7 +66,7 @@ def test_a_run_goes_from_its_summary_to_its_end(live, capsys, instead):
     args = ["--kind", "smoke", "--name", "whole", *QUICK]
     assert main(["submit", *args, "--", "--epochs", "4"]) == 0
     text = capsys.readouterr().out
-    cluster = live.outputs.clusters.preparation
+    cluster = live.outputs.clusters["preparation"]
     for words in ("whole, attempt 1 (smoke)", f"{cluster.name}: 1 x {cluster.size}, Dedicated",
                   "64 images per step over 2 ranks", "90 (4 epochs)", "is registered", "whole-r1:"
                   " submitted", "\ntrainer/__init__.py\n", "training completed"):  # fmt: skip
@@ -83,7 +83,7 @@ def test_what_is_submitted_is_what_the_spec_says(live, capsys, monkeypatch):
                  "--no-follow", "--json", "--", "--max-steps", "5"]) == 0  # fmt: skip
     found = json.loads(capsys.readouterr().out)
     live.azure.scheduler.cancel(f"{live.workspace}/jobs/asked-r1")
-    sent, gpu = job(live, "asked-r1"), live.outputs.clusters.gpu
+    sent, gpu = job(live, "asked-r1"), live.outputs.clusters["gpu"]
     assert found["steps"] == 5
     assert (found["job"], found["ranks"]) == ("asked-r1", 16)
     assert sent["distribution"] == {"processCountPerInstance": 8, "distributionType": "Mpi"}

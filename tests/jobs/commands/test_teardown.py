@@ -36,7 +36,7 @@ def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
         "cancelled", "deleted", "purged", "destroyed", "purged",
     ]  # fmt: skip
     steps = [name for _, name in stack.deletions()]
-    clusters = {stack.outputs.clusters.gpu.name, stack.outputs.clusters.preparation.name}
+    clusters = {stack.outputs.clusters["gpu"].name, stack.outputs.clusters["preparation"].name}
     order = [
         steps.index("cancel"),
         min(steps.index(name) for name in clusters),

@@ -8,7 +8,7 @@ from common.errors import UserError
 from jobs.following.cluster_check_result import assess
 from tests.jobs.support.platform import platform
 
-NDV2 = platform().clusters.gpu
+NDV2 = platform().clusters["gpu"]
 MIB = 1 << 20
 SOUND = {"infiniband_fault": ""}
 

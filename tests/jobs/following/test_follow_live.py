@@ -102,7 +102,7 @@ def test_what_we_cancel_stops_all_who_supervise_whatever_they_opted_for(live, ca
 
 def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monkeypatch):
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.2)
-    job = begin(live, "paused", "sleep 600", cluster=live.outputs.clusters.gpu)
+    job = begin(live, "paused", "sleep 600", cluster=live.outputs.clusters["gpu"])
     cancel = [sys.executable, "-m", "jobs", "cancel", "paused"]
     meanwhile(
         running(live, job),
@@ -119,7 +119,7 @@ def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monke
 def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypatch):
     monkeypatch.setattr(requests, "RETRIES", 0)
     once = f"{ONCE}; then sleep 600; fi"
-    job = begin(live, "gap", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    job = begin(live, "gap", f"{once}; {TRAINED}", cluster=live.outputs.clusters["gpu"])
     meanwhile(
         running(live, job),
         lambda: wait_for(lambda: touched(live, "gap")),
@@ -139,7 +139,7 @@ def test_a_time_out_is_told_with_the_option(live, capsys):
 
 
 def test_a_run_that_is_pre_empted_twice_goes_on_until_it_has_trained(live, capsys):
-    gpu = live.outputs.clusters.gpu
+    gpu = live.outputs.clusters["gpu"]
     count = (
         'n=$(cat "${{outputs.run}}/n" 2>/dev/null || echo 0); echo $((n+1)) > "${{outputs.run}}/n"'
     )
@@ -184,7 +184,7 @@ def written(live, run, job):
 
 
 def test_without_supervision_a_pre_empted_run_is_not_submitted_again(live, capsys):
-    job = begin(live, "alone", "sleep 600", cluster=live.outputs.clusters.gpu)
+    job = begin(live, "alone", "sleep 600", cluster=live.outputs.clusters["gpu"])
     meanwhile(running(live, job), lambda: live.azure.admin.preempt(job=job))
     assert main(["follow", "alone", *QUICK]) == 21
     assert "python -m jobs follow alone --supervise` submits it again" in capsys.readouterr().out
@@ -193,7 +193,9 @@ def test_without_supervision_a_pre_empted_run_is_not_submitted_again(live, capsy
 
 def test_a_job_that_azure_begins_anew_in_its_place_is_followed_through(live, capsys):
     once = f"{ONCE}; then echo first; sleep 600; fi"
-    job = begin(live, "anew", f"{once}; echo second; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    job = begin(
+        live, "anew", f"{once}; echo second; {TRAINED}", cluster=live.outputs.clusters["gpu"]
+    )
     meanwhile(
         running(live, job),
         lambda: wait_for(lambda: touched(live, "anew")),
@@ -207,7 +209,7 @@ def test_a_job_that_azure_begins_anew_in_its_place_is_followed_through(live, cap
 
 
 def test_a_cluster_that_is_pre_empted_without_a_word_goes_on_only_if_asked(live, capsys):
-    gpu = live.outputs.clusters.gpu
+    gpu = live.outputs.clusters["gpu"]
     once = f"{ONCE}; then sleep 600; fi"
     job = begin(live, "mute", f"{once}; {TRAINED}", cluster=gpu)
     meanwhile(
@@ -223,7 +225,7 @@ def test_a_cluster_that_is_pre_empted_without_a_word_goes_on_only_if_asked(live,
 
 def test_two_who_supervise_ask_for_the_same_job(live, capsys):
     once = f"{ONCE}; then sleep 600; fi"
-    job = begin(live, "both", f"{once}; {TRAINED}", cluster=live.outputs.clusters.gpu)
+    job = begin(live, "both", f"{once}; {TRAINED}", cluster=live.outputs.clusters["gpu"])
     other = subprocess.Popen(
         [sys.executable, "-m", "jobs", "follow", "both", *QUICK, *AGAIN],
         cwd=ROOT, env=live.environment, stdout=subprocess.PIPE, text=True,
@@ -248,7 +250,7 @@ def touched(live, run):
 
 
 def test_a_job_that_never_leaves_the_queue_is_explained(live, capsys, monkeypatch):
-    gpu = live.outputs.clusters.gpu
+    gpu = live.outputs.clusters["gpu"]
     monkeypatch.setattr(job_states, "HINT_SECONDS", (0.3, 3600.0))
     live.azure.admin.capacity(f"{live.workspace}/computes/{gpu.name}", 0)
     try:
@@ -334,7 +336,7 @@ def test_logs_of_a_job_that_has_ended_and_of_one_that_runs(live, capsys):
 
 
 def test_nodes_that_are_allocated_are_what_costs(live, capsys):
-    cluster = live.outputs.clusters.preparation
+    cluster = live.outputs.clusters["preparation"]
     job = begin(live, "costly", "sleep 600")
     wait_for(lambda: status(live, job) == "Running")
     assert main(["status"]) == 0
@@ -360,7 +362,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
 
 def failed_by_pre_emption(live, run):
     """Submit an attempt that is pre-empted while nobody follows it."""
-    job = begin(live, run, "sleep 600", cluster=live.outputs.clusters.gpu)
+    job = begin(live, run, "sleep 600", cluster=live.outputs.clusters["gpu"])
     wait_for(lambda: status(live, job) == "Running")
     live.azure.admin.preempt(job=job)
     wait_for(lambda: status(live, job) == "Failed")

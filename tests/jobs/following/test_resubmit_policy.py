@@ -19,7 +19,7 @@ from jobs.options import ResubmitOptions
 from jobs.spec.job_spec import LIFETIME_HOURS
 from tests.jobs.support.platform import platform
 
-LENT = platform().clusters.gpu
+LENT = platform().clusters["gpu"]
 OWN = replace(LENT, priority="Dedicated")
 OPTIONS = ResubmitOptions(attempts=3, backoff_seconds=60, longest_backoff_seconds=100)
 OPTED_IN = replace(OPTIONS, canceled=True)
@@ -132,6 +132,15 @@ def test_a_loss_before_a_person_submitted_again_is_none_in_a_row():
 )
 def test_opting_in_takes_back_no_wish_of_ones_own(result):
     assert isinstance(decide([result], OPTED_IN, LENT), Stop)
+
+
+def test_a_run_whose_cluster_is_gone_is_not_submitted_again_and_says_what_to_do():
+    decision = decide([PREEMPTED], OPTIONS, None)
+    assert isinstance(decision, Stop)
+    assert "the stack does not have its cluster any more. Its checkpoints" in decision.reason
+    assert "--name KEY and --cluster NAME" in decision.reason
+    assert decide([AttemptResult("Completed", trained=True)], OPTIONS, None).exit_code == 0
+    assert decide([WEEK_OVER], OPTIONS, None).exit_code == CANCELED
 
 
 def test_nodes_of_ones_own_live_longer():

@@ -27,21 +27,23 @@ def stack(request):
 
 
 def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
-    gpu = stack.clusters.gpu
-    most = gpu.max_nodes
     specs = [
-        *(samples.training(nodes, stack) for nodes in {1, most}),
         samples.smoke(stack),
-        kinds.benchmark(stack, samples.SYNTHETIC, JobOptions(nodes=most), FIRST, SOFTWARE),
         samples.preparation(stack),
         samples.folder_preparation(stack),
-        kinds.check(stack, JobOptions(nodes=most), FIRST, SOFTWARE),
     ]
-    if stack.clusters.gpu_dedicated is not None:
-        specs.append(samples.training(1, stack, cluster="gpu_dedicated"))
+    for key, cluster in stack.clusters.items():
+        if cluster.duty == "train":
+            options = JobOptions(nodes=cluster.max_nodes, cluster=key)
+            specs += [
+                *(samples.training(n, stack, cluster=key) for n in {1, cluster.max_nodes}),
+                kinds.benchmark(stack, samples.SYNTHETIC, options, FIRST, SOFTWARE),
+                kinds.check(stack, options, FIRST, SOFTWARE),
+            ]
     for spec in specs:
         job = command_job(spec, tmp_path)
-        cluster = stack.clusters.preparation if spec.kind in {"smoke", "prepare"} else spec.cluster
+        cluster = spec.cluster
+        assert cluster.duty == ("prepare" if spec.kind in {"smoke", "prepare"} else "train")
         assert (job.compute, job.identity.client_id) == (cluster.name, cluster.identity_client_id)
         if spec.cluster.gpus_per_node:
             assert job.distribution.process_count_per_instance == cluster.gpus_per_node

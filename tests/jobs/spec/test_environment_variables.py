@@ -12,8 +12,8 @@ CLUSTERS = platform().clusters
 
 
 def test_gpus_get_what_tells_of_trouble_and_cpus_only_their_output():
-    assert "NCCL_DEBUG" in environment_variables.of_processes(CLUSTERS.gpu)
-    assert environment_variables.of_processes(CLUSTERS.preparation) == {"PYTHONUNBUFFERED": "1"}
+    assert "NCCL_DEBUG" in environment_variables.of_processes(CLUSTERS["gpu"])
+    assert environment_variables.of_processes(CLUSTERS["preparation"]) == {"PYTHONUNBUFFERED": "1"}
 
 
 @pytest.mark.parametrize(

@@ -53,14 +53,14 @@ def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most)
         samples.folder_preparation(stack),
         kinds.check(stack, JobOptions(nodes=most), FIRST, SOFTWARE),
     ]
-    known = {c.name for c in (stack.clusters.gpu, stack.clusters.preparation)}
+    known = {c.name for c in (stack.clusters["gpu"], stack.clusters["preparation"])}
     assert {spec.cluster.name for spec in built} == known
     assert [spec.kind for spec in built] == [
         "train", "smoke", "benchmark", "prepare", "prepare", "check"
     ]  # fmt: skip
     if dedicated:
         own = samples.training(1, stack, cluster="gpu_dedicated")
-        assert own.cluster == stack.clusters.gpu_dedicated
+        assert own.cluster == stack.clusters["gpu_dedicated"]
 
 
 @given(
@@ -163,7 +163,6 @@ def test_options_of_a_persons_machine_are_refused_at_once():
         return training(
             config,
             nodes=99,
-            cluster="gpu_dedicated",
             timeout_hours=200.0,
             variables=("NCCL_IB_DISABLE=1",),
             data=replace(IMAGENET, mode="download"),
@@ -171,10 +170,54 @@ def test_options_of_a_persons_machine_are_refused_at_once():
         )
 
     assert sorted(problems(make)) == [
-        "--cluster", "--data.cache-dir", "--exchange.timeline", "--log.tensorboard-dir", "--name",
+        "--data.cache-dir", "--exchange.timeline", "--log.tensorboard-dir", "--name",
         "--nodes", "--resume", "--runs-dir", "--services.vs-code", "--timeout-hours",
         "--variables",
     ]  # fmt: skip
+
+
+ONLY_ONE = replace(STACK, clusters={"t4": STACK.clusters["gpu"]})
+TWO = replace(STACK, clusters=dict.fromkeys(("t4", "a100"), STACK.clusters["gpu"]))
+BUILDS = replace(STACK, clusters={"build": STACK.clusters["build"]})
+
+
+def test_a_job_that_names_no_cluster_runs_on_the_usual_or_only_one_of_its_duty():
+    assert training().cluster == STACK.clusters["gpu"]
+    assert training(stack=ONLY_ONE).cluster == ONLY_ONE.clusters["t4"]
+    usual = replace(TWO, clusters={**TWO.clusters, "gpu": STACK.clusters["build"]})
+    gpu = replace(STACK, clusters={**TWO.clusters, **STACK.clusters})
+    assert training(stack=gpu).cluster == STACK.clusters["gpu"]
+    with pytest.raises(SpecError, match="is missing, as the stack dev has several clusters"):
+        training(stack=usual)
+
+
+@pytest.mark.parametrize(
+    ("stack", "name", "says"),
+    [
+        (STACK, "gpux", "the stack dev has no cluster gpux for jobs; choose from gpu (16 x Stand"),
+        (STACK, "build", "has no cluster build for jobs; choose from gpu (16 x Standard_ND40rs_v2,"
+         " LowPriority), preparation (4 x Standard_D16ads_v5, Dedicated)"),
+        (TWO, None, "is missing, as the stack dev has several clusters; choose from a100 (16 x "),
+        (BUILDS, None, "the stack dev has no cluster with the duty train; it has none"),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_is_not_clear_is_refused_with_those_there_are(stack, name, says):
+    with pytest.raises(SpecError) as caught:
+        training(stack=stack, cluster=name)
+    (problem,) = caught.value.problems
+    assert problem.startswith("--cluster: ")
+    assert says in problem
+
+
+def test_a_smoke_test_runs_where_it_is_told_and_a_preparation_only_where_it_may_write():
+    on_gpus = JobOptions(cluster="gpu")
+    digits = PRESETS["digits"]
+    spec = kinds.smoke(STACK, digits, on_gpus, FIRST, SOFTWARE)
+    assert (spec.cluster, spec.environment) == (STACK.clusters["gpu"], SOFTWARE.gpu_environment)
+    folders = PreparationOptions(raw="raw", prepared="out")
+    what = PrepareFolderOptions()
+    with pytest.raises(SpecError, match="jobs on gpu may not write prepared data"):
+        kinds.prepare(STACK, what, folders, on_gpus, FIRST, SOFTWARE)
 
 
 def test_a_run_that_is_named_after_its_key_is_sound():
@@ -190,7 +233,7 @@ def test_a_timeline_that_is_uploaded_is_sound():
 def test_a_smoke_test_needs_no_data_and_no_gpu():
     spec = samples.smoke(STACK)
     assert not spec.inputs
-    assert spec.cluster == STACK.clusters.preparation
+    assert spec.cluster == STACK.clusters["preparation"]
     assert spec.environment == SOFTWARE.cpu_environment
     assert (spec.shm_size, spec.docker_args) == (None, None)
     assert problems(

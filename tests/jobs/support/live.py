@@ -105,10 +105,8 @@ def declare(azure: Loopback, folder: Path, described: PlatformOutputs | None = N
             "datastoreType": "AzureBlob", "accountName": store.account,
             "containerName": store.container, "credentials": {"credentialsType": "None"},
             "serviceDataAccessAuthIdentity": "None"}})  # fmt: skip
-    clusters = out.clusters
-    for cluster in (clusters.gpu, clusters.preparation, clusters.build, clusters.gpu_dedicated):
-        if cluster is not None:
-            azure.put(f"{workspace}/computes/{cluster.name}", ARM, _compute(out, cluster))
+    for cluster in out.clusters.values():
+        azure.put(f"{workspace}/computes/{cluster.name}", ARM, _compute(out, cluster))
     live.file.write_text(json.dumps(contract.to_dict(live.outputs)))
     return live
 

@@ -17,6 +17,10 @@ def guid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012x}"
 
 
+CPU = ("Standard_D16ads_v5", 0, False, "Dedicated")
+DUTY_GUIDS = {"train": guid(4), "prepare": guid(5), "build": guid(6)}
+
+
 def cluster_nodes(**changes) -> ClusterNodes:
     """State of a cluster without nodes."""
     known = {"cluster": "gpu", "size": "Standard_ND40rs_v2", "priority": "LowPriority"}
@@ -35,9 +39,19 @@ def platform(
 ) -> PlatformOutputs:
     names = Names("hvd", "dev", "westeurope")
 
-    def cluster(role, size, gpus, infiniband, priority, nodes, identity):
-        name = names.cluster(role, size, priority)
-        return outputs.Cluster(name, size, gpus, infiniband, priority, nodes, guid(identity))
+    def cluster(key, duty, size, gpus, infiniband, priority, nodes):
+        name, identity = names.cluster(key, duty, size, priority), DUTY_GUIDS[duty]
+        return outputs.Cluster(name, duty, size, gpus, infiniband, priority, nodes, identity)
+
+    clusters = {
+        "gpu": cluster("gpu", "train", size, gpus, infiniband, priority, max_nodes),
+        "preparation": cluster("preparation", "prepare", *CPU, 4),
+        "build": cluster("build", "build", *CPU, 1),
+    }
+    if dedicated:
+        clusters["gpu_dedicated"] = cluster(
+            "gpu_dedicated", "train", size, gpus, infiniband, "Dedicated", 2
+        )
 
     def store(container, account, role):
         endpoint = f"https://{account}.blob.core.windows.net"
@@ -55,16 +69,7 @@ def platform(
         region="westeurope",
         stack="dev",
         workspace=names.workspace,
-        clusters=outputs.Clusters(
-            gpu=cluster("gpu", size, gpus, infiniband, priority, max_nodes, 4),
-            preparation=cluster("preparation", "Standard_D16ads_v5", 0, False, "Dedicated", 4, 5),
-            build=cluster("build", "Standard_D4ads_v5", 0, False, "Dedicated", 1, 6),
-            gpu_dedicated=(
-                cluster("gpu-dedicated", size, gpus, infiniband, "Dedicated", 2, 4)
-                if dedicated
-                else None
-            ),
-        ),
+        clusters=clusters,
         datastores=outputs.Datastores(
             raw=store("raw", names.data_storage, "read"),
             prepared=store("prepared", names.data_storage, "read"),

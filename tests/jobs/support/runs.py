@@ -43,7 +43,7 @@ def declare_job(live, name, tags, command="true"):
     azure, workspace = live.azure, live.workspace
     azure.put(f"{workspace}/environments/plain", ARM, {"properties": {}})
     azure.put(f"{workspace}/environments/plain/versions/1", ARM, {"properties": {"image": "p"}})
-    cluster = live.outputs.clusters.preparation.name
+    cluster = live.outputs.clusters["preparation"].name
     azure.put(f"{workspace}/jobs/{name}", ARM, {"properties": {
         "jobType": "Command", "command": command, "tags": tags, "experimentName": "x",
         "environmentId": f"{workspace}/environments/plain/versions/1",

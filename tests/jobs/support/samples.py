@@ -98,7 +98,7 @@ def every_kind():
     return {
         "train-1-node": training(1, stack),
         "train-4-nodes": training(4, stack),
-        "train-most-nodes": training(stack.clusters.gpu.max_nodes, stack),
+        "train-most-nodes": training(stack.clusters["gpu"].max_nodes, stack),
         "train-tuned": tuned(platform(profile="allowlisted", dedicated=True)),
         "smoke": smoke(stack),
         "benchmark": benchmark(stack),

@@ -29,7 +29,7 @@ def begin(
     body = {
         "jobType": "Command",
         "command": command % {"run": run},
-        "computeId": f"{live.workspace}/computes/{(cluster or clusters.preparation).name}",
+        "computeId": f"{live.workspace}/computes/{(cluster or clusters['preparation']).name}",
         "environmentId": image,
         "experimentName": kind,
         "displayName": f"{run}, attempt {number}",

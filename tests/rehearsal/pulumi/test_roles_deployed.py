@@ -118,7 +118,7 @@ class Runs:
         self._number += 1
         name = f"{cluster}-{self._number}"
         where = self._deployed.workspace
-        node_cluster = getattr(self._deployed.outputs.clusters, cluster)
+        node_cluster = self._deployed.outputs.clusters[cluster]
         body = {
             "jobType": "Command",
             "command": line,
@@ -200,7 +200,7 @@ def without_roles(azure, deployed):
         (identity,) = [
             one["properties"]["principalId"]
             for one in azure.resources.of_kind("Microsoft.ManagedIdentity/userAssignedIdentities")
-            if one["properties"]["clientId"] == deployed.outputs.clusters.gpu.identity_client_id
+            if one["properties"]["clientId"] == deployed.outputs.clusters["gpu"].identity_client_id
         ]
         (assignment,) = [
             one
@@ -230,7 +230,7 @@ def test_who_follows_a_run_that_lacks_a_role_learns_of_it(azure, deployed, witho
     store = deployed.outputs.datastores.results
     without_roles(store)
     platform = SimpleNamespace(azure=azure, outputs=deployed.outputs, workspace=deployed.workspace)
-    begin(platform, "roleless", TRAINED, cluster=deployed.outputs.clusters.gpu)
+    begin(platform, "roleless", TRAINED, cluster=deployed.outputs.clusters["gpu"])
     ended = jobs(azure, deployed, [SCIENTISTS], "follow", "roleless")
     assert ended.returncode == 1, ended.stdout + ended.stderr
     said = ended.stdout + ended.stderr

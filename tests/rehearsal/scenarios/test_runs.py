@@ -131,22 +131,22 @@ def test_code_that_raises_fails_with_its_reason_and_is_not_resubmitted(cloud, tm
 
 
 @pytest.mark.parametrize(
-    ("role", "status", "words"),
+    ("name", "words"),
     [
-        ("gpus", 2, "--cluster: 'gpus'"),
-        ("gpu_dedicated", 2, "--cluster: the stack dev has no cluster gpu_dedicated; declare it"),
+        ("gpus", "--cluster: the stack dev has no cluster gpus for jobs; choose from gpu (2 x "),
+        ("build", "--cluster: the stack dev has no cluster build for jobs; choose from gpu (2 x "),
     ],
-    ids=["no such role", "not of this stack"],
+    ids=["not of this stack", "of builds"],
 )
-def test_a_cluster_that_the_stack_has_not_is_refused(cloud, role, status, words):
-    ended = cloud.jobs("submit", "--name", "lost", *TRAINING, "--cluster", role, status=status)
+def test_a_cluster_that_the_stack_has_not_is_refused(cloud, name, words):
+    ended = cloud.jobs("submit", "--name", "lost", *TRAINING, "--cluster", name, status=2)
     assert words in ended.err
     assert nothing_was_submitted(cloud, "lost")
 
 
 def test_a_cluster_that_is_not_in_the_workspace_is_named(cloud, tmp_path):
     outputs = cloud.outputs
-    clusters = replace(outputs.clusters, gpu=replace(outputs.clusters.gpu, name="gpu-of-before"))
+    clusters = {"gpu": replace(outputs.clusters["gpu"], name="gpu-of-before")}
     file = tmp_path / "outputs.json"
     file.write_text(json.dumps(to_dict(replace(outputs, clusters=clusters))))
     ended = cloud.jobs("submit", "--name", "lost", *TRAINING, "--outputs", str(file), status=1)
