@@ -82,11 +82,17 @@ def _described(
 
 
 def _rule(rule: Mapping[str, Any]) -> str:
-    ports = rule.get("destinationPortRanges") or [rule.get("destinationPortRange")]
+    source, destination, ports = (
+        ",".join(rule.get(several) or [rule[one]])
+        for one, several in (
+            ("sourceAddressPrefix", "sourceAddressPrefixes"),
+            ("destinationAddressPrefix", "destinationAddressPrefixes"),
+            ("destinationPortRange", "destinationPortRanges"),
+        )
+    )
     return (
         f"{rule['direction']} {rule['priority']} {rule['access']} {rule['protocol']} "
-        f"{rule['sourceAddressPrefix']} -> {rule['destinationAddressPrefix']} "
-        f"{','.join(map(str, ports))} ({rule['name']})"
+        f"{source} -> {destination} {ports} ({rule['name']})"
     )
 
 
