@@ -122,8 +122,8 @@ class NetworkSettings:
 
     existing_endpoints: Mapping[str, str] = field(default_factory=dict)
     """Address ranges of private endpoints that existing services have already, by service:
-    default_storage, data_storage, registry or vault. The stack then declares neither an endpoint nor
-    a record for that service. In a zone that others use, a second endpoint of a service would
+    default_storage, data_storage, registry or vault. The stack then declares neither an endpoint
+    nor a record for that service. In a zone that others use, a second endpoint of a service would
     replace the record of the first."""
 
     vault_service_tag: Annotated[VaultTag, Formerly("vault_tag")] = "AzureKeyVault"

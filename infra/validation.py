@@ -308,9 +308,7 @@ CHECKS = (
     Check(("network",), network_checks.connections),
     Check(("network",), network_checks.private_dns),
     Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
-    Check(
-        ("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), network_checks.address_plan
-    ),
+    Check(("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), network_checks.address_plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),

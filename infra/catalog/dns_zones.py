@@ -10,8 +10,9 @@ from typing import Final, Literal
 EndpointKind = Literal["workspace", "registry", "blob", "file", "vault", "monitor"]
 
 WORKSPACE_API: Final = "privatelink.api.azureml.ms"
-"""Also holds the workspace's certificate name, `ID.workspace.REGION.cert`. Some templates link a zone
-privatelink.cert.api.azureml.ms besides; no public name points there, so it would stay empty."""
+"""Also holds the workspace's certificate name, as ID.workspace.REGION.cert (SAP Private Link
+service, "Azure Machine Learning"). Some templates add a zone privatelink.cert.api.azureml.ms, but
+no document of Azure names a record in it."""
 WORKSPACE_NOTEBOOKS: Final = "privatelink.notebooks.azure.net"
 BLOB: Final = "privatelink.blob.core.windows.net"
 """Shared by both storage accounts and Azure Monitor's private link scope, so it is declared once

@@ -3,9 +3,9 @@
 Source: Azure Machine Learning, "Configure inbound and outbound network traffic" (19 March 2026) and
 "Secure a training environment with virtual networks". All other traffic is denied.
 
-No rule names the service tag `VirtualNetwork`: it includes every peered network, what is behind their
-gateways, and the prefixes of user-defined routes, so with a default route to a firewall it can mean
-every address (Azure, "Virtual network service tags").
+No rule names the service tag `VirtualNetwork`: it includes every peered network, what is behind
+their gateways, and the prefixes of user-defined routes, so with a default route to a firewall it
+can mean every address (Azure, "Virtual network service tags").
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Rule:
     ports: tuple[str, ...]
     """Destination ports: a number, a range such as `8000-8010`, or `*`."""
     why: str
-    """Reason for the rule, at most 140 characters: Azure shows it as the rule's description."""
+    """Reason for the rule, at most 140 characters, as Azure allows in a rule's description."""
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,6 @@ def _rule(rule: Rule) -> network.SecurityRuleArgs:
     port, ports = _one_or_more(rule.ports)
     return network.SecurityRuleArgs(
         name=rule.name,
-        description=rule.why,
         priority=rule.priority,
         direction=network.SecurityRuleDirection(rule.direction),
         access=network.SecurityRuleAccess(rule.access),

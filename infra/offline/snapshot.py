@@ -2,8 +2,7 @@
 
 A snapshot leaves out what every resource repeats (group, region, tags, parent) and what follows
 from something else (ids inside the group, the identity that a role is for, transitive
-dependencies), so that a changed line is a change of the platform. Network rules take one line each,
-without their descriptions.
+dependencies), so that a changed line is a change of the platform. Network rules take one line each.
 """
 
 import json
