@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
+from common import fields
 from infra import subnets
 from infra.catalog import resource_ids
 from infra.errors import AddressError
@@ -96,7 +97,8 @@ def connections(settings: Settings) -> Iterator[str]:
             f"network.peer_with: names two networks called {name!r}, but a peering is named after "
             "its network; peer with one of them, or rename one"
         )
-    if network.remote_gateway is not None and network.remote_gateway not in network.peer_with:
+    peers = {peer.lower() for peer in network.peer_with}
+    if network.remote_gateway is not None and network.remote_gateway.lower() not in peers:
         yield (
             f"network.remote_gateway: {network.remote_gateway!r} is not in network.peer_with; only "
             "a peered network's gateway can be used"
@@ -148,17 +150,11 @@ def private_dns(settings: Settings) -> Iterator[str]:
 def existing_endpoints(settings: Settings) -> Iterator[str]:
     """Check the endpoints that existing services have already."""
     network = settings.network
-    existing = {
-        "default_storage": settings.storage.existing_default,
-        "data_storage": settings.storage.existing_data,
-        "registry": settings.registry.existing,
-        "vault": settings.vault.existing,
-    }
     for service, text in network.existing_endpoints.items():
         at = f"network.existing_endpoints.{service}"
-        if service not in existing:
+        if service not in EXISTING_SERVICES:
             yield f"{at}: is not a service; choose from {', '.join(EXISTING_SERVICES)}"
-        elif existing[service] is None:
+        elif fields.get(settings, EXISTING_SERVICES[service]) is None:
             yield (
                 f"{at}: the stack declares this service, and so its endpoints; set "
                 f"{EXISTING_SERVICES[service]}, or remove the entry"

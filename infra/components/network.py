@@ -84,7 +84,8 @@ class Network(Component):
             ),
             subnets=[self._subnet(context, role, args, nat, policy) for role in args.plan.subnets],
             virtual_network_peerings=[
-                _peering(peer, gateway=peer == args.remote_gateway) for peer in args.peers
+                _peering(peer, gateway=peer.lower() == (args.remote_gateway or "").lower())
+                for peer in args.peers
             ]
             or None,
             tags=context.tags,

@@ -250,7 +250,7 @@ def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
     drawn = {resource.id.lower() for resource in resources} | target_ids.keys()
     for scope in of_kind(resources, ASSIGNMENT):
         service = "/".join(_text(scope, "scope").split("/")[:SERVICE_SEGMENTS])
-        if service.lower() not in drawn:
+        if service.count("/") == SERVICE_SEGMENTS - 1 and service.lower() not in drawn:
             drawn.add(service.lower())
             services.append(_existing_service(service, "existing, as are its endpoints"))
     return tuple(services)

@@ -27,7 +27,7 @@ SPOKE = HUB | {
     "network.dns_links": "declared",
     "network.dns_servers": ["10.0.0.4", "10.0.0.5"],
     "network.route_table": ROUTES,
-    "network.remote_gateway": VNET,
+    "network.remote_gateway": VNET.lower(),
     "network.jump_subnet": True,
     "network.jump_access": ["10.0.1.0/26"],
 }
