@@ -248,11 +248,12 @@ def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
     for target, others in endpoints_by_target.items():
         services.append(_existing_service(target_ids[target], "existing", tuple(others)))
     drawn = {resource.id.lower() for resource in resources} | target_ids.keys()
-    for scope in of_kind(resources, ASSIGNMENT):
-        service = "/".join(_text(scope, "scope").split("/")[:SERVICE_SEGMENTS])
-        if service.count("/") == SERVICE_SEGMENTS - 1 and service.lower() not in drawn:
-            drawn.add(service.lower())
-            services.append(_existing_service(service, "existing, as are its endpoints"))
+    for assignment in of_kind(resources, ASSIGNMENT):
+        segments = _text(assignment, "scope").split("/")[:SERVICE_SEGMENTS]
+        id_ = "/".join(segments)
+        if len(segments) == SERVICE_SEGMENTS and id_.lower() not in drawn:
+            drawn.add(id_.lower())
+            services.append(_existing_service(id_, "existing, as are its endpoints"))
     return tuple(services)
 
 
