@@ -35,11 +35,13 @@ KeyUri = Annotated[
     str, Pattern(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
 ]
 NetworkId = Annotated[str, _id("Microsoft.Network/virtualNetworks")]
+RouteTableId = Annotated[str, _id("Microsoft.Network/routeTables")]
 SubnetId = Annotated[str, _id("Microsoft.Network/virtualNetworks", parent="/subnets/[^/]+")]
 StorageId = Annotated[str, _id("Microsoft.Storage/storageAccounts")]
 RegistryId = Annotated[str, _id("Microsoft.ContainerRegistry/registries")]
 VaultId = Annotated[str, _id("Microsoft.KeyVault/vaults")]
 LogWorkspaceId = Annotated[str, _id("Microsoft.OperationalInsights/workspaces")]
+DnsMode = Literal["own", "hub", "policy"]
 
 
 @dataclass(frozen=True)
@@ -77,27 +79,62 @@ class NetworkSettings:
     """Declare a subnet for a machine to work from (a CI runner, a Bastion target). The machine
     itself is not declared."""
 
+    jump_access: tuple[str, ...] = ()
+    """Private address ranges that may open SSH and RDP to the jump subnet, such as that of a hub's
+    Bastion."""
+
     peer_with: tuple[NetworkId, ...] = ()
     """Ids of virtual networks to peer with. Their owners must create the peering of the other
     side."""
 
     peer_address_spaces: tuple[str, ...] = ()
-    """Address ranges of the peered networks, which this network must not overlap."""
+    """Address ranges of the peered networks, and of networks behind them, such as an office behind
+    a gateway. The private endpoints accept HTTPS from them, and this network must not overlap
+    them."""
+
+    remote_gateway: NetworkId | None = None
+    """Network of `peer_with` whose VPN or ExpressRoute gateway this network uses. Its owner must
+    first create the peering of the other side with gateway transit."""
+
+    dns_servers: tuple[str, ...] = ()
+    """Addresses of the network's DNS servers, such as a hub's resolver; empty means Azure's own.
+    They must resolve the private DNS zones."""
+
+    route_table: RouteTableId | None = None
+    """Existing route table with a default route to a firewall, in the stack's subscription and
+    region. It replaces the NAT gateway and its public address."""
 
     existing: ExistingNetwork | None = None
     """Use this network instead of declaring one."""
 
-    existing_dns_zones: GroupId | None = None
-    """Resource group that already holds every private DNS zone, linked to the network; None
-    declares zones and links."""
+    private_dns: DnsMode | None = None
+    """Where the endpoints' names are recorded. own: in zones that the stack declares, and links to
+    its network and every network of `peer_with`. hub: in the zones of `existing_dns_zones`. policy:
+    wherever an Azure Policy of the company records them. None means hub with `existing_dns_zones`,
+    and own without."""
 
-    certificate_zone: bool = False
-    """Also declare privatelink.cert.api.azureml.ms; whether a workspace needs it is
-    undocumented."""
+    existing_dns_zones: GroupId | None = None
+    """Resource group that already holds every private DNS zone."""
+
+    dns_links: Literal["declared", "existing"] | None = None
+    """Links from somebody else's zones to the network. declared: by this stack, in the resource
+    group of the zones. existing: somebody else links them. Required unless the network exists
+    already or has `dns_servers`."""
+
+    existing_endpoints: Mapping[str, str] = field(default_factory=dict)
+    """Address ranges of private endpoints that existing services have already, by service:
+    default_storage, data_storage, registry or vault. The stack then declares neither an endpoint
+    nor a record for that service. In a zone that others use, a second endpoint of a service would
+    replace the record of the first."""
 
     vault_service_tag: Annotated[VaultTag, Formerly("vault_tag")] = "AzureKeyVault"
     """Spelling of the key vault's service tag in the rule that a high-business-impact workspace
     needs: Azure's documents use both."""
+
+    @property
+    def dns_mode(self) -> DnsMode:
+        """`private_dns`, or what its absence means."""
+        return self.private_dns or ("hub" if self.existing_dns_zones else "own")
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Network
 
 from common import fields
 from common.fields import Reading
-from infra import naming, subnets
+from infra import naming, network_checks
 from infra.catalog import vm_sizes
-from infra.errors import AddressError, SettingsError
+from infra.errors import SettingsError
 from infra.naming import CLUSTER, CLUSTER_KEY
 from infra.settings import Settings
 
@@ -184,67 +183,6 @@ def _cores(settings: Settings) -> Iterator[str]:
             )
 
 
-def _network(settings: Settings) -> Iterator[str]:
-    network = settings.network
-    if network.existing is not None:
-        return
-    for i, other in enumerate(network.peer_address_spaces):
-        if _range(other) is None:
-            yield f"network.peer_address_spaces[{i}]: {other!r} is not a range like 10.0.0.0/16"
-    if network.peer_with and not network.peer_address_spaces:
-        yield (
-            "network.peer_address_spaces: is empty, but network.peer_with names networks; list "
-            "their address ranges, so that an overlap is found before anything is deployed"
-        )
-    yield from (f"network.address_space: {problem}" for problem in _space(settings))
-
-
-def _plan(settings: Settings) -> Iterator[str]:
-    if settings.network.existing is not None or _space(settings):
-        return
-    try:
-        _ = settings.address_plan
-    except AddressError as error:
-        yield from (f"network.address_space: {problem}" for problem in error.problems)
-
-
-def _space(settings: Settings) -> list[str]:
-    network = settings.network
-    return subnets.space_problems(network.address_space, network.peer_address_spaces)
-
-
-def _existing_network(settings: Settings) -> Iterator[str]:
-    network, existing = settings.network, settings.network.existing
-    if existing is None:
-        return
-    subnets = {
-        "training_subnet": existing.training_subnet,
-        "build_subnet": existing.build_subnet,
-        "endpoints_subnet": existing.endpoints_subnet,
-    }
-    for name, subnet in subnets.items():
-        if not subnet.lower().startswith(existing.virtual_network.lower() + "/"):
-            yield (
-                f"network.existing.{name}: {subnet!r} is not in network.existing.virtual_network; "
-                "all three subnets must be in that network"
-            )
-    if subnets["endpoints_subnet"].lower() == subnets["training_subnet"].lower():
-        yield (
-            "network.existing.endpoints_subnet: is also the training subnet; private endpoints "
-            "need a subnet of their own"
-        )
-    if network.jump_subnet:
-        yield (
-            "network.jump_subnet: cannot be combined with network.existing, which the stack does "
-            "not change; ask the network's owner to add the subnet"
-        )
-    if network.peer_with:
-        yield (
-            "network.peer_with: cannot be combined with network.existing, which the stack does "
-            "not change; ask the network's owner to peer it"
-        )
-
-
 def _profile(settings: Settings) -> Iterator[str]:
     allowed = settings.allowed_addresses
     if settings.profile == "private" and allowed:
@@ -267,7 +205,7 @@ def _profile(settings: Settings) -> Iterator[str]:
 
 
 def _allowed(text: str) -> Iterator[str]:
-    network = _range(text)
+    network = network_checks.address_range(text)
     if network is None:
         yield f"{text!r} is not an IPv4 address or range, such as 203.0.113.7 or 203.0.113.0/24"
     elif not network.is_global:
@@ -359,13 +297,6 @@ def _tags(settings: Settings) -> Iterator[str]:
             )
 
 
-def _range(text: str) -> IPv4Network | None:
-    try:
-        return IPv4Network(text)
-    except ValueError:
-        return None
-
-
 def _cluster_checks(clusters: Collection[str]) -> Iterator[Check]:
     """Return the checks of the clusters, by their names in the settings."""
     for key in clusters:
@@ -383,9 +314,12 @@ CHECKS = (
     Check((), _cluster_keys),
     Check(("clusters",), _build_cluster),
     Check(("clusters", "subscription"), _cores),
-    Check(("network",), _network),
-    Check(("network",), _existing_network),
-    Check(("network", "clusters"), _plan),
+    Check(("network",), network_checks.address_space),
+    Check(("network",), network_checks.existing_network),
+    Check(("network",), network_checks.connections),
+    Check(("network",), network_checks.private_dns),
+    Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
+    Check(("network", "clusters"), network_checks.address_plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),

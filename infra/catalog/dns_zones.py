@@ -10,9 +10,10 @@ from typing import Final, Literal
 EndpointKind = Literal["workspace", "registry", "blob", "file", "vault", "monitor"]
 
 WORKSPACE_API: Final = "privatelink.api.azureml.ms"
+"""Also holds the workspace's certificate name, as ID.workspace.REGION.cert (SAP Private Link
+service, "Azure Machine Learning"). Some templates add a zone privatelink.cert.api.azureml.ms, but
+no document of Azure names a record in it."""
 WORKSPACE_NOTEBOOKS: Final = "privatelink.notebooks.azure.net"
-WORKSPACE_CERTIFICATE: Final = "privatelink.cert.api.azureml.ms"
-"""Only some templates link it; only a live workspace can show whether it is needed."""
 BLOB: Final = "privatelink.blob.core.windows.net"
 """Shared by both storage accounts and Azure Monitor's private link scope, so it is declared once
 per network."""
@@ -48,17 +49,14 @@ ENDPOINTS: Final[dict[EndpointKind, Endpoint]] = {
 }
 
 
-def needed(*, monitor: bool, certificate: bool) -> tuple[str, ...]:
+def needed(*, monitor: bool) -> tuple[str, ...]:
     """Return every zone that the network must resolve, each once, in a stable order.
 
     Args:
         monitor: whether Azure Monitor is reached through a private link scope.
-        certificate: whether to add the zone of the workspace's certificate names.
     """
     kinds: tuple[EndpointKind, ...] = ("workspace", "registry", "blob", "file", "vault")
     names = [zone for kind in kinds for zone in ENDPOINTS[kind].zones]
     if monitor:
         names += MONITOR
-    if certificate:
-        names.append(WORKSPACE_CERTIFICATE)
     return tuple(names)

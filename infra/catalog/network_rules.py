@@ -2,6 +2,10 @@
 
 Source: Azure Machine Learning, "Configure inbound and outbound network traffic" (19 March 2026) and
 "Secure a training environment with virtual networks". All other traffic is denied.
+
+No rule names the service tag `VirtualNetwork`: it includes every peered network, what is behind
+their gateways, and the prefixes of user-defined routes, so with a default route to a firewall it
+can mean every address (Azure, "Virtual network service tags").
 """
 
 from collections.abc import Sequence
@@ -17,7 +21,6 @@ FIRST_PRIORITY: Final = 100
 PRIORITY_STEP: Final = 10
 DENY_PRIORITY: Final = 4096
 """Highest priority number that a rule may have; Azure's own default rules come after it."""
-NETWORK: Final = "VirtualNetwork"
 ANYWHERE: Final = "*"
 
 
@@ -30,14 +33,26 @@ class Rule:
     direction: Direction
     access: Access
     protocol: Protocol
-    source: str
-    """Service tag, address range or `*`."""
-    destination: str
-    """Service tag, address range or `*`."""
+    sources: tuple[str, ...]
+    """Address ranges, or one service tag or `*`."""
+    destinations: tuple[str, ...]
+    """Address ranges, or one service tag or `*`."""
     ports: tuple[str, ...]
     """Destination ports: a number, a range such as `8000-8010`, or `*`."""
     why: str
-    """Reason for the rule, at most 140 characters: Azure shows it as the rule's description."""
+    """Reason for the rule, at most 140 characters, as Azure allows in a rule's description."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A subnet of machines, and the private addresses that it may reach."""
+
+    own: str
+    """Range of the subnet itself."""
+    endpoints: tuple[str, ...]
+    """Ranges of the private endpoints."""
+    dns_servers: tuple[str, ...] = ()
+    """Addresses of the network's DNS servers; security rules do not apply to Azure's own."""
 
 
 @dataclass(frozen=True)
@@ -48,135 +63,162 @@ class _Egress:
     why: str
 
 
-def training(region: str, *, hbi: bool, public_ip: bool, vault_tag: VaultTag) -> tuple[Rule, ...]:
+HTTPS: Final = ("443",)
+HTTPS_AND_FILES: Final = ("443", "445")
+REMOTE_ACCESS: Final = ("22", "3389")
+
+
+def training(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule, ...]:
     """Return the rules of the subnet for training and data preparation: no internet access.
 
     Args:
         region: short name, such as `westeurope`; regional tags end in it.
-        hbi: whether the workspace is a high-business-impact one, whose nodes read credentials from
-            the key vault of Azure Batch.
-        public_ip: whether nodes have public addresses; the service then connects to them from
-            outside.
+        around: the subnet and the private addresses that it may reach.
         vault_tag: spelling of the key vault's service tag. Azure's documents disagree, and only a
             live subscription can show which one works, so it is a setting.
     """
-    inbound = [_inside("Inbound")]
-    if public_ip:
-        inbound.append(
-            Rule(
-                "allow-machine-learning",
-                0,
-                "Inbound",
-                "Allow",
-                "Tcp",
-                "AzureMachineLearning",
-                NETWORK,
-                ("44224",),
-                "The service reaches nodes that have a public address.",
-            )
-        )
-    return _numbered(inbound, [_inside("Outbound"), *_service_egress(region, hbi, vault_tag)])
+    return _numbered(
+        [_among("Inbound", around)],
+        [
+            _among("Outbound", around),
+            *_private(around, HTTPS_AND_FILES),
+            *_service_egress(region, around, vault_tag),
+        ],
+    )
 
 
-def build(region: str, *, hbi: bool, vault_tag: VaultTag) -> tuple[Rule, ...]:
-    """Return the rules of the subnet for image builds: those of training, and HTTPS to package
+def build(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule, ...]:
+    """Return the rules of the subnet for image builds: those of training, and access to package
     indexes.
     """
-    internet = _allow(
-        _Egress(
-            "Internet",
-            "Tcp",
-            ("80", "443"),
-            "Base images and packages; apt's indexes are served over HTTP and signed.",
-        )
+    internet = _Egress(
+        "Internet",
+        "Tcp",
+        ("80", "443"),
+        "Base images and packages; apt's indexes are served over HTTP and signed.",
     )
     return _numbered(
-        [_inside("Inbound")],
-        [_inside("Outbound"), *_service_egress(region, hbi, vault_tag), internet],
+        [_among("Inbound", around)],
+        [
+            _among("Outbound", around),
+            *_private(around, HTTPS_AND_FILES),
+            *_service_egress(region, around, vault_tag),
+            _allow(internet, around),
+        ],
     )
 
 
-def endpoints() -> tuple[Rule, ...]:
-    """Return the rules of the private endpoints' subnet: HTTPS from the network and its peers."""
-    inbound = Rule(
-        "allow-https-inside",
-        0,
-        "Inbound",
-        "Allow",
-        "Tcp",
-        NETWORK,
-        NETWORK,
-        ("443", "445"),
-        "Nodes and peered networks reach the services; 445 mounts the workspace's file share.",
-    )
-    return _numbered([inbound], [])
+def endpoints(own: str, nodes: tuple[str, ...], others: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Return the rules of the private endpoints' subnet.
 
-
-def jump() -> tuple[Rule, ...]:
-    """Return the rules of the jump subnet: outbound to the network, and to Azure over HTTPS."""
-    azure = [
-        _allow(_Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in.")),
-        _allow(_Egress("AzureResourceManager", "Tcp", ("443",), "Workspace, jobs, deployments.")),
-        _allow(
-            _Egress("AzureFrontDoor.FrontEnd", "Tcp", ("443",), "Azure Machine Learning studio.")
-        ),
-        _allow(_Egress("Internet", "Tcp", ("80", "443"), "Packages and the source's repository.")),
+    Args:
+        own: range of the subnet itself.
+        nodes: ranges of the subnets whose machines also mount the workspace's file share.
+        others: further ranges that reach the services, such as those of peered networks.
+    """
+    inbound = [
+        _inbound("nodes", nodes, own, HTTPS_AND_FILES, "Nodes reach the services and file share.")
     ]
-    return _numbered([_inside("Inbound")], [_inside("Outbound"), *azure])
+    if others:
+        why = "Jump machines and peered networks reach the services."
+        inbound.append(_inbound("others", others, own, HTTPS, why))
+    return _numbered(inbound, [])
 
 
-def _service_egress(region: str, hbi: bool, vault_tag: VaultTag) -> list[Rule]:  # noqa: FBT001
+def jump(around: Surroundings, access: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Return the rules of the jump subnet: outbound to the services, and to Azure over HTTPS.
+
+    Args:
+        around: the subnet and the private addresses that it may reach.
+        access: ranges that may open SSH and RDP to it.
+    """
+    inbound = [_among("Inbound", around)]
+    if access:
+        why = "SSH and RDP, for example from Bastion in a peered network."
+        inbound.append(_inbound("remote-access", access, around.own, REMOTE_ACCESS, why))
+    azure = [
+        _Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in."),
+        _Egress("AzureResourceManager", "Tcp", HTTPS, "Workspace, jobs, deployments."),
+        _Egress("AzureFrontDoor.FrontEnd", "Tcp", HTTPS, "Azure Machine Learning studio."),
+        _Egress("Internet", "Tcp", ("80", "443"), "Packages and the source's repository."),
+    ]
+    return _numbered(
+        inbound,
+        [
+            _among("Outbound", around),
+            *_private(around, HTTPS),
+            *(_allow(egress, around) for egress in azure),
+        ],
+    )
+
+
+def _service_egress(region: str, around: Surroundings, vault_tag: VaultTag) -> list[Rule]:
     egress = [
         _Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in of identities."),
         _Egress("AzureMachineLearning", "Tcp", ("443", "8787", "18881"), "The service itself."),
         _Egress("AzureMachineLearning", "Udp", ("5831",), "The service itself."),
-        _Egress(f"BatchNodeManagement.{region}", "*", ("443",), "The service that runs the nodes."),
-        _Egress("AzureResourceManager", "Tcp", ("443",), "Workspace and computes."),
-        _Egress(f"Storage.{region}", "Tcp", ("443",), "Azure Batch's own account in the region."),
-        _Egress("MicrosoftContainerRegistry", "Tcp", ("443",), "Microsoft's base images."),
-        _Egress("AzureFrontDoor.FirstParty", "Tcp", ("443",), "Layers of Microsoft's base images."),
-        _Egress("AzureMonitor", "Tcp", ("443",), "Metrics and logs."),
+        _Egress(f"BatchNodeManagement.{region}", "*", HTTPS, "The service that runs the nodes."),
+        _Egress("AzureResourceManager", "Tcp", HTTPS, "Workspace and computes."),
+        _Egress(f"Storage.{region}", "Tcp", HTTPS, "Azure Batch's own account in the region."),
+        _Egress("MicrosoftContainerRegistry", "Tcp", HTTPS, "Microsoft's base images."),
+        _Egress("AzureFrontDoor.FirstParty", "Tcp", HTTPS, "Layers of Microsoft's base images."),
+        _Egress("AzureMonitor", "Tcp", HTTPS, "Metrics and logs."),
+        _Egress(
+            f"{vault_tag}.{region}",
+            "Tcp",
+            HTTPS,
+            "Key vault of the Azure Batch behind a high-business-impact workspace.",
+        ),
     ]
-    if hbi:
-        egress.append(
-            _Egress(
-                f"{vault_tag}.{region}",
-                "Tcp",
-                ("443",),
-                "Key vault of the Azure Batch behind a high-business-impact workspace.",
-            )
-        )
-    return [_allow(egress) for egress in egress]
+    return [_allow(egress, around) for egress in egress]
 
 
-def _allow(egress: _Egress) -> Rule:
+def _allow(egress: _Egress, around: Surroundings) -> Rule:
     protocol = "" if egress.protocol in ("Tcp", "*") else f"-{egress.protocol.lower()}"
-    name = f"allow-{egress.tag.lower().replace('.', '-')}{protocol}"
-    return Rule(
-        name,
-        0,
-        "Outbound",
-        "Allow",
-        egress.protocol,
-        NETWORK,
-        egress.tag,
-        egress.ports,
-        egress.why,
-    )
+    name = f"{egress.tag.lower().replace('.', '-')}{protocol}"
+    return _outbound(name, around, (egress.tag,), egress.ports, egress.why, egress.protocol)
 
 
-def _inside(direction: Direction) -> Rule:
+def _private(around: Surroundings, ports: tuple[str, ...]) -> list[Rule]:
+    """Return the rules for what a subnet reaches inside the network and its peers."""
+    rules = [_outbound("endpoints", around, around.endpoints, ports, "Private endpoints.")]
+    if around.dns_servers:
+        why = "The network's DNS servers."
+        rules.append(_outbound("dns", around, around.dns_servers, ("53",), why, "*"))
+    return rules
+
+
+def _among(direction: Direction, around: Surroundings) -> Rule:
+    """Return the rule for traffic between the machines of one subnet."""
     return Rule(
-        f"allow-inside-{direction.lower()}",
+        f"allow-own-subnet-{direction.lower()}",
         0,
         direction,
         "Allow",
         "*",
-        NETWORK,
-        NETWORK,
+        (around.own,),
+        (around.own,),
         ("*",),
-        "Ranks find each other on arbitrary ports (MPI, NCCL, Gloo); private endpoints.",
+        "Ranks find each other on arbitrary ports (MPI, NCCL, Gloo).",
     )
+
+
+def _inbound(
+    name: str, sources: tuple[str, ...], own: str, ports: tuple[str, ...], why: str
+) -> Rule:
+    return Rule(f"allow-{name}", 0, "Inbound", "Allow", "Tcp", sources, (own,), ports, why)
+
+
+def _outbound(
+    name: str,
+    around: Surroundings,
+    destinations: tuple[str, ...],
+    ports: tuple[str, ...],
+    why: str,
+    protocol: Protocol = "Tcp",
+) -> Rule:
+    own = (around.own,)
+    return Rule(f"allow-{name}", 0, "Outbound", "Allow", protocol, own, destinations, ports, why)
 
 
 def _deny(direction: Direction) -> Rule:
@@ -186,8 +228,8 @@ def _deny(direction: Direction) -> Rule:
         direction,
         "Deny",
         "*",
-        ANYWHERE,
-        ANYWHERE,
+        (ANYWHERE,),
+        (ANYWHERE,),
         ("*",),
         "Nothing that is not named above.",
     )

@@ -1,4 +1,4 @@
-"""The network: its subnets, their security rules, and one NAT gateway for outbound traffic."""
+"""The network: its subnets, their security rules, and the way out: a NAT gateway or a firewall."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +32,12 @@ class NetworkArgs:
     """Accounts that the training subnet may send data to, besides the service's own."""
     peers: Sequence[str] = ()
     """Ids of virtual networks to peer with."""
+    remote_gateway: str | None = None
+    """Id of the peer whose gateway the network uses."""
+    dns_servers: Sequence[str] = ()
+    """Addresses of DNS servers; empty means Azure's own."""
+    route_table: str | None = None
+    """Id of a route table to a firewall, in place of the NAT gateway."""
 
 
 class Network(Component):
@@ -39,7 +45,8 @@ class Network(Component):
 
     Subnets are part of the network's own declaration: declared separately, each would be removed by
     the network's next update and compete with the others for one lock. Nodes have no public
-    address, and no subnet has Azure's default outbound access: the NAT gateway is the only way out.
+    address, and no subnet has Azure's default outbound access: the NAT gateway, or the firewall of
+    an existing route table, is the only way out.
     On the training subnet a service endpoint policy restricts storage traffic to the stack's own
     accounts, although Azure Batch needs the whole region's storage tag open.
     """
@@ -61,7 +68,8 @@ class Network(Component):
             )
             for role in args.plan.subnets
         }
-        nat = self._nat(context)
+        self.address: network.PublicIPAddress | None = None
+        nat = None if args.route_table else self._nat(context)
         policy = self._storage_policy(context, args.storage_ids)
         self.network = network.VirtualNetwork(
             "network",
@@ -69,8 +77,17 @@ class Network(Component):
             resource_group_name=context.group,
             location=context.region,
             address_space=network.AddressSpaceArgs(address_prefixes=[str(args.plan.space)]),
+            dhcp_options=(
+                network.DhcpOptionsArgs(dns_servers=list(args.dns_servers))
+                if args.dns_servers
+                else None
+            ),
             subnets=[self._subnet(context, role, args, nat, policy) for role in args.plan.subnets],
-            virtual_network_peerings=[_peering(peer) for peer in args.peers] or None,
+            virtual_network_peerings=[
+                _peering(peer, gateway=peer.lower() == (args.remote_gateway or "").lower())
+                for peer in args.peers
+            ]
+            or None,
             tags=context.tags,
             opts=self.child_options(),
         )
@@ -132,7 +149,7 @@ class Network(Component):
         context: StackContext,
         role: SubnetRole,
         args: NetworkArgs,
-        nat: network.NatGateway,
+        nat: network.NatGateway | None,
         policy: network.ServiceEndpointPolicy,
     ) -> network.SubnetArgs:
         training = role == "training"
@@ -143,7 +160,12 @@ class Network(Component):
             address_prefix=str(args.plan.subnets[role]),
             default_outbound_access=False,
             network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[role].id),
-            nat_gateway=None if endpoints else network.SubResourceArgs(id=nat.id),
+            nat_gateway=network.SubResourceArgs(id=nat.id) if nat and not endpoints else None,
+            route_table=(
+                network.RouteTableArgs(id=args.route_table)
+                if args.route_table and not endpoints
+                else None
+            ),
             # Private endpoints obey their security group; nodes without a public address need both
             # of these policies disabled on their own subnet.
             private_endpoint_network_policies=(
@@ -163,28 +185,38 @@ class Network(Component):
         )
 
 
-def _peering(peer: str) -> network.VirtualNetworkPeeringArgs:
+def _peering(peer: str, *, gateway: bool) -> network.VirtualNetworkPeeringArgs:
     return network.VirtualNetworkPeeringArgs(
         name=f"to-{resource_ids.name(peer)}",
         remote_virtual_network=network.SubResourceArgs(id=peer),
         allow_virtual_network_access=True,
         allow_forwarded_traffic=True,
+        # This network has no gateway to offer; the peer's owner allows the use of theirs.
         allow_gateway_transit=False,
-        use_remote_gateways=False,
+        use_remote_gateways=gateway,
     )
 
 
 def _rule(rule: Rule) -> network.SecurityRuleArgs:
-    single_port = len(rule.ports) == 1
+    source, sources = _one_or_more(rule.sources)
+    destination, destinations = _one_or_more(rule.destinations)
+    port, ports = _one_or_more(rule.ports)
     return network.SecurityRuleArgs(
         name=rule.name,
         priority=rule.priority,
         direction=network.SecurityRuleDirection(rule.direction),
         access=network.SecurityRuleAccess(rule.access),
         protocol=network.SecurityRuleProtocol(rule.protocol),
-        source_address_prefix=rule.source,
+        source_address_prefix=source,
+        source_address_prefixes=sources,
         source_port_range="*",
-        destination_address_prefix=rule.destination,
-        destination_port_range=rule.ports[0] if single_port else None,
-        destination_port_ranges=None if single_port else list(rule.ports),
+        destination_address_prefix=destination,
+        destination_address_prefixes=destinations,
+        destination_port_range=port,
+        destination_port_ranges=ports,
     )
+
+
+def _one_or_more(values: Sequence[str]) -> tuple[str | None, list[str] | None]:
+    """Return values as Azure takes them: one in a property of its own, several in a list."""
+    return (values[0], None) if len(values) == 1 else (None, list(values))

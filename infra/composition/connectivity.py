@@ -1,16 +1,18 @@
 """How services are reached: the network, private DNS and private endpoints."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pulumi
 
 from infra.catalog import network_rules
 from infra.catalog.dns_zones import ENDPOINTS, EndpointKind, needed
+from infra.catalog.network_rules import Rule, Surroundings
 from infra.components.base import StackContext
 from infra.components.monitoring import Monitoring, MonitorScope
 from infra.components.network import Network, NetworkArgs
 from infra.components.private_link import (
+    HubLinks,
     PrivateDns,
     PrivateEndpoint,
     PrivateEndpointArgs,
@@ -19,7 +21,7 @@ from infra.components.private_link import (
 )
 from infra.composition.services import Services
 from infra.naming import SubnetRole
-from infra.settings import Settings
+from infra.settings import NetworkSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,10 @@ class Connectivity:
     subnets: dict[SubnetRole, pulumi.Input[str]]
     network: Network | None
     """None if the stack uses an existing network."""
-    zones: Zones
+    zones: Zones | None
+    """None if an Azure Policy of the company records the endpoints' names."""
+    existing_endpoints: Collection[str]
+    """Existing services that have endpoints already."""
 
 
 def declare(settings: Settings, context: StackContext, services: Services) -> Connectivity:
@@ -49,30 +54,45 @@ def declare(settings: Settings, context: StackContext, services: Services) -> Co
         network = Network(context, _network_args(settings, services))
         network_id = network.network.id
         subnets = dict(network.subnets)
-    names = needed(
-        monitor=settings.monitoring.private_link, certificate=network_settings.certificate_zone
-    )
-    if network_settings.existing_dns_zones is not None:
-        zones = existing_zones(network_settings.existing_dns_zones, names)
-    else:
-        zones = PrivateDns(context, names, network_id).zones
-    return Connectivity(subnets, network, zones)
+    names = needed(monitor=settings.monitoring.private_link)
+    zones = _zones(context, network_settings, names, network_id)
+    return Connectivity(subnets, network, zones, network_settings.existing_endpoints)
+
+
+def _zones(
+    context: StackContext,
+    settings: NetworkSettings,
+    names: Sequence[str],
+    network_id: pulumi.Input[str],
+) -> Zones | None:
+    if settings.dns_mode == "policy":
+        return None
+    group = settings.existing_dns_zones
+    if group is None:
+        return PrivateDns(context, names, network_id, settings.peer_with).zones
+    declared = settings.dns_links == "declared"
+    links = HubLinks(context, group, names, network_id).links if declared else None
+    return existing_zones(group, names, links)
 
 
 def service_endpoints(
     context: StackContext, connectivity: Connectivity, services: Services
 ) -> dict[str, PrivateEndpoint]:
-    """Declare the endpoints of the services that the workspace uses; return them by short name."""
-    targets: dict[str, tuple[EndpointKind, pulumi.Input[str]]] = {
-        "vault": ("vault", services.vault.id),
-        "registry": ("registry", services.registry.id),
-        "default-blob": ("blob", services.default_storage.id),
-        "default-file": ("file", services.default_storage.id),
-        "data-blob": ("blob", services.data_storage.id),
+    """Declare the endpoints of the services that the workspace uses; return them by short name.
+
+    Existing services that have endpoints already get none.
+    """
+    targets: dict[str, tuple[EndpointKind, str, pulumi.Input[str]]] = {
+        "vault": ("vault", "vault", services.vault.id),
+        "registry": ("registry", "registry", services.registry.id),
+        "default-blob": ("blob", "default_storage", services.default_storage.id),
+        "default-file": ("file", "default_storage", services.default_storage.id),
+        "data-blob": ("blob", "data_storage", services.data_storage.id),
     }
     return {
-        service: endpoint(context, connectivity, service, kind, target)
-        for service, (kind, target) in targets.items()
+        label: endpoint(context, connectivity, label, kind, target)
+        for label, (kind, service, target) in targets.items()
+        if service not in connectivity.existing_endpoints
     }
 
 
@@ -119,15 +139,35 @@ def endpoint(
 
 
 def _network_args(settings: Settings, services: Services) -> NetworkArgs:
-    region, tag = settings.location, settings.network.vault_service_tag
+    network_settings = settings.network
     return NetworkArgs(
         plan=settings.address_plan,
-        rules={
-            "training": network_rules.training(region, hbi=True, public_ip=False, vault_tag=tag),
-            "build": network_rules.build(region, hbi=True, vault_tag=tag),
-            "endpoints": network_rules.endpoints(),
-            "jump": network_rules.jump(),
-        },
+        rules=_rules(settings),
         storage_ids=[services.default_storage.id, services.data_storage.id],
-        peers=settings.network.peer_with,
+        peers=network_settings.peer_with,
+        remote_gateway=network_settings.remote_gateway,
+        dns_servers=network_settings.dns_servers,
+        route_table=network_settings.route_table,
     )
+
+
+def _rules(settings: Settings) -> dict[SubnetRole, Sequence[Rule]]:
+    """Return the security rules of each subnet of the declared network."""
+    network_settings, plan = settings.network, settings.address_plan
+    region, tag = settings.location, network_settings.vault_service_tag
+    ranges = {role: str(subnet) for role, subnet in plan.subnets.items()}
+    own, elsewhere = ranges["endpoints"], set(network_settings.existing_endpoints.values())
+    endpoints = (own, *sorted(elsewhere))
+    around = {
+        role: Surroundings(range_, endpoints, network_settings.dns_servers)
+        for role, range_ in ranges.items()
+    }
+    nodes, others = (ranges["training"], ranges["build"]), network_settings.peer_address_spaces
+    rules: dict[SubnetRole, Sequence[Rule]] = {
+        "training": network_rules.training(region, around["training"], tag),
+        "build": network_rules.build(region, around["build"], tag),
+    }
+    if "jump" in ranges:
+        rules["jump"] = network_rules.jump(around["jump"], network_settings.jump_access)
+        others = (ranges["jump"], *others)
+    return rules | {"endpoints": network_rules.endpoints(own, nodes, others)}

@@ -83,7 +83,7 @@ def _network(network: Network | None) -> list[LogSource]:
         return []
     return [
         LogSource("network", network.network.id, (ALL,)),
-        LogSource("nat-address", network.address.id, (ALL,)),
+        *([LogSource("nat-address", network.address.id, (ALL,))] if network.address else []),
         *(
             # Security groups have logs only.
             LogSource(f"nsg-{role}", group.id, (ALL,), metrics=())

@@ -130,6 +130,7 @@ def _scopes(
         default_endpoints=[
             Scope(f"endpoint-{part}", endpoints[part].endpoint.id)
             for part in ("default-blob", "default-file")
+            if part in endpoints
         ],
     )
 

@@ -16,6 +16,7 @@ from infra.resources import Resource
 
 TENANT = "11111111-1111-1111-1111-111111111111"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+PROVIDER = "pulumi:providers:azure-native"
 CLIENT_CONFIG = "azure-native:authorization:getClientConfig"
 
 
@@ -24,10 +25,14 @@ class Azure(mocks.Mocks):
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Return the id and outputs of a resource: its inputs, and what Azure adds."""
+        if args.typ == PROVIDER:
+            return str(args.inputs["subscriptionId"]), {}
         if not args.typ.startswith("azure-native:"):
             return "", {}
         inputs = plain(args.inputs)
-        id_ = resource_ids.identifier(args.typ, inputs, SUBSCRIPTION)
+        # A provider of the stack's own is referred to as URN::ID.
+        subscription = (args.provider or "").rpartition("::")[2] or SUBSCRIPTION
+        id_ = resource_ids.identifier(args.typ, inputs, subscription)
         kind = args.typ.rsplit(":", 1)[-1]
         outputs = ADDED[kind](inputs, id_) if kind in ADDED else {}
         return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **outputs}

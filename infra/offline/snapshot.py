@@ -2,8 +2,7 @@
 
 A snapshot leaves out what every resource repeats (group, region, tags, parent) and what follows
 from something else (ids inside the group, the identity that a role is for, transitive
-dependencies), so that a changed line is a change of the platform. Network rules take one line each,
-without their descriptions.
+dependencies), so that a changed line is a change of the platform. Network rules take one line each.
 """
 
 import argparse
@@ -83,11 +82,17 @@ def _described(
 
 
 def _rule(rule: Mapping[str, Any]) -> str:
-    ports = rule.get("destinationPortRanges") or [rule.get("destinationPortRange")]
+    source, destination, ports = (
+        ",".join(rule.get(several) or [rule[one]])
+        for one, several in (
+            ("sourceAddressPrefix", "sourceAddressPrefixes"),
+            ("destinationAddressPrefix", "destinationAddressPrefixes"),
+            ("destinationPortRange", "destinationPortRanges"),
+        )
+    )
     return (
         f"{rule['direction']} {rule['priority']} {rule['access']} {rule['protocol']} "
-        f"{rule['sourceAddressPrefix']} -> {rule['destinationAddressPrefix']} "
-        f"{','.join(map(str, ports))} ({rule['name']})"
+        f"{source} -> {destination} {ports} ({rule['name']})"
     )
 
 

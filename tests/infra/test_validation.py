@@ -8,6 +8,7 @@ from infra.catalog import vm_sizes
 from infra.validation import load
 from tests.infra.support.configurations import GROUP, NETWORK, STORAGE, VAULT, configured, problem
 
+ROUTES = f"{GROUP}/providers/Microsoft.Network/routeTables/to-firewall"
 RETIRED = [size for size in vm_sizes.GPU if size.status == "retired"]
 
 
@@ -120,12 +121,89 @@ TAKEN = [
     ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is also the training subnet"),
     ({}, (("network.jump_subnet", True),), "network.jump_subnet: cannot be combined with"),
     ({}, (("network.peer_with", [NETWORK]),), "network.peer_with: cannot be combined with"),
+    ({}, (("network.dns_servers", ["10.0.0.4"]),), "network.dns_servers: cannot be combined with"),
+    ({}, (("network.route_table", ROUTES),), "network.route_table: cannot be combined with"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "also", "says"), TAKEN, ids=lambda part: str(part)[-40:])
 def test_a_network_of_someone_else_is_left_as_it_is(changes, also, says):
     assert says in problem(("network.existing", existing(**changes)), *also)
+
+
+HUB = (("network.peer_with", [NETWORK]), ("network.peer_address_spaces", ["10.0.0.0/16"]))
+ZONES = ("network.existing_dns_zones", GROUP)
+POLICY = ("network.private_dns", "policy")
+DECLARED, PRESENT = ("network.dns_links", "declared"), ("network.dns_links", "existing")
+SERVERS = ("network.dns_servers", ["10.0.0.4"])
+REGISTRY = ("registry.existing", f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/hub")
+ENDPOINTS = ("network.existing_endpoints", {"registry": "10.0.8.0/27"})
+
+NAMES_RESOLVE = [
+    (),
+    HUB,
+    (ZONES, DECLARED),
+    (ZONES, PRESENT),
+    (ZONES, *HUB, SERVERS),
+    (ZONES, ("network.private_dns", "hub"), DECLARED),
+    (ZONES, ("network.existing", existing())),
+    (ZONES, ("network.existing", existing()), DECLARED),
+    (POLICY, PRESENT),
+    (POLICY, *HUB, SERVERS),
+    (POLICY, ("network.existing", existing())),
+    (*HUB, ZONES, DECLARED, REGISTRY, ENDPOINTS),
+]
+
+
+@pytest.mark.parametrize("changes", NAMES_RESOLVE, ids=lambda part: str(part)[:60])
+def test_private_names_resolve_in_each_of_three_ways(changes):
+    network = load(configured(*changes)).network
+    expected = "policy" if POLICY in changes else "hub" if ZONES in changes else "own"
+    assert network.dns_mode == expected
+
+
+CONNECTIONS = [
+    ((ZONES,), "network.dns_links: is missing; the network that this stack declares would resolve"),
+    ((POLICY,), "Set it to existing, or set network.dns_servers"),
+    ((("network.private_dns", "hub"), PRESENT), "network.existing_dns_zones: is missing"),
+    ((POLICY, ZONES, PRESENT), "cannot be combined with network.private_dns policy"),
+    ((ZONES, ("network.private_dns", "own")), "cannot be combined with network.private_dns own"),
+    ((DECLARED,), "network.dns_links: has no effect"),
+    ((POLICY, DECLARED), "network.dns_links: cannot be declared with network.private_dns policy"),
+    ((*HUB, REGISTRY, ENDPOINTS), "set network.private_dns to hub or policy"),
+    ((*HUB, ZONES, PRESENT, ENDPOINTS), "set registry.existing, or remove the entry"),
+    ((ZONES, PRESENT, REGISTRY, ENDPOINTS), "10.0.8.0/27 is in none of network.peer_address_spac"),
+    (
+        (*HUB, ZONES, PRESENT, ("network.existing_endpoints", {"acr": "10.0.8.0/27"})),
+        "is not a service; choose from default_storage, data_storage, registry, vault",
+    ),
+    (
+        (*HUB, ZONES, PRESENT, REGISTRY, ("network.existing_endpoints", {"registry": "hub"})),
+        "network.existing_endpoints.registry: 'hub' is not a range like 10.0.0.0/27",
+    ),
+    ((*HUB, ("network.dns_servers", ["hub"])), "'hub' is not an IPv4 address, such as 10.0.0.4"),
+    ((*HUB, ("network.dns_servers", ["10.9.0.4"])), "10.9.0.4 is in none of network.peer_addres"),
+    ((("network.remote_gateway", NETWORK),), "network.remote_gateway: '/subscriptions/"),
+    ((("network.jump_access", ["10.0.0.0/26"]),), "has no effect; set network.jump_subnet to true"),
+    (
+        (("network.jump_subnet", True), ("network.jump_access", ["20.0.0.0/8"])),
+        "network.jump_access[0]: 20.0.0.0/8 is not private; list private ranges only",
+    ),
+    (
+        (HUB[0], ("network.peer_address_spaces", ["128.0.0.0/1"])),
+        "network.peer_address_spaces[0]: 128.0.0.0/1 is not private; list private ranges only",
+    ),
+    (
+        (("network.peer_with", [NETWORK, NETWORK.replace("hub/prov", "other/prov")]), HUB[1]),
+        "network.peer_with: names two networks called 'hub', but a peering is named after",
+    ),
+    ((("network.route_table", NETWORK),), "must be a resource id /subscriptions/"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), CONNECTIONS, ids=lambda part: str(part)[-50:])
+def test_a_connection_that_cannot_work_is_refused_with_what_to_do(changes, says):
+    assert says in problem(*changes)
 
 
 def test_training_data_need_an_account_of_their_own():

@@ -204,8 +204,8 @@ def _subnet_title(subnet: Subnet, frame: Area) -> list[str]:
 
 
 def _subnet_lines(subnet: Subnet, width: float) -> list[str]:
-    ways = ("outbound through NAT",) if subnet.leaves_by_nat else ()
-    return svg.wrapped(" · ".join((*subnet.lines, *ways)), width, SMALL)
+    parts = (*subnet.lines, subnet.way_out) if subnet.way_out else subnet.lines
+    return svg.wrapped(" · ".join(parts), width, SMALL)
 
 
 def _wrapped_lines(subnet: Subnet, width: float) -> int:
@@ -232,7 +232,8 @@ def _outside(frame: Area, exits: Sequence[float]) -> list[str]:
 def _zones(view: View, area: Area) -> Drawn:
     if not view.zones:
         return Drawn((), 0)
-    shapes = [svg.text(area.x, area.y + 14, "Private DNS zones", bold=True, size=13.5)]
+    title = "Existing private DNS zones" if view.zones_exist else "Private DNS zones"
+    shapes = [svg.text(area.x, area.y + 14, title, bold=True, size=13.5)]
     x, y = area.x, area.y + 26
     for zone in view.zones:
         width = svg.width_of(zone, SMALL) + 2 * PAD

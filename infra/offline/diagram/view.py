@@ -24,9 +24,12 @@ from infra.resources import (
 )
 
 ENDPOINT = "network:PrivateEndpoint"
+DNS_ZONE = "privatedns:PrivateZone"
 MONITOR = "monitor:PrivateLinkScope"
 SERVICES = (WORKSPACE, REGISTRY, VAULT, STORAGE, MONITOR)
 """Services that a private endpoint may connect to, in display order."""
+SERVICE_SEGMENTS = 9
+"""Segments in the id of a service, with the empty one before the first slash."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Subnet:
     lines: tuple[str, ...]
     clusters: tuple[Card, ...]
     has_endpoints: bool
-    leaves_by_nat: bool
+    way_out: str
+    """How outbound traffic leaves it; empty if it has no way out, or one that is not known."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class View:
     ways_out: tuple[Card, ...]
     services: tuple[Service, ...]
     zones: tuple[str, ...]
+    zones_exist: bool
+    """Whether the zones existed before; the stack only records its endpoints in them."""
     columns: tuple[str, ...]
     """Scopes of the role assignments, in the order of `Grants.roles`."""
     grants: tuple[Grants, ...]
@@ -92,7 +98,7 @@ def view(resources: Sequence[Resource]) -> View:
     title = " ".join(_text(resource, "resourceGroupName") for resource in groups)
     regions = sorted({_text(resource, "location") for resource in groups})
     networks = of_kind(resources, NETWORK)
-    zones = of_kind(resources, "privatedns:PrivateZone")
+    zones = [_text(zone, "privateZoneName") for zone in of_kind(resources, DNS_ZONE)]
     columns = _scopes(resources)
     return View(
         title=" · ".join([title, *regions]),
@@ -102,7 +108,8 @@ def view(resources: Sequence[Resource]) -> View:
             _way_out(resource, resources) for resource in of_kind(resources, "network:NatGateway")
         ),
         services=_services(resources),
-        zones=tuple(sorted(_text(zone, "privateZoneName") for zone in zones)),
+        zones=tuple(sorted(zones or _existing_zones(resources))),
+        zones_exist=not zones,
         columns=tuple(title for title, _ in columns),
         grants=_grants(resources, columns),
         operations=_operations(resources),
@@ -113,9 +120,13 @@ def _network(network: Resource) -> Card:
     space = ", ".join(entries_at(network, "addressSpace.addressPrefixes"))
     peers = [
         f"peered with {resource_ids.name(_reference(peering, 'remoteVirtualNetwork'))}"
+        + (", whose gateway it uses" if peering.get("useRemoteGateways") else "")
         for peering in entries_at(network, "virtualNetworkPeerings")
     ]
-    return Card(NETWORK, f"Virtual network {_text(network, 'virtualNetworkName')}", (space, *peers))
+    servers = entries_at(network, "dhcpOptions.dnsServers")
+    dns = [f"DNS servers {', '.join(servers)}"] if servers else []
+    title = f"Virtual network {_text(network, 'virtualNetworkName')}"
+    return Card(NETWORK, title, (space, *peers, *dns))
 
 
 def _existing_network(resources: Sequence[Resource]) -> Card:
@@ -123,6 +134,15 @@ def _existing_network(resources: Sequence[Resource]) -> Card:
     subnets = [_text(endpoint, "subnet.id") for endpoint in of_kind(resources, ENDPOINT)]
     names = sorted({resource_ids.name(subnet.partition("/subnets/")[0]) for subnet in subnets})
     return Card("", " ".join(["Existing virtual network", *names]))
+
+
+def _existing_zones(resources: Sequence[Resource]) -> set[str]:
+    """Return the names of the zones in which the endpoints are recorded."""
+    return {
+        resource_ids.name(str(config.get("privateDnsZoneId", "")))
+        for group in of_kind(resources, "network:PrivateDnsZoneGroup")
+        for config in entries_at(group, "privateDnsZoneConfigs")
+    }
 
 
 def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
@@ -146,10 +166,17 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
                 lines=lines,
                 clusters=tuple(clusters.get(where, ())),
                 has_endpoints=where in endpoints,
-                leaves_by_nat=bool(_reference(subnet, "natGateway")),
+                way_out=_leaves_by(subnet),
             )
         )
     return tuple(views)
+
+
+def _leaves_by(subnet: Mapping[str, object]) -> str:
+    if _reference(subnet, "natGateway"):
+        return "outbound through NAT"
+    routes = _reference(subnet, "routeTable")
+    return f"outbound by the existing route table {resource_ids.name(routes)}" if routes else ""
 
 
 def _subnet_lines(subnet: Mapping[str, object], resources: Sequence[Resource]) -> tuple[str, ...]:
@@ -219,12 +246,19 @@ def _services(resources: Sequence[Resource]) -> tuple[Service, ...]:
             endpoints = tuple(endpoints_by_target.pop(service.id.lower(), ()))
             services.append(Service(_service(service, resources), endpoints, _outside(service)))
     for target, others in endpoints_by_target.items():
-        services.append(
-            Service(
-                Card("", resource_ids.name(target_ids[target]), ("existing",)), tuple(others), ()
-            )
-        )
+        services.append(_existing_service(target_ids[target], "existing", tuple(others)))
+    drawn = {resource.id.lower() for resource in resources} | target_ids.keys()
+    for assignment in of_kind(resources, ASSIGNMENT):
+        segments = _text(assignment, "scope").split("/")[:SERVICE_SEGMENTS]
+        id_ = "/".join(segments)
+        if len(segments) == SERVICE_SEGMENTS and id_.lower() not in drawn:
+            drawn.add(id_.lower())
+            services.append(_existing_service(id_, "existing, as are its endpoints"))
     return tuple(services)
+
+
+def _existing_service(id_: str, fact: str, endpoints: tuple[Card, ...] = ()) -> Service:
+    return Service(Card("", resource_ids.name(id_), (fact,)), endpoints, ())
 
 
 def _service(service: Resource, resources: Sequence[Resource]) -> Card:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.catalog import dns_zones, network_rules, roles, vm_sizes
-from infra.catalog.network_rules import Rule
+from infra.catalog.network_rules import Rule, Surroundings
 
 regions = st.from_regex(r"[a-z]{4,12}[0-9]?", fullmatch=True)
 tags = st.sampled_from(["AzureKeyVault", "Keyvault"])
@@ -15,20 +15,28 @@ REFERENCE = ["NC", "NDs", "NCsv2", "NCsv3", "NDv2", "ND A100 v4"]
 """The series of the reference architecture's table, in its order."""
 
 
-def groups(region="westeurope", *, hbi=True, public_ip=False, vault_tag="AzureKeyVault"):
+OWN, ENDPOINTS, PEERS, BASTION = "10.0.0.0/24", "10.0.1.0/27", "10.1.0.0/16", "10.1.4.0/26"
+SERVERS = ("10.1.0.4", "10.1.0.5")
+BUILD, JUMP = "10.0.2.0/28", "10.0.3.0/28"
+
+
+def groups(region="westeurope", vault_tag="AzureKeyVault", *, connected=False):
+    servers = SERVERS if connected else ()
+    subnets = {"training": OWN, "build": BUILD, "jump": JUMP}
+    around = {role: Surroundings(own, (ENDPOINTS,), servers) for role, own in subnets.items()}
     return {
-        "training": network_rules.training(
-            region, hbi=hbi, public_ip=public_ip, vault_tag=vault_tag
+        "training": network_rules.training(region, around["training"], vault_tag),
+        "build": network_rules.build(region, around["build"], vault_tag),
+        "endpoints": network_rules.endpoints(
+            ENDPOINTS, (OWN, BUILD), (JUMP, PEERS) if connected else ()
         ),
-        "build": network_rules.build(region, hbi=hbi, vault_tag=vault_tag),
-        "endpoints": network_rules.endpoints(),
-        "jump": network_rules.jump(),
+        "jump": network_rules.jump(around["jump"], (BASTION,) if connected else ()),
     }
 
 
 def egress(found: tuple[Rule, ...]) -> dict[tuple[str, str], tuple[str, ...]]:
     return {
-        (rule.destination, rule.protocol): rule.ports
+        (",".join(rule.destinations), rule.protocol): rule.ports
         for rule in found
         if (rule.direction, rule.access) == ("Outbound", "Allow")
     }
@@ -93,20 +101,20 @@ def test_a_role_that_the_platform_does_not_assign_has_no_definition():
 
 
 @pytest.mark.parametrize("monitor", [False, True])
-@pytest.mark.parametrize("certificate", [False, True])
-def test_every_endpoint_finds_its_zones_and_no_zone_is_there_twice(monitor, certificate):
-    needed = dns_zones.needed(monitor=monitor, certificate=certificate)
+def test_every_endpoint_finds_its_zones_and_no_zone_is_there_twice(monitor):
+    needed = dns_zones.needed(monitor=monitor)
     assert len(set(needed)) == len(needed)
     for kind, endpoint in dns_zones.ENDPOINTS.items():
         present = set(endpoint.zones) <= set(needed)
         assert present == (monitor or kind != "monitor")
-    assert (dns_zones.WORKSPACE_CERTIFICATE in needed) == certificate
+    used = {zone for endpoint in dns_zones.ENDPOINTS.values() for zone in endpoint.zones}
+    assert set(needed) <= used, "a zone without an endpoint would never get a record"
     assert len(dns_zones.ENDPOINTS["workspace"].zones) == 2
 
 
-@given(regions, st.booleans(), st.booleans(), tags)
-def test_no_two_rules_share_a_direction_and_priority_or_a_name(region, hbi, public_ip, vault_tag):
-    for found in groups(region, hbi=hbi, public_ip=public_ip, vault_tag=vault_tag).values():
+@given(regions, tags, st.booleans())
+def test_no_two_rules_share_a_direction_and_priority_or_a_name(region, vault_tag, connected):
+    for found in groups(region, vault_tag, connected=connected).values():
         places = [(rule.direction, rule.priority) for rule in found]
         assert len(set(places)) == len(places)
         assert len({rule.name for rule in found}) == len(found)
@@ -116,41 +124,38 @@ def test_no_two_rules_share_a_direction_and_priority_or_a_name(region, hbi, publ
             assert 0 < len(rule.why) <= 140
 
 
-@given(regions, st.booleans(), st.booleans(), tags)
-def test_what_no_rule_lets_through_is_denied(region, hbi, public_ip, vault_tag):
-    for found in groups(region, hbi=hbi, public_ip=public_ip, vault_tag=vault_tag).values():
+@given(regions, tags, st.booleans())
+def test_what_no_rule_lets_through_is_denied(region, vault_tag, connected):
+    for found in groups(region, vault_tag, connected=connected).values():
         for direction in ("Inbound", "Outbound"):
             last = max(
                 (rule for rule in found if rule.direction == direction),
                 key=lambda rule: rule.priority,
             )
             assert (last.access, last.protocol, last.ports) == ("Deny", "*", ("*",))
-            assert (last.source, last.destination) == ("*", "*")
+            assert (last.sources, last.destinations) == (("*",), ("*",))
 
 
-@given(regions, tags)
-def test_training_reaches_what_the_service_needs_and_nothing_else(region, vault_tag):
-    found = egress(network_rules.training(region, hbi=True, public_ip=False, vault_tag=vault_tag))
-    assert found == {
-        ("VirtualNetwork", "*"): ("*",),
-        ("AzureActiveDirectory", "Tcp"): ("80", "443"),
-        ("AzureMachineLearning", "Tcp"): ("443", "8787", "18881"),
-        ("AzureMachineLearning", "Udp"): ("5831",),
-        (f"BatchNodeManagement.{region}", "*"): ("443",),
-        ("AzureResourceManager", "Tcp"): ("443",),
-        (f"Storage.{region}", "Tcp"): ("443",),
-        ("MicrosoftContainerRegistry", "Tcp"): ("443",),
-        ("AzureFrontDoor.FirstParty", "Tcp"): ("443",),
-        ("AzureMonitor", "Tcp"): ("443",),
-        (f"{vault_tag}.{region}", "Tcp"): ("443",),
+SERVICES = {
+    ("AzureActiveDirectory", "Tcp"): ("80", "443"),
+    ("AzureMachineLearning", "Tcp"): ("443", "8787", "18881"),
+    ("AzureMachineLearning", "Udp"): ("5831",),
+    ("BatchNodeManagement.westeurope", "*"): ("443",),
+    ("AzureResourceManager", "Tcp"): ("443",),
+    ("Storage.westeurope", "Tcp"): ("443",),
+    ("MicrosoftContainerRegistry", "Tcp"): ("443",),
+    ("AzureFrontDoor.FirstParty", "Tcp"): ("443",),
+    ("AzureMonitor", "Tcp"): ("443",),
+}
+
+
+@pytest.mark.parametrize("vault_tag", ["AzureKeyVault", "Keyvault"])
+def test_training_reaches_its_subnet_the_endpoints_and_what_the_service_needs(vault_tag):
+    assert egress(groups(vault_tag=vault_tag)["training"]) == SERVICES | {
+        (OWN, "*"): ("*",),
+        (ENDPOINTS, "Tcp"): ("443", "445"),
+        (f"{vault_tag}.westeurope", "Tcp"): ("443",),
     }
-
-
-def test_only_a_high_business_impact_workspace_needs_the_regions_key_vault():
-    plain = egress(
-        network_rules.training("westeurope", hbi=False, public_ip=False, vault_tag="Keyvault")
-    )
-    assert not any(tag.startswith("Keyvault") for tag, _ in plain)
 
 
 def test_only_the_builder_and_the_jump_subnet_reach_the_internet():
@@ -166,22 +171,47 @@ def test_only_the_builder_and_the_jump_subnet_reach_the_internet():
     }
 
 
-@pytest.mark.parametrize("public_ip", [False, True])
-def test_only_the_service_comes_in_and_only_to_public_nodes(public_ip):
-    sources = {
-        (rule.source, rule.ports)
-        for found in groups(public_ip=public_ip).values()
+def inside(found: tuple[Rule, ...], direction: str) -> set[tuple[tuple[str, ...], ...]]:
+    """Private sources or destinations of the allowed traffic, with its ports."""
+    return {
+        (other, rule.ports)
         for rule in found
-        if (rule.direction, rule.access) == ("Inbound", "Allow") and rule.source != "VirtualNetwork"
+        if (rule.direction, rule.access) == (direction, "Allow")
+        and (other := rule.sources if direction == "Inbound" else rule.destinations)[0][0].isdigit()
     }
-    assert sources == ({("AzureMachineLearning", ("44224",))} if public_ip else set())
 
 
-def test_ranks_find_each_other_on_any_port():
-    inside = [
-        rule.direction
-        for rule in groups()["training"]
-        if rule.source == rule.destination == "VirtualNetwork"
-        and (rule.access, rule.protocol, rule.ports) == ("Allow", "*", ("*",))
-    ]
-    assert sorted(inside) == ["Inbound", "Outbound"]
+def test_machines_reach_their_own_subnet_the_endpoints_and_no_other_private_address():
+    for role, own, ports in [
+        ("training", OWN, ("443", "445")),
+        ("build", BUILD, ("443", "445")),
+        ("jump", JUMP, ("443",)),
+    ]:
+        reached = {((own,), ("*",)), ((ENDPOINTS,), ports)}
+        assert inside(groups()[role], "Outbound") == reached
+        with_servers = reached | {(SERVERS, ("53",))}
+        assert inside(groups(connected=True)[role], "Outbound") == with_servers
+
+
+def test_only_the_own_subnet_comes_in_and_peers_reach_the_endpoints_alone():
+    for connected in (False, True):
+        found = groups(connected=connected)
+        assert inside(found["training"], "Inbound") == {((OWN,), ("*",))}
+        assert inside(found["build"], "Inbound") == {((BUILD,), ("*",))}
+    assert inside(groups()["jump"], "Inbound") == {((JUMP,), ("*",))}
+    assert inside(found["jump"], "Inbound") == {
+        ((JUMP,), ("*",)),
+        ((BASTION,), ("22", "3389")),
+    }
+    assert inside(groups()["endpoints"], "Inbound") == {((OWN, BUILD), ("443", "445"))}
+    assert inside(found["endpoints"], "Inbound") == {
+        ((OWN, BUILD), ("443", "445")),
+        ((JUMP, PEERS), ("443",)),
+    }
+
+
+def test_no_rule_names_a_tag_that_may_mean_every_address():
+    for found in groups(connected=True).values():
+        for rule in found:
+            assert "VirtualNetwork" not in (*rule.sources, *rule.destinations)
+            assert rule.access == "Deny" or rule.sources[0][0].isdigit()

@@ -21,6 +21,11 @@ VARIANTS = [
     ("dev", OPTIONS["everything on"]),
     ("dev", OPTIONS["other clusters"]),
 ]
+SPOKES = [
+    ("dev", OPTIONS["spoke"]),
+    ("dev", OPTIONS["records by policy"]),
+    ("dev", OPTIONS["their services with endpoints"]),
+]
 THEIRS = ("dev", OPTIONS["everything theirs"])
 
 
@@ -40,7 +45,7 @@ def without(resources, ending):
     return [one for one in resources if not one.type.endswith(ending)]
 
 
-@pytest.mark.parametrize(("stack", "overrides"), [*VARIANTS, THEIRS])
+@pytest.mark.parametrize(("stack", "overrides"), [*VARIANTS, *SPOKES, THEIRS])
 def test_the_picture_is_well_formed_and_everything_is_inside_it(stack, overrides):
     root = ET.fromstring(draw(view(rendered(stack, **overrides))))
     width, height = float(root.get("width")), float(root.get("height"))
@@ -152,7 +157,29 @@ def test_a_subnet_holds_the_clusters_that_are_in_it():
     gpu = [card.title for card in subnets["snet-training"].clusters]
     assert [name.split("-")[0] for name in gpu] == ["gpu", "gpu", "prep"]
     assert len(subnets["snet-build"].clusters) == 1
-    assert not subnets["snet-endpoints"].leaves_by_nat
+    assert subnets["snet-build"].way_out == "outbound through NAT"
+    assert not subnets["snet-endpoints"].way_out
+
+
+def test_a_spoke_is_drawn_with_its_hub_and_without_what_the_hub_has():
+    resources = rendered("dev", **OPTIONS["their services with endpoints"])
+    shown = view(resources)
+    assert shown.network.lines[1:] == (
+        "peered with hub, whose gateway it uses",
+        "DNS servers 10.0.0.4, 10.0.0.5",
+    )
+    assert {one.way_out for one in shown.subnets if not one.has_endpoints} == {
+        "outbound by the existing route table to-firewall"
+    }
+    assert {one.card.title for one in shown.services if not one.card.kind} == {
+        "theirRegistry",
+        "theirvault",
+        "theirdefault",
+        "theirdata",
+    }
+    text = words(draw(shown))
+    assert "Existing private DNS zones" in text
+    assert "Internet" not in text
 
 
 def test_a_name_with_markup_is_shown_and_not_obeyed():

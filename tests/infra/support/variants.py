@@ -9,6 +9,7 @@ DEFAULT = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdefault"
 DATA = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdata"
 REGISTRY = f"{THEIRS}/Microsoft.ContainerRegistry/registries/theirRegistry"
 VAULT = f"{THEIRS}/Microsoft.KeyVault/vaults/theirvault"
+ROUTES = f"{THEIRS}/Microsoft.Network/routeTables/to-firewall"
 LOGS = f"{THEIRS}/Microsoft.OperationalInsights/workspaces/theirlogs"
 GROUP_OF_PEOPLE = "33333333-3333-3333-3333-33333333333{}"
 
@@ -20,6 +21,16 @@ NETWORK = {
         "endpoints_subnet": f"{VNET}/subnets/endpoints",
     }
 }
+HUB = {"network.peer_with": [VNET], "network.peer_address_spaces": ["10.0.0.0/16"]}
+SPOKE = HUB | {
+    "network.existing_dns_zones": ZONES,
+    "network.dns_links": "declared",
+    "network.dns_servers": ["10.0.0.4", "10.0.0.5"],
+    "network.route_table": ROUTES,
+    "network.remote_gateway": VNET.lower(),
+    "network.jump_subnet": True,
+    "network.jump_access": ["10.0.1.0/26"],
+}
 KEYS = {"encryption.customer_managed_keys": True, "vault.purge_protection": True}
 SERVICES = {
     "storage.existing_default": DEFAULT,
@@ -27,6 +38,14 @@ SERVICES = {
     "registry.existing": REGISTRY,
     "vault.existing": VAULT,
     "monitoring.existing_log_workspace": LOGS,
+}
+ENDPOINTS = {
+    "network.existing_endpoints": {
+        "default_storage": "10.0.8.0/27",
+        "data_storage": "10.0.8.0/27",
+        "registry": "10.0.9.0/27",
+        "vault": "10.0.9.0/27",
+    }
 }
 
 OPTIONS = {
@@ -46,8 +65,17 @@ OPTIONS = {
         "subscription.low_priority_cores": 128,
     },
     "jump subnet": {"network.jump_subnet": True},
-    "peered": {"network.peer_with": [VNET], "network.peer_address_spaces": ["10.0.0.0/16"]},
-    "certificate zone": {"network.certificate_zone": True},
+    "peered": HUB,
+    "peered with two": {
+        "network.peer_with": [VNET, f"{VNET}-2"],
+        "network.peer_address_spaces": ["10.0.0.0/16", "10.1.0.0/16"],
+    },
+    "spoke": SPOKE,
+    "hub's zones, linked by its owner": {
+        "network.existing_dns_zones": ZONES,
+        "network.dns_links": "existing",
+    },
+    "records by policy": HUB | {"network.private_dns": "policy", "network.dns_links": "existing"},
     "zone redundant": {
         "storage.default_redundancy": "ZRS",
         "storage.data_redundancy": "ZRS",
@@ -60,19 +88,26 @@ OPTIONS = {
     },
     "their network": NETWORK,
     "their network and zones": NETWORK | {"network.existing_dns_zones": ZONES},
+    "their network, links declared": NETWORK
+    | {"network.existing_dns_zones": ZONES, "network.dns_links": "declared"},
+    "their network, records by policy": NETWORK | {"network.private_dns": "policy"},
     "their services": SERVICES,
+    "their services with endpoints": SPOKE | SERVICES | ENDPOINTS,
     "their key": SERVICES
     | {
         "encryption.customer_managed_keys": True,
         "encryption.key_uri": "https://theirvault.vault.azure.net/keys/platform/0123456789abcdef",
     },
     "everything theirs": NETWORK | SERVICES | {"network.existing_dns_zones": ZONES},
+    "everything theirs, with endpoints": NETWORK
+    | SERVICES
+    | ENDPOINTS
+    | {"network.existing_dns_zones": ZONES},
     "everything on": {
         "profile": "allowlisted",
         "allowed_addresses": ["52.174.12.7"],
         "monitoring.private_link": True,
         "network.jump_subnet": True,
-        "network.certificate_zone": True,
         "clusters.gpu_dedicated": {"size": "Standard_ND40rs_v2", "max_nodes": 1},
         "people.publishers": GROUP_OF_PEOPLE.format(1),
         "people.scientists": GROUP_OF_PEOPLE.format(2),

@@ -1,0 +1,197 @@
+"""Checks of the network's settings: what Azure would refuse, and what would resolve no name.
+
+Each check is a generator of problems; `infra.validation` runs them.
+"""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final
+
+from common import fields
+from infra import subnets
+from infra.catalog import resource_ids
+from infra.errors import AddressError
+from infra.settings import NetworkSettings, Settings
+
+EXISTING_SERVICES: Final[Mapping[str, str]] = {
+    "default_storage": "storage.existing_default",
+    "data_storage": "storage.existing_data",
+    "registry": "registry.existing",
+    "vault": "vault.existing",
+}
+"""Services that may have endpoints already, with the settings that name them."""
+
+
+def address_space(settings: Settings) -> Iterator[str]:
+    """Check the address ranges of a declared network and of what it is connected to."""
+    network = settings.network
+    if network.existing is not None:
+        return
+    for key, ranges in (
+        ("peer_address_spaces", network.peer_address_spaces),
+        ("jump_access", network.jump_access),
+    ):
+        for i, other in enumerate(ranges):
+            if address_range(other) is None:
+                yield f"network.{key}[{i}]: {other!r} is not a range like 10.0.0.0/16"
+            elif not _private(other):
+                yield f"network.{key}[{i}]: {other} is not private; list private ranges only"
+    if network.peer_with and not network.peer_address_spaces:
+        yield (
+            "network.peer_address_spaces: is empty, but network.peer_with names networks; list "
+            "their address ranges, which the endpoints let in, and which are checked for overlaps"
+        )
+    yield from (f"network.address_space: {problem}" for problem in _space(network))
+
+
+def address_plan(settings: Settings) -> Iterator[str]:
+    """Check that the subnets fit into the address space."""
+    if settings.network.existing is not None or _space(settings.network):
+        return
+    try:
+        _ = settings.address_plan
+    except AddressError as error:
+        yield from (f"network.address_space: {problem}" for problem in error.problems)
+
+
+def existing_network(settings: Settings) -> Iterator[str]:
+    """Check an existing network, in which the stack changes nothing."""
+    network, existing = settings.network, settings.network.existing
+    if existing is None:
+        return
+    subnets = {
+        "training_subnet": existing.training_subnet,
+        "build_subnet": existing.build_subnet,
+        "endpoints_subnet": existing.endpoints_subnet,
+    }
+    for name, subnet in subnets.items():
+        if not subnet.lower().startswith(existing.virtual_network.lower() + "/"):
+            yield (
+                f"network.existing.{name}: {subnet!r} is not in network.existing.virtual_network; "
+                "all three subnets must be in that network"
+            )
+    if subnets["endpoints_subnet"].lower() == subnets["training_subnet"].lower():
+        yield (
+            "network.existing.endpoints_subnet: is also the training subnet; private endpoints "
+            "need a subnet of their own"
+        )
+    for key, wish in (
+        ("jump_subnet", "add the subnet"),
+        ("peer_with", "peer it"),
+        ("dns_servers", "set its DNS servers"),
+        ("route_table", "associate the route table"),
+    ):
+        if getattr(network, key):
+            yield (
+                f"network.{key}: cannot be combined with network.existing, which the stack does "
+                f"not change; ask the network's owner to {wish}"
+            )
+
+
+def connections(settings: Settings) -> Iterator[str]:
+    """Check peerings, gateway, DNS servers and the access to the jump subnet."""
+    network = settings.network
+    names = [resource_ids.name(peer).lower() for peer in network.peer_with]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield (
+            f"network.peer_with: names two networks called {name!r}, but a peering is named after "
+            "its network; peer with one of them, or rename one"
+        )
+    peers = {peer.lower() for peer in network.peer_with}
+    if network.remote_gateway is not None and network.remote_gateway.lower() not in peers:
+        yield (
+            f"network.remote_gateway: {network.remote_gateway!r} is not in network.peer_with; only "
+            "a peered network's gateway can be used"
+        )
+    if network.jump_access and not network.jump_subnet:
+        yield "network.jump_access: has no effect; set network.jump_subnet to true"
+    for i, server in enumerate(network.dns_servers):
+        try:
+            IPv4Address(server)
+        except ValueError:
+            yield f"network.dns_servers[{i}]: {server!r} is not an IPv4 address, such as 10.0.0.4"
+            continue
+        if not _reachable(network, server):
+            yield (
+                f"network.dns_servers[{i}]: {server} is in none of network.peer_address_spaces, so "
+                "nodes would not reach it; add its network's range"
+            )
+
+
+def private_dns(settings: Settings) -> Iterator[str]:
+    """Check that the endpoints' names resolve inside the network."""
+    network, mode = settings.network, settings.network.dns_mode
+    if mode == "hub" and network.existing_dns_zones is None:
+        yield (
+            "network.existing_dns_zones: is missing; network.private_dns is hub, so give the id of "
+            "the resource group that holds the zones"
+        )
+    if mode != "hub" and network.existing_dns_zones is not None:
+        yield (
+            f"network.existing_dns_zones: cannot be combined with network.private_dns {mode}; set "
+            "that to hub, or remove the zones"
+        )
+    if mode == "own" and network.dns_links is not None:
+        yield "network.dns_links: has no effect: the stack links the zones that it declares"
+    if mode == "policy" and network.dns_links == "declared":
+        yield (
+            "network.dns_links: cannot be declared with network.private_dns policy, because the "
+            "stack does not know the zones; somebody else links them: set existing"
+        )
+    linked = network.dns_links or network.existing or network.dns_servers
+    if mode != "own" and not linked:
+        choice = "declared or existing" if mode == "hub" else "existing"
+        yield (
+            "network.dns_links: is missing; the network that this stack declares would resolve no "
+            f"private name, and jobs would fail. Set it to {choice}, or set network.dns_servers"
+        )
+
+
+def existing_endpoints(settings: Settings) -> Iterator[str]:
+    """Check the endpoints that existing services have already."""
+    network = settings.network
+    for service, text in network.existing_endpoints.items():
+        at = f"network.existing_endpoints.{service}"
+        if service not in EXISTING_SERVICES:
+            yield f"{at}: is not a service; choose from {', '.join(EXISTING_SERVICES)}"
+        elif fields.get(settings, EXISTING_SERVICES[service]) is None:
+            yield (
+                f"{at}: the stack declares this service, and so its endpoints; set "
+                f"{EXISTING_SERVICES[service]}, or remove the entry"
+            )
+        if address_range(text) is None:
+            yield f"{at}: {text!r} is not a range like 10.0.0.0/27"
+        elif not _reachable(network, text):
+            yield (
+                f"{at}: {text} is in none of network.peer_address_spaces, so nodes would not reach "
+                "it; add its network's range"
+            )
+    if network.existing_endpoints and network.dns_mode == "own":
+        yield (
+            "network.existing_endpoints: cannot be combined with zones that the stack declares, "
+            "which have no records of these endpoints; set network.private_dns to hub or policy"
+        )
+
+
+def address_range(text: str) -> IPv4Network | None:
+    """Return an IPv4 address or range; None if the text is neither."""
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        return None
+
+
+def _reachable(network: NetworkSettings, text: str) -> bool:
+    """Whether an address or range is in a connected network. Only the owner of an existing network
+    knows what that is connected to.
+    """
+    spaces = [space for text in network.peer_address_spaces if (space := address_range(text))]
+    return network.existing is not None or any(IPv4Network(text).subnet_of(one) for one in spaces)
+
+
+def _private(text: str) -> bool:
+    return any(IPv4Network(text).subnet_of(private) for private in subnets.PRIVATE)
+
+
+def _space(network: NetworkSettings) -> list[str]:
+    return subnets.space_problems(network.address_space, network.peer_address_spaces)
