@@ -15,8 +15,17 @@ from infra.catalog.network_rules import VaultTag
 from infra.naming import PRIORITIES, ClusterRole, Names
 from infra.outputs import Profile
 
-Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
+GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+Guid = Annotated[str, Pattern(GUID, "a GUID")]
 Email = Annotated[str, Pattern(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
+SubscriptionGuid = Annotated[
+    str,
+    Pattern(
+        GUID,
+        "the GUID of the stack's subscription, or tenant; `make configure STACK=NAME` sets both to"
+        " those that the Azure CLI is signed in to",
+    ),
+]
 GROUP_ID = r"/subscriptions/[^/]+/resource[gG]roups/[^/]+"
 
 
@@ -147,7 +156,15 @@ class ClustersSettings:
 
 @dataclass(frozen=True)
 class SubscriptionSettings:
-    """Known limits of the subscription and region; the clusters are checked against those given."""
+    """The subscription that the stack belongs to, and its known limits in the region; the clusters
+    are checked against those given.
+    """
+
+    id: SubscriptionGuid
+    """Subscription of all resources. A deployed stack cannot move to another one."""
+
+    tenant: SubscriptionGuid
+    """Entra tenant of the subscription. Signed in to another tenant, nothing is deployed."""
 
     low_priority_cores: Annotated[int, Bounds(0)] | None = None
     """Azure Machine Learning's low-priority quota in the region, in cores over all sizes."""
@@ -157,6 +174,15 @@ class SubscriptionSettings:
 
     sizes: tuple[str, ...] = ()
     """Available sizes: `az ml compute list-sizes --location REGION --query [].name`."""
+
+
+@dataclass(frozen=True)
+class ResourceGroupSettings:
+    """The resource group of the stack."""
+
+    existing: GroupId | None = None
+    """Use this group of the same subscription instead of declaring one. The stack then declares
+    nothing outside the group, and `teardown` does not delete it."""
 
 
 @dataclass(frozen=True)
@@ -315,9 +341,13 @@ class Settings:
 
     budget: BudgetSettings
 
+    subscription: SubscriptionSettings
+
+    resource_group: ResourceGroupSettings = field(default_factory=ResourceGroupSettings)
+
     name_seed: str = ""
-    """Any text; changing it changes the globally unique names. For when a name is taken, or still
-    held by a deleted resource."""
+    """Any text; changing it changes the names with a hash. For when a name is taken, or still held
+    by a deleted resource. Storage accounts, registry and vault that exist keep their names."""
 
     profile: Profile = "private"
     """private: reachable from inside the network only. allowlisted: the workspace has a public
@@ -332,9 +362,12 @@ class Settings:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags of every resource that can have tags; `owner` and `cost-center` are required."""
 
+    ignored_tags: tuple[str, ...] = ()
+    """Names of tags that others set on the resources, such as Azure Policy, and that a deployment
+    leaves as they are."""
+
     network: NetworkSettings = field(default_factory=NetworkSettings)
     clusters: ClustersSettings = field(default_factory=ClustersSettings)
-    subscription: SubscriptionSettings = field(default_factory=SubscriptionSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
@@ -345,7 +378,14 @@ class Settings:
     @property
     def names(self) -> Names:
         """Every name of the stack."""
-        return Names(self.prefix, self.stack, self.location, self.name_seed)
+        return Names(
+            self.prefix,
+            self.stack,
+            self.location,
+            self.name_seed,
+            subscription=self.subscription.id,
+            group=(self.resource_group.existing or "").rpartition("/")[2],
+        )
 
     def cluster_name(self, role: ClusterRole) -> str:
         """Return the name of one of the stack's clusters: the configured one, or a generated one.

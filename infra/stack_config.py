@@ -16,6 +16,11 @@ from infra.validation import load
 
 ROOT = Path(__file__).resolve().parents[1]
 """Folder of the project's file and the stacks' files."""
+PLACEHOLDERS: Mapping[str, str] = {
+    "id": "00000000-0000-0000-0000-000000000000",
+    "tenant": "11111111-1111-1111-1111-111111111111",
+}
+"""Subscription and tenant of a stack that nobody has pinned yet, for what needs no Azure."""
 
 
 def from_stack() -> Settings:
@@ -64,6 +69,11 @@ def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]
         inner = inner[group]
     inner[last] = value
     return changed
+
+
+def with_subscription(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with placeholders for a missing subscription and tenant."""
+    return {**values, "subscription": {**PLACEHOLDERS, **values.get("subscription", {})}}
 
 
 def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:

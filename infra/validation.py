@@ -6,7 +6,7 @@ reported already.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Network
@@ -22,13 +22,17 @@ from infra.settings import Settings
 
 ROLES: Final[Sequence[ClusterRole]] = get_args(ClusterRole)
 REQUIRED_TAGS = ("owner", "cost-center")
+OWN_TAGS = ("stack", "managed-by")
+"""Tags that the stack adds to each resource."""
+MOST_TAGS = 50
+"""Tags per resource (Azure Resource Manager, "Use tags"), with the stack's own."""
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
 """Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
 MOST_NOTIFICATIONS = 5
 """Notifications per budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
 """Address rules per storage account (Azure Storage, "Configure firewalls")."""
-WIDEST_ALLOWED = 8
+WIDEST_ALLOWED = 16
 """Prefix length of the largest range that may be allowed."""
 
 
@@ -65,6 +69,14 @@ def contradictions(reading: Reading[Settings]) -> list[str]:
         if all(reading.is_sound(key) for key in check.reads)
         for problem in check.find(reading.value)
     ]
+
+
+def _repeated(values: Iterable[str]) -> dict[str, list[str]]:
+    """Return the values that differ in case only, by their lower case."""
+    spellings: dict[str, list[str]] = {}
+    for value in values:
+        spellings.setdefault(value.lower(), []).append(value)
+    return {key: found for key, found in spellings.items() if len(found) > 1}
 
 
 def _names(settings: Settings) -> Iterator[str]:
@@ -177,6 +189,39 @@ def _network(settings: Settings) -> Iterator[str]:
             "their address ranges, so that an overlap is found before anything is deployed"
         )
     yield from (f"network.address_space: {problem}" for problem in _space(settings))
+
+
+def _peers(settings: Settings) -> Iterator[str]:
+    peers = (peer.rpartition("/")[2] for peer in settings.network.peer_with)
+    for name, found in _repeated(peers).items():
+        yield (
+            f"network.peer_with: {len(found)} networks are called {name!r}, which names the peering"
+            " as well; peer with one of them, or with a network of another name"
+        )
+
+
+def _resource_group(settings: Settings) -> Iterator[str]:
+    """Check that nothing is declared outside an existing resource group."""
+    group = settings.resource_group.existing
+    if group is None:
+        return
+    if group.split("/")[2].lower() != settings.subscription.id.lower():
+        yield (
+            f"resource_group.existing: {group!r} is not in subscription.id "
+            f"{settings.subscription.id}; use a group of that subscription"
+        )
+    services = {
+        "storage.existing_default": settings.storage.existing_default,
+        "storage.existing_data": settings.storage.existing_data,
+        "registry.existing": settings.registry.existing,
+        "vault.existing": settings.vault.existing,
+    }
+    for key, service in services.items():
+        if service is not None and not service.lower().startswith(f"{group.lower()}/"):
+            yield (
+                f"{key}: is outside resource_group.existing, but the stack would assign roles on "
+                "it; use a resource of that group, or let the stack declare one"
+            )
 
 
 def _plan(settings: Settings) -> Iterator[str]:
@@ -304,6 +349,8 @@ def _encryption(settings: Settings) -> Iterator[str]:
 def _budget_emails(settings: Settings) -> Iterator[str]:
     if not settings.budget.emails:
         yield "budget.emails: is empty; give at least one e-mail address to notify"
+    for email in _repeated(settings.budget.emails):
+        yield f"budget.emails: contains {email} twice; Azure refuses two receivers of one address"
 
 
 def _budget_percentages(settings: Settings) -> Iterator[str]:
@@ -326,7 +373,16 @@ def _tags(settings: Settings) -> Iterator[str]:
         if not settings.tags.get(tag):
             needed = " and ".join(REQUIRED_TAGS)
             yield f"tags.{tag}: is missing; every stack needs the tags {needed}"
+    for names in _repeated(settings.tags).values():
+        yield f"tags.{names[1]}: differs from {names[0]!r} in case only, which Azure ignores"
+    if len(settings.tags) + len(OWN_TAGS) > MOST_TAGS:
+        yield (
+            f"tags: {len(settings.tags)} tags, but Azure accepts {MOST_TAGS} on a resource, and the "
+            f"stack adds {' and '.join(OWN_TAGS)}; remove some"
+        )
     for name, value in settings.tags.items():
+        if name.lower() in OWN_TAGS:
+            yield f"tags.{name}: the stack sets this tag itself; choose another name"
         if len(name) > LONGEST_TAG or set(name) & UNTAGGABLE:
             yield (
                 f"tags.{name}: a tag name can have at most {LONGEST_TAG} characters and none of "
@@ -374,6 +430,8 @@ CHECKS = (
     Check(("clusters", "subscription.dedicated_cores"), _dedicated_cores),
     Check(("network",), _network),
     Check(("network",), _existing_network),
+    Check(("network.peer_with",), _peers),
+    Check(("resource_group", "subscription.id", "storage", "registry", "vault"), _resource_group),
     Check(("network", *(f"{_key(role)}.max_nodes" for role in ROLES)), _plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),

@@ -13,42 +13,37 @@ from pulumi.runtime import mocks
 
 from infra.catalog import resource_ids
 from infra.resources import Resource
+from infra.stack_config import PLACEHOLDERS
 
-TENANT = "11111111-1111-1111-1111-111111111111"
-SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
-CLIENT_CONFIG = "azure-native:authorization:getClientConfig"
+TENANT = PLACEHOLDERS["tenant"]
 
 
 class Azure(mocks.Mocks):
-    """Azure's answers."""
+    """Azure's answers about one subscription."""
+
+    def __init__(self, subscription: str) -> None:
+        self._subscription = subscription
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Return the id and outputs of a resource: its inputs, and what Azure adds."""
         if not args.typ.startswith("azure-native:"):
-            return "", {}
+            return args.name, {}
         inputs = plain(args.inputs)
-        id_ = resource_ids.identifier(args.typ, inputs, SUBSCRIPTION)
+        id_ = resource_ids.identifier(args.typ, inputs, self._subscription)
         kind = args.typ.rsplit(":", 1)[-1]
         outputs = ADDED[kind](inputs, id_) if kind in ADDED else {}
         return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **outputs}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """Return the result of a provider function."""
-        if args.token != CLIENT_CONFIG:
-            raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
-        return {
-            "tenantId": TENANT,
-            "subscriptionId": SUBSCRIPTION,
-            "clientId": guid("client"),
-            "objectId": guid("deployer"),
-        }, []
+        raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
 
 
 class Monitor(mocks.MockMonitor):
     """Accepts registrations as the engine does, and records their inputs and options."""
 
-    def __init__(self) -> None:
-        super().__init__(Azure())
+    def __init__(self, subscription: str = PLACEHOLDERS["id"]) -> None:
+        super().__init__(Azure(subscription))
         self.recorded: list[Resource] = []
         self.hooks: dict[str, pulumi.ResourceHook] = {}
         self._lock = threading.Lock()
@@ -56,7 +51,8 @@ class Monitor(mocks.MockMonitor):
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
         """Answer one registration."""
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
-        if request.type != "pulumi:pulumi:Stack":
+        # Neither the stack nor a provider is a resource of Azure.
+        if not request.type.startswith("pulumi:"):
             inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
             resource = Resource(
                 request.type,

@@ -33,7 +33,7 @@ def platform(
     dedicated=False,
     priority="LowPriority",
 ) -> PlatformOutputs:
-    names = Names("hvd", "dev", "westeurope")
+    names = Names("hvd", "dev", "westeurope", subscription=guid(2))
 
     def cluster(role, size, gpus, infiniband, priority, nodes, identity):
         name = names.cluster(role, size, priority)

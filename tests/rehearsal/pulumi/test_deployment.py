@@ -61,8 +61,9 @@ def previewed(deployment):
 
 def as_deployed_here(azure, monkeypatch):
     """Let rendering use this subscription and tenant."""
-    monkeypatch.setattr("infra.offline.mocks.SUBSCRIPTION", SUBSCRIPTION)
-    monkeypatch.setattr("infra.offline.mocks.TENANT", azure.options.tenant_id)
+    tenant = azure.options.tenant_id
+    monkeypatch.setattr("infra.stack_config.PLACEHOLDERS", {"id": SUBSCRIPTION, "tenant": tenant})
+    monkeypatch.setattr("infra.offline.mocks.TENANT", tenant)
 
 
 @pytest.mark.rehearse_all
