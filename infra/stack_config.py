@@ -44,18 +44,23 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
     Raises:
         ValueError: there is no such stack.
     """
-    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
+    name = project()
     file = file or ROOT / f"Pulumi.{stack}.yaml"
     if not file.exists():
         known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
         raise ValueError(f"unknown stack {stack!r}; choose one of {', '.join(known)}")
     config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
     own = {
-        key.removeprefix(f"{project}:"): value
+        key.removeprefix(f"{name}:"): value
         for key, value in config.items()
-        if key.startswith(f"{project}:")
+        if key.startswith(f"{name}:")
     }
-    return project, own
+    return name, own
+
+
+def project() -> str:
+    """Return the project's name, which the keys of its configuration begin with."""
+    return str(yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"])
 
 
 def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]:

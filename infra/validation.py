@@ -377,8 +377,8 @@ def _tags(settings: Settings) -> Iterator[str]:
         yield f"tags.{names[1]}: differs from {names[0]!r} in case only, which Azure ignores"
     if len(settings.tags) + len(OWN_TAGS) > MOST_TAGS:
         yield (
-            f"tags: {len(settings.tags)} tags, but Azure accepts {MOST_TAGS} on a resource, and the "
-            f"stack adds {' and '.join(OWN_TAGS)}; remove some"
+            f"tags: {len(settings.tags)} tags, but Azure accepts {MOST_TAGS} on a resource, and "
+            f"the stack adds {' and '.join(OWN_TAGS)}; remove some"
         )
     for name, value in settings.tags.items():
         if name.lower() in OWN_TAGS:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -88,14 +88,24 @@ class Operations:
 class ResourceManager:
     """All resources of all subscriptions."""
 
-    def __init__(self, store: Store, operations: Operations) -> None:
+    def __init__(
+        self,
+        store: Store,
+        operations: Operations,
+        tenant_id: str = "",
+        subscriptions: Sequence[str] | None = None,
+    ) -> None:
         """Start without rules.
 
         Args:
             store: Store of the resources.
             operations: Deletions that take time.
+            tenant_id: Id of the tenant of all subscriptions.
+            subscriptions: Ids of the subscriptions that exist; None if every one does.
         """
         self.store = store
+        self._tenant_id = tenant_id
+        self._subscriptions = subscriptions
         self._operations = operations
         self._kinds: dict[str, ResourceKind] = {}
         self._lists: dict[str, ListResources] = {}
@@ -169,10 +179,19 @@ class ResourceManager:
             AzureError: the rules refuse it.
         """
         self._operations.finish_due()
+        if request.path.rstrip("/") == "/subscriptions":
+            known = self._subscriptions or ()
+            return Response(body={"value": [self._subscription(name) for name in known]})
         return self._operations.response(request.path) or self._respond(request)
 
     def _respond(self, request: Request) -> Response:
         path = arm_path.parse(request.path)
+        if self._subscriptions is not None and path.subscription not in self._subscriptions:
+            raise AzureError(
+                404,
+                "SubscriptionNotFound",
+                f"The subscription '{path.subscription}' could not be found.",
+            )
         if path.tail:
             return (self._act if request.method == "POST" else self._list)(path, request)
         match request.method:
@@ -225,8 +244,9 @@ class ResourceManager:
 
     def _act(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
-        if path.tail.lower() == "startpendingupload":
-            # An asset version's content is uploaded before the version exists.
+        if path.tail.lower() == "startpendingupload" or not path.name:
+            # An asset version's content is uploaded before the version exists, and a provider is no
+            # resource.
             document = self._get(path) or {}
         else:
             document = self._existing(path)
@@ -263,7 +283,7 @@ class ResourceManager:
         return [
             {
                 name: document[name]
-                for name in ("id", "name", "type", "location")
+                for name in ("id", "name", "type", "location", "tags")
                 if name in document
             }
             for document in self.below(path.id)
@@ -274,11 +294,19 @@ class ResourceManager:
         return self._kinds.get(kind.lower(), _NO_RULES)
 
     def _get(self, path: ArmPath) -> Document | None:
-        """Return a stored resource, or a subscription, which always exists."""
+        """Return a stored resource, or a subscription."""
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
-            return {"id": path.id, "subscriptionId": path.name, "state": "Enabled"}
+            return self._subscription(path.name)
         return document
+
+    def _subscription(self, name: str) -> Document:
+        return {
+            "id": f"/subscriptions/{name}",
+            "subscriptionId": name,
+            "tenantId": self._tenant_id,
+            "state": "Enabled",
+        }
 
     def _existing(self, path: ArmPath) -> Document:
         document = self._get(path)

@@ -139,7 +139,9 @@ def test_role_assignments_have_stable_names_of_their_own():
         names.role_assignment("registry", "training", "reader"),
         names.role_assignment("vault", "build", "reader"),
         names.role_assignment("vault", "training", "writer"),
-        Names("hvd", "prod", "westeurope", subscription=SUBSCRIPTION).role_assignment("vault", "training", "reader"),
+        Names("hvd", "prod", "westeurope", subscription=SUBSCRIPTION).role_assignment(
+            "vault", "training", "reader"
+        ),
     }
     assert len(others | {name}) == 5
 

@@ -175,7 +175,7 @@ def sdk(live: Live) -> Any:
 
     outputs = live.outputs
     return MLClient(
-        credential(),
+        credential(live.outputs.tenant_id),
         outputs.subscription_id,
         outputs.resource_group,
         outputs.workspace,
