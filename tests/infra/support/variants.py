@@ -10,6 +10,7 @@ DATA = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdata"
 REGISTRY = f"{THEIRS}/Microsoft.ContainerRegistry/registries/theirRegistry"
 VAULT = f"{THEIRS}/Microsoft.KeyVault/vaults/theirvault"
 LOGS = f"{THEIRS}/Microsoft.OperationalInsights/workspaces/theirlogs"
+OWN_GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/landing-zone"
 GROUP_OF_PEOPLE = "33333333-3333-3333-3333-33333333333{}"
 
 NETWORK = {
@@ -57,6 +58,8 @@ OPTIONS = {
         "encryption.key_uri": "https://theirvault.vault.azure.net/keys/platform/0123456789abcdef",
     },
     "everything theirs": NETWORK | SERVICES | {"network.existing_dns_zones": ZONES},
+    "their group": {"resource_group.existing": OWN_GROUP},
+    "ignored tags": {"ignored_tags": ["CostCentre", "created by"]},
     "everything on": {
         "profile": "allowlisted",
         "allowed_addresses": ["52.174.12.7"],
