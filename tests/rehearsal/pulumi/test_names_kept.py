@@ -1,4 +1,4 @@
-"""A stack that was deployed with other names, and without a provider of its own, keeps all it has."""
+"""A stack that was deployed with other names, and without its own provider, keeps all it has."""
 
 import pytest
 
