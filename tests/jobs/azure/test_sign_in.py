@@ -40,5 +40,5 @@ def test_a_token_of_the_stacks_tenant_is_used():
 
 
 def test_a_token_of_another_tenant_is_refused_with_both_named():
-    with pytest.raises(SignInError, match="signed in to tenant two as a@b.c, .* to tenant one"):
+    with pytest.raises(SignInError, match=r"signed in to tenant two as a@b.c, .* to tenant one"):
         PinnedCredential(SignedIn("two"), "one").get_token("scope")
