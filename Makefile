@@ -50,13 +50,16 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(TRAINER) $(INFRA) ## Install both environments into this folder
 	@echo "ready: .venv-trainer (TensorFlow, Horovod) and .venv (Pulumi, Azure SDK)"
+
+setup-platform: $(INFRA) ## Install the platform's environment alone, to deploy and to submit jobs
+	@echo "ready: .venv (Pulumi, Azure SDK)"
 
 train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here, or on Azure with STACK=dev NODES=2 CLUSTER=gpu: PRESET=digits, ARGS="--epochs 5"
 ifdef NAMED_STACK
@@ -94,6 +97,12 @@ chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=2
 
 profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
+
+configure: ## Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev
+	@id=$$(az account show --query id --output tsv) && tenant=$$(az account show --query tenantId --output tsv) && \
+	pulumi config set-all --stack $(STACK) --path --plaintext "ml-azure-horovod:subscription.id=$$id" \
+		--plaintext "ml-azure-horovod:subscription.tenant=$$tenant" && \
+	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant"
 
 preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)

@@ -1,15 +1,17 @@
 """Names of all resources, derived from prefix, stack and region, within Azure's rules.
 
-Names that must be unique across Azure end in a short stable hash, so that two teams with the same
-prefix do not collide. The hash has letters only: Azure Machine Learning rejects computes whose name
-ends in a hyphen and digits. Nothing is truncated: a name that is too long is an error.
+Names that must be unique across Azure (`GLOBAL`) end in a short stable hash of prefix, stack,
+region, seed and subscription, so that two teams with the same settings do not collide. Names that
+must be unique within a subscription or a group end in a hash without the subscription. The hashes
+have letters only: Azure Machine Learning rejects computes whose name ends in a hyphen and digits.
+Nothing is truncated: a name that is too long is an error.
 """
 
 import hashlib
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal
 
 from infra.errors import NamingError
@@ -41,6 +43,8 @@ CLUSTER = r"[a-zA-Z](?![a-zA-Z0-9-]*-\d+$)[a-zA-Z0-9-]{2,23}"
 CLUSTER_KEY = r"(?=.{1,17}$)[a-z][a-z0-9]*(_[a-z0-9]+)*"
 """Names of clusters in the settings: with a hyphen and the hash, a compute's name has at most 24
 characters."""
+GLOBAL = ("default_storage", "data_storage", "registry", "vault")
+"""Properties of `Names` with names that no two resources in Azure share."""
 RAW_CONTAINER = "raw"
 PREPARED_CONTAINER = "prepared"
 RESULTS_CONTAINER = "results"
@@ -92,6 +96,8 @@ class Names:
         region: Azure's short name of the region, such as `westeurope`.
         seed: any text; changing it changes the hashes. For when a name is taken by someone else, or
             still held by a vault or workspace that was deleted but not purged.
+        subscription: id of the subscription, which only the globally unique names depend on.
+        group: name of an existing resource group; empty for a group with a generated name.
 
     Raises:
         NamingError: with every malformed part and every name that Azure would reject.
@@ -101,6 +107,9 @@ class Names:
     stack: str
     region: str
     seed: str = ""
+    _: KW_ONLY
+    subscription: str
+    group: str = ""
 
     def __post_init__(self) -> None:
         problems = self._problems()
@@ -142,9 +151,16 @@ class Names:
 
     def hash(self, *more: str) -> str:
         """Return six letters that are stable for the same parts."""
-        parts = [str(getattr(self, field.name)) for field in fields(self)]
-        digest = hashlib.sha256("\n".join([*parts, *more]).encode()).digest()
+        digest = hashlib.sha256("\n".join([*self._parts, *more]).encode()).digest()
         return "".join(chr(ord("a") + byte % 26) for byte in digest[:HASH_LETTERS])
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return self.prefix, self.stack, self.region, self.seed
+
+    @property
+    def _global_hash(self) -> str:
+        return self.hash(self.subscription.lower())
 
     @property
     def base(self) -> str:
@@ -153,7 +169,7 @@ class Names:
 
     @property
     def resource_group(self) -> str:
-        return f"{self.base}-rg"
+        return self.group or f"{self.base}-rg"
 
     @property
     def virtual_network(self) -> str:
@@ -227,20 +243,20 @@ class Names:
     @property
     def default_storage(self) -> str:
         """The workspace's default account: logs, results, snapshots, checkpoints."""
-        return f"{self._plain}std{self.hash()}"
+        return f"{self._plain}std{self._global_hash}"
 
     @property
     def data_storage(self) -> str:
         """The account of the training data."""
-        return f"{self._plain}data{self.hash()}"
+        return f"{self._plain}data{self._global_hash}"
 
     @property
     def registry(self) -> str:
-        return f"{self._plain}acr{self.hash()}"
+        return f"{self._plain}acr{self._global_hash}"
 
     @property
     def vault(self) -> str:
-        return f"{self.base}-kv-{self.hash()}"
+        return f"{self.base}-kv-{self._global_hash}"
 
     @property
     def workspace(self) -> str:
@@ -283,8 +299,8 @@ class Names:
             principal: Principal that gets the role, likewise.
             role: GUID of the role definition.
         """
-        parts = [getattr(self, field.name) for field in fields(self)]
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join([*parts, scope, principal, role])))
+        parts = [*self._parts, scope, principal, role]
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(parts)))
 
     @property
     def _plain(self) -> str:
@@ -294,7 +310,8 @@ class Names:
 def problems(prefix: str, stack: str, region: str, seed: str = "") -> tuple[str, ...]:
     """Return why these parts give no valid names; empty if they do."""
     try:
-        Names(prefix, stack, region, seed)
+        # The subscription changes letters of names, and never their form or length.
+        Names(prefix, stack, region, seed, subscription="")
     except NamingError as error:
         return error.problems
     return ()

@@ -15,32 +15,22 @@ from infra import subnets
 from infra.catalog.network_rules import VaultTag
 from infra.naming import DUTY_SUBNETS, Names, SubnetRole
 from infra.outputs import Duty, Priority, Profile
+from infra.setting_types import (
+    Email,
+    GroupId,
+    Guid,
+    KeyUri,
+    LogWorkspaceId,
+    NetworkId,
+    Region,
+    RegistryId,
+    RouteTableId,
+    StorageId,
+    SubnetId,
+    SubscriptionGuid,
+    VaultId,
+)
 
-Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
-Email = Annotated[str, Pattern(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
-GROUP_ID = r"/subscriptions/[^/]+/resource[gG]roups/[^/]+"
-
-
-def _id(kind: str, *, parent: str = "") -> Pattern:
-    return Pattern(
-        rf"(?i:{GROUP_ID}/providers/{kind}/[^/]+{parent})",
-        f"a resource id /subscriptions/.../resourceGroups/.../providers/{kind}/...",
-    )
-
-
-GroupId = Annotated[
-    str, Pattern(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
-]
-KeyUri = Annotated[
-    str, Pattern(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
-]
-NetworkId = Annotated[str, _id("Microsoft.Network/virtualNetworks")]
-RouteTableId = Annotated[str, _id("Microsoft.Network/routeTables")]
-SubnetId = Annotated[str, _id("Microsoft.Network/virtualNetworks", parent="/subnets/[^/]+")]
-StorageId = Annotated[str, _id("Microsoft.Storage/storageAccounts")]
-RegistryId = Annotated[str, _id("Microsoft.ContainerRegistry/registries")]
-VaultId = Annotated[str, _id("Microsoft.KeyVault/vaults")]
-LogWorkspaceId = Annotated[str, _id("Microsoft.OperationalInsights/workspaces")]
 DnsMode = Literal["own", "hub", "policy"]
 
 
@@ -181,7 +171,15 @@ DEFAULT_CLUSTERS: Final[Mapping[str, ClusterSettings]] = {
 
 @dataclass(frozen=True)
 class SubscriptionSettings:
-    """Known limits of the subscription and region; the clusters are checked against those given."""
+    """The subscription that the stack belongs to, and its known limits in the region; the clusters
+    are checked against those given.
+    """
+
+    id: SubscriptionGuid
+    """Subscription of all resources. A deployed stack cannot move to another one."""
+
+    tenant: SubscriptionGuid
+    """Entra tenant of the subscription. Signed in to another tenant, nothing is deployed."""
 
     low_priority_cores: Annotated[int, Bounds(0)] | None = None
     """Azure Machine Learning's low-priority quota in the region, in cores over all sizes."""
@@ -191,6 +189,15 @@ class SubscriptionSettings:
 
     sizes: tuple[str, ...] = ()
     """Available sizes: `az ml compute list-sizes --location REGION --query [].name`."""
+
+
+@dataclass(frozen=True)
+class ResourceGroupSettings:
+    """The resource group of the stack."""
+
+    existing: GroupId | None = None
+    """Use this group of the same subscription instead of declaring one. The stack then declares
+    nothing outside the group, and `teardown` does not delete it."""
 
 
 @dataclass(frozen=True)
@@ -331,9 +338,6 @@ class BudgetSettings:
     """Percentages of the amount at which forecast spending for the month is reported."""
 
 
-Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]
-
-
 @dataclass(frozen=True)
 class Settings:
     """Settings of one stack."""
@@ -349,9 +353,13 @@ class Settings:
 
     budget: BudgetSettings
 
+    subscription: SubscriptionSettings
+
+    resource_group: ResourceGroupSettings = field(default_factory=ResourceGroupSettings)
+
     name_seed: str = ""
-    """Any text; changing it changes the globally unique names. For when a name is taken, or still
-    held by a deleted resource."""
+    """Any text; changing it changes the names with a hash. For when a name is taken, or still held
+    by a deleted resource. Storage accounts, registry and vault that exist keep their names."""
 
     profile: Profile = "private"
     """private: reachable from inside the network only. allowlisted: the workspace has a public
@@ -366,13 +374,16 @@ class Settings:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags of every resource that can have tags; `owner` and `cost-center` are required."""
 
+    ignored_tags: tuple[str, ...] = ()
+    """Names of tags that others set on the resources, such as Azure Policy, and that a deployment
+    leaves as they are."""
+
     network: NetworkSettings = field(default_factory=NetworkSettings)
 
     clusters: Mapping[str, ClusterSettings] = field(default_factory=lambda: DEFAULT_CLUSTERS)
     """The clusters by name: any number of them. A default that is given in part keeps the rest, and
     null removes it. Jobs choose one with `--cluster NAME`."""
 
-    subscription: SubscriptionSettings = field(default_factory=SubscriptionSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
@@ -383,7 +394,14 @@ class Settings:
     @property
     def names(self) -> Names:
         """Every name of the stack."""
-        return Names(self.prefix, self.stack, self.location, self.name_seed)
+        return Names(
+            self.prefix,
+            self.stack,
+            self.location,
+            self.name_seed,
+            subscription=self.subscription.id,
+            group=(self.resource_group.existing or "").rpartition("/")[2],
+        )
 
     def cluster_name(self, key: str) -> str:
         """Return the name in Azure of one of the stack's clusters: the configured one, or a

@@ -16,6 +16,11 @@ from infra.validation import load
 
 ROOT = Path(__file__).resolve().parents[1]
 """Folder of the project's file and the stacks' files."""
+PLACEHOLDERS: Mapping[str, str] = {
+    "id": "00000000-0000-0000-0000-000000000000",
+    "tenant": "11111111-1111-1111-1111-111111111111",
+}
+"""Subscription and tenant of a stack that nobody has pinned yet, for what needs no Azure."""
 
 
 def from_stack() -> Settings:
@@ -39,18 +44,23 @@ def configuration(stack: str, file: Path | None = None) -> tuple[str, dict[str, 
     Raises:
         ValueError: there is no such stack.
     """
-    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
+    name = project()
     file = file or ROOT / f"Pulumi.{stack}.yaml"
     if not file.exists():
         known = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
         raise ValueError(f"unknown stack {stack!r}; choose one of {', '.join(known)}")
     config = yaml.safe_load(file.read_text(encoding="utf-8")).get("config", {})
     own = {
-        key.removeprefix(f"{project}:"): value
+        key.removeprefix(f"{name}:"): value
         for key, value in config.items()
-        if key.startswith(f"{project}:")
+        if key.startswith(f"{name}:")
     }
-    return project, own
+    return name, own
+
+
+def project() -> str:
+    """Return the project's name, which the keys of its configuration begin with."""
+    return str(yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["name"])
 
 
 def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]:
@@ -64,6 +74,11 @@ def assign(values: Mapping[str, Any], key: str, value: object) -> dict[str, Any]
         inner = inner[group]
     inner[last] = value
     return changed
+
+
+def with_subscription(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with placeholders for a missing subscription and tenant."""
+    return {**values, "subscription": {**PLACEHOLDERS, **values.get("subscription", {})}}
 
 
 def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:

@@ -6,7 +6,7 @@ reported already.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,13 +19,17 @@ from infra.naming import CLUSTER, CLUSTER_KEY
 from infra.settings import Settings
 
 REQUIRED_TAGS = ("owner", "cost-center")
+OWN_TAGS = ("stack", "managed-by")
+"""Tags that the stack adds to each resource."""
+MOST_TAGS = 50
+"""Tags per resource (Azure Resource Manager, "Use tags"), with the stack's own."""
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
 """Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
 MOST_NOTIFICATIONS = 5
 """Notifications per budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
 """Address rules per storage account (Azure Storage, "Configure firewalls")."""
-WIDEST_ALLOWED = 8
+WIDEST_ALLOWED = 16
 """Prefix length of the largest range that may be allowed."""
 
 
@@ -62,6 +66,14 @@ def contradictions(reading: Reading[Settings]) -> list[str]:
         if all(reading.is_sound(key) for key in check.reads)
         for problem in check.find(reading.value)
     ]
+
+
+def _repeated(values: Iterable[str]) -> dict[str, list[str]]:
+    """Return the values that differ in case only, by their lower case."""
+    spellings: dict[str, list[str]] = {}
+    for value in values:
+        spellings.setdefault(value.lower(), []).append(value)
+    return {key: found for key, found in spellings.items() if len(found) > 1}
 
 
 def _names(settings: Settings) -> Iterator[str]:
@@ -183,6 +195,35 @@ def _cores(settings: Settings) -> Iterator[str]:
             )
 
 
+def _resource_group(settings: Settings) -> Iterator[str]:
+    """Check that nothing is declared outside an existing resource group."""
+    group = settings.resource_group.existing
+    if group is None:
+        return
+    if group.split("/")[2].lower() != settings.subscription.id.lower():
+        yield (
+            f"resource_group.existing: {group!r} is not in subscription.id "
+            f"{settings.subscription.id}; use a group of that subscription"
+        )
+    if settings.network.dns_links == "declared":
+        yield (
+            "network.dns_links: cannot be declared with resource_group.existing, because the links "
+            "would be in the resource group of the zones; ask its owner, and set existing"
+        )
+    services = {
+        "storage.existing_default": settings.storage.existing_default,
+        "storage.existing_data": settings.storage.existing_data,
+        "registry.existing": settings.registry.existing,
+        "vault.existing": settings.vault.existing,
+    }
+    for key, service in services.items():
+        if service is not None and not service.lower().startswith(f"{group.lower()}/"):
+            yield (
+                f"{key}: is outside resource_group.existing, but the stack would assign roles on "
+                "it; use a resource of that group, or let the stack declare one"
+            )
+
+
 def _profile(settings: Settings) -> Iterator[str]:
     allowed = settings.allowed_addresses
     if settings.profile == "private" and allowed:
@@ -262,6 +303,8 @@ def _encryption(settings: Settings) -> Iterator[str]:
 def _budget_emails(settings: Settings) -> Iterator[str]:
     if not settings.budget.emails:
         yield "budget.emails: is empty; give at least one e-mail address to notify"
+    for email in _repeated(settings.budget.emails):
+        yield f"budget.emails: contains {email} twice; Azure refuses two receivers of one address"
 
 
 def _budget_percentages(settings: Settings) -> Iterator[str]:
@@ -284,7 +327,16 @@ def _tags(settings: Settings) -> Iterator[str]:
         if not settings.tags.get(tag):
             needed = " and ".join(REQUIRED_TAGS)
             yield f"tags.{tag}: is missing; every stack needs the tags {needed}"
+    for names in _repeated(settings.tags).values():
+        yield f"tags.{names[1]}: differs from {names[0]!r} in case only, which Azure ignores"
+    if len(settings.tags) + len(OWN_TAGS) > MOST_TAGS:
+        yield (
+            f"tags: {len(settings.tags)} tags, but Azure accepts {MOST_TAGS} on a resource, and "
+            f"the stack adds {' and '.join(OWN_TAGS)}; remove some"
+        )
     for name, value in settings.tags.items():
+        if name.lower() in OWN_TAGS:
+            yield f"tags.{name}: the stack sets this tag itself; choose another name"
         if len(name) > LONGEST_TAG or set(name) & UNTAGGABLE:
             yield (
                 f"tags.{name}: a tag name can have at most {LONGEST_TAG} characters and none of "
@@ -319,6 +371,10 @@ CHECKS = (
     Check(("network",), network_checks.connections),
     Check(("network",), network_checks.private_dns),
     Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
+    Check(
+        ("resource_group", "subscription.id", "network", "storage", "registry", "vault"),
+        _resource_group,
+    ),
     Check(("network", "clusters"), network_checks.address_plan),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),

@@ -81,7 +81,9 @@ class Command:
 COMMANDS: Final = {
     "preview": Command("jobs.commands.deploy", "PreviewOptions", outputs="made"),
     "up": Command("jobs.commands.deploy", "UpOptions", outputs="made"),
-    "preflight": Command("jobs.commands.preflight", "PreflightOptions", program=True),
+    "preflight": Command(
+        "jobs.commands.preflight", "PreflightOptions", program=True, outputs="optional"
+    ),
     "submit": Command("jobs.commands.submit", "SubmitOptions", program=True),
     "prepare": Command("jobs.commands.prepare", "PrepareOptions", program=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),

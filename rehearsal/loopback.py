@@ -89,7 +89,9 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         stack.callback(self.azurite.close)
         self.blobs = Blobs(self.azurite, trusted, self._blob_server.url)
         operations = Operations(self.url, options.operation_seconds)
-        self.resources = ResourceManager(self.store, operations)
+        self.resources = ResourceManager(
+            self.store, operations, options.tenant_id, options.subscriptions
+        )
         roles = Roles(self.resources, self.identity, required=options.roles)
         machine_learning = MachineLearning(
             options,

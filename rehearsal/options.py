@@ -17,6 +17,8 @@ class Options:
     """Options of this Azure. Times are in seconds, and shorter than Azure's."""
 
     tenant_id: str = "11111111-aaaa-4aaa-8aaa-000000000001"
+    subscriptions: tuple[str, ...] | None = None
+    """Ids of the subscriptions that exist; None if every one does."""
     azurite: Path = _ROOT / ".tools" / "azurite"
     """Folder of the installed blob server."""
     program_folder: Path | None = None

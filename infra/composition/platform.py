@@ -5,11 +5,13 @@ the waiting step gets explicit dependencies. Existing resources are not declared
 their endpoints and role assignments belong to the stack and are deleted with it.
 """
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pulumi
-from pulumi_azure_native import authorization, resources
+import pulumi_azure_native as azure_native
+from pulumi_azure_native import resources
 
 from infra.components.access import Access, Identities, Scope, Scopes, WorkspaceAccess
 from infra.components.base import StackContext
@@ -23,6 +25,14 @@ from infra.composition.services import Services
 from infra.naming import DUTY_IDENTITIES, DUTY_SUBNETS, IdentityRole
 from infra.settings import Settings
 
+KEPT: Final[Mapping[str, str]] = {
+    "azure-native:storage:StorageAccount": "accountName",
+    "azure-native:containerregistry:Registry": "registryName",
+    "azure-native:keyvault:Vault": "vaultName",
+}
+"""Globally unique names by type. A resource that exists keeps its name, and so its data, however
+names are formed now; everything else refers to the name that it has."""
+
 
 def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     """Declare the whole platform.
@@ -30,6 +40,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     Returns:
         `PlatformOutputs` as plain data, to be exported.
     """
+    pulumi.runtime.register_stack_transformation(_for_every_resource(settings))
     context, group_id = _context(settings)
     identities = Identities(context, _identity_roles(settings))
     monitoring = Monitoring(context, _monitoring(settings))
@@ -80,25 +91,56 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     return stack_outputs.export(settings, context, platform_services, identities, clusters)
 
 
-def _context(settings: Settings) -> tuple[StackContext, pulumi.Output[str]]:
-    """Declare the resource group; return the context of the stack and the group's id."""
-    client = authorization.get_client_config()
+def _for_every_resource(settings: Settings) -> pulumi.ResourceTransformation:
+    """Return the options that all resources have: the provider of the stack's subscription, and the
+    inputs that keep the values that they have.
+    """
+    provider = azure_native.Provider(
+        "azure",
+        subscription_id=settings.subscription.id,
+        tenant_id=settings.subscription.tenant,
+    )
+
+    def transform(
+        args: pulumi.ResourceTransformationArgs,
+    ) -> pulumi.ResourceTransformationResult | None:
+        if not args.type_.startswith("azure-native:"):
+            return None
+        kept = [KEPT[args.type_]] if args.type_ in KEPT else []
+        if "tags" in args.props:
+            kept += [f"tags[{json.dumps(tag)}]" for tag in settings.ignored_tags]
+        more = pulumi.ResourceOptions(provider=provider, ignore_changes=kept or None)
+        return pulumi.ResourceTransformationResult(
+            args.props, pulumi.ResourceOptions.merge(args.opts, more)
+        )
+
+    return transform
+
+
+def _context(settings: Settings) -> tuple[StackContext, pulumi.Input[str]]:
+    """Declare the resource group, unless it exists; return the context of the stack and the group's
+    id.
+    """
     names = settings.names
     tags = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
-    # No lock: it would stop clusters from scaling up and down.
-    group = resources.ResourceGroup(
-        "group", resource_group_name=names.resource_group, location=settings.location, tags=tags
-    )
+    group: pulumi.Input[str] = names.resource_group
+    group_id: pulumi.Input[str] | None = settings.resource_group.existing
+    if group_id is None:
+        # No lock: it would stop clusters from scaling up and down.
+        declared = resources.ResourceGroup(
+            "group", resource_group_name=group, location=settings.location, tags=tags
+        )
+        group, group_id = declared.name, declared.id
     context = StackContext(
         names=names,
-        group=group.name,
+        group=group,
         region=settings.location,
-        subscription=client.subscription_id,
-        tenant=client.tenant_id,
+        subscription=settings.subscription.id,
+        tenant=settings.subscription.tenant,
         tags=tags,
         protected=settings.protect,
     )
-    return context, group.id
+    return context, group_id
 
 
 def _identity_roles(settings: Settings) -> list[IdentityRole]:

@@ -13,25 +13,27 @@ from pulumi.runtime import mocks
 
 from infra.catalog import resource_ids
 from infra.resources import Resource
+from infra.stack_config import PLACEHOLDERS
 
-TENANT = "11111111-1111-1111-1111-111111111111"
-SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+TENANT = PLACEHOLDERS["tenant"]
 PROVIDER = "pulumi:providers:azure-native"
-CLIENT_CONFIG = "azure-native:authorization:getClientConfig"
 
 
 class Azure(mocks.Mocks):
-    """Azure's answers."""
+    """Azure's answers about one subscription."""
+
+    def __init__(self, subscription: str) -> None:
+        self._subscription = subscription
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Return the id and outputs of a resource: its inputs, and what Azure adds."""
         if args.typ == PROVIDER:
             return str(args.inputs["subscriptionId"]), {}
         if not args.typ.startswith("azure-native:"):
-            return "", {}
+            return args.name, {}
         inputs = plain(args.inputs)
         # A provider of the stack's own is referred to as URN::ID.
-        subscription = (args.provider or "").rpartition("::")[2] or SUBSCRIPTION
+        subscription = (args.provider or "").rpartition("::")[2] or self._subscription
         id_ = resource_ids.identifier(args.typ, inputs, subscription)
         kind = args.typ.rsplit(":", 1)[-1]
         outputs = ADDED[kind](inputs, id_) if kind in ADDED else {}
@@ -39,21 +41,14 @@ class Azure(mocks.Mocks):
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """Return the result of a provider function."""
-        if args.token != CLIENT_CONFIG:
-            raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
-        return {
-            "tenantId": TENANT,
-            "subscriptionId": SUBSCRIPTION,
-            "clientId": guid("client"),
-            "objectId": guid("deployer"),
-        }, []
+        raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
 
 
 class Monitor(mocks.MockMonitor):
     """Accepts registrations as the engine does, and records their inputs and options."""
 
-    def __init__(self) -> None:
-        super().__init__(Azure())
+    def __init__(self, subscription: str = PLACEHOLDERS["id"]) -> None:
+        super().__init__(Azure(subscription))
         self.recorded: list[Resource] = []
         self.hooks: dict[str, pulumi.ResourceHook] = {}
         self._lock = threading.Lock()
@@ -61,7 +56,8 @@ class Monitor(mocks.MockMonitor):
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
         """Answer one registration."""
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
-        if request.type != "pulumi:pulumi:Stack":
+        # Neither the stack nor a provider is a resource of Azure.
+        if not request.type.startswith("pulumi:"):
             inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
             resource = Resource(
                 request.type,

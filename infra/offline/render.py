@@ -1,7 +1,9 @@
 """Render a stack without Azure as JSON: `python -m infra.offline.render STACK`.
 
 It runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each
-registration itself as Azure would. The output is a JSON list; see `infra.resources`.
+registration itself as Azure would. The output is a JSON list; see `infra.resources`. A stack that
+is not pinned to a subscription yet is rendered for a placeholder, so its globally unique names are
+not those of a deployment.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from pulumi.runtime.stack import Stack
 from infra.errors import PlatformError
 from infra.offline.mocks import Monitor
 from infra.resources import Resource, to_json
-from infra.stack_config import ROOT, assign, configuration, encode
+from infra.stack_config import ROOT, assign, configuration, encode, with_subscription
 
 PROGRAM = ROOT / "infra" / "__main__.py"
 
@@ -58,8 +60,9 @@ def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
     project, values = configuration(stack)
     for key, value in overrides.items():
         values = assign(values, key, value)
+    values = with_subscription(values)
     pulumi.runtime.set_all_config({f"{project}:{key}": encode(v) for key, v in values.items()})
-    monitor = Monitor()
+    monitor = Monitor(values["subscription"]["id"])
     # Each run has its own stack, which `set_mocks` creates if there is none.
     engine.ROOT.set(None)
     pulumi.runtime.set_mocks(monitor.mocks, project, stack, preview=False, monitor=monitor)
@@ -116,6 +119,12 @@ def show(
     options = parser.parse_args(arguments)
     try:
         use(render(options.stack, _overrides(options.changes)), options)
+        if "id" not in configuration(options.stack)[1].get("subscription", {}):
+            print(
+                f"note: subscription.id is not set in Pulumi.{options.stack}.yaml; ids and globally"
+                " unique names are those of a placeholder",
+                file=sys.stderr,
+            )
     except (PlatformError, pulumi.RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

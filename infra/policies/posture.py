@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.policies.rule import Posture
 from infra.settings import Settings
-from infra.stack_config import configuration, from_stack
+from infra.stack_config import configuration, from_stack, with_subscription
 from infra.validation import REQUIRED_TAGS, load
 
 PRODUCTION = "prod"
@@ -32,7 +32,7 @@ def of_stack(name: str) -> Posture:
         return posture(from_stack())
     file = os.environ.get(CONFIG_FILE)
     _, values = configuration(name, Path(file) if file else None)
-    return posture(load(values | {"stack": name}))
+    return posture(load(with_subscription(values) | {"stack": name}))
 
 
 def posture(settings: Settings) -> Posture:

@@ -59,6 +59,8 @@ class Size:
     family: str
     """VM family, such as standardNDSv2Family."""
     cores: int
+    low_priority: bool = True
+    """Whether the region has low-priority nodes of this size."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,10 @@ def read_sizes(data: Any) -> dict[str, Size]:
         data = data.get("value") or data.get("amlCompute") or []
     return {
         str(item["name"]).lower(): Size(
-            str(item["name"]), str(item.get("family") or ""), int(item.get("vCPUs") or 0)
+            str(item["name"]),
+            str(item.get("family") or ""),
+            int(item.get("vCPUs") or 0),
+            low_priority=item.get("lowPriorityCapable") is not False,
         )
         for item in data
     }

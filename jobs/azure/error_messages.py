@@ -4,7 +4,7 @@ user.
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
@@ -24,6 +24,13 @@ from jobs.errors import (
     SignInError,
     UnreachableError,
 )
+
+if TYPE_CHECKING:
+    # Its import takes as long as all others.
+    from infra.prerequisites import Prerequisites
+
+Platform: TypeAlias = "PlatformOutputs | Prerequisites"
+"""What is known of a stack, deployed or not yet."""
 
 _NETWORK: Final = re.compile(
     r"public network access|private endpoint|private link|virtual network"
@@ -50,7 +57,7 @@ _BUSY: Final = {408, 429, 500, 502, 503, 504}
 
 
 def explained(
-    error: AzureError, what: str, outputs: PlatformOutputs, who: Callable[[], str | None]
+    error: AzureError, what: str, outputs: Platform, who: Callable[[], str | None]
 ) -> RequestError:
     """Return the error to raise in place of one of Azure's.
 
@@ -87,7 +94,7 @@ def _of_status(
     error: HttpResponseError,
     status: int,
     what: str,
-    outputs: PlatformOutputs,
+    outputs: Platform,
     who: Callable[[], str | None],
 ) -> RequestError:
     said = _said(error)
@@ -120,7 +127,7 @@ def _of_status(
 
 
 def _access(
-    error: HttpResponseError, said: str, outputs: PlatformOutputs, who: Callable[[], str | None]
+    error: HttpResponseError, said: str, outputs: Platform, who: Callable[[], str | None]
 ) -> str:
     host = _host(error)
     if _NETWORK.search(said):
@@ -140,7 +147,7 @@ def _access(
     )
 
 
-def _network(outputs: PlatformOutputs, host: str) -> str:
+def _network(outputs: Platform, host: str) -> str:
     access = outputs.access
     if host.startswith("management.") or not host:
         return "check this machine's network, proxy and name resolution"

@@ -21,8 +21,7 @@ from azure.core.pipeline import policies
 from azure.core.rest import HttpRequest, HttpResponse
 
 from common.errors import UserError
-from infra.outputs import PlatformOutputs
-from jobs.azure.error_messages import explained
+from jobs.azure.error_messages import Platform, explained
 from jobs.azure.sign_in import name_in_token
 from jobs.errors import RequestError
 
@@ -52,7 +51,7 @@ class Requests:
         credential: Credential of the user.
     """
 
-    def __init__(self, outputs: PlatformOutputs, credential: TokenCredential) -> None:
+    def __init__(self, outputs: Platform, credential: TokenCredential) -> None:
         self._outputs, self._credential = outputs, credential
 
     def send(self, method: str, url: str, body: object = None, *, signed: bool = True) -> Any:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from infra.outputs import PlatformOutputs
+from jobs.azure.error_messages import Platform
 from jobs.azure.requests import Requests
 from jobs.errors import RequestError
 
@@ -26,7 +26,7 @@ class ResourceManager:
         outputs: Outputs of the stack, with the names of its resources.
     """
 
-    def __init__(self, requests: Requests, outputs: PlatformOutputs) -> None:
+    def __init__(self, requests: Requests, outputs: Platform) -> None:
         self._requests = requests
         self.subscription_id = f"/subscriptions/{outputs.subscription_id}"
         """Resource id of the subscription."""

@@ -6,8 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from azure.core.credentials import TokenCredential
+from azure.core.credentials import AccessToken, TokenCredential
 from azure.identity import DefaultAzureCredential
+
+from jobs.errors import SignInError
 
 if TYPE_CHECKING:
     from azure.core.credentials_async import AsyncTokenCredential
@@ -20,9 +22,37 @@ _MICROSOFT: Final = (
 """Authorities of Microsoft's own clouds."""
 
 
-def credential() -> TokenCredential:
-    """Create the user's credential; it sends no request until a token is needed."""
-    return DefaultAzureCredential(**_options())
+class PinnedCredential:
+    """A credential that refuses tokens of another tenant, before they are used.
+
+    Args:
+        inner: Credential of the user.
+        tenant: Id of the tenant of the stack.
+    """
+
+    def __init__(self, inner: TokenCredential, tenant: str) -> None:
+        self._inner, self._tenant = inner, tenant
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        """Return a token of the stack's tenant.
+
+        Raises:
+            SignInError: The user is signed in to another tenant.
+        """
+        token = self._inner.get_token(*scopes, **options)
+        tenant = _claims(token.token).get("tid")
+        if tenant is not None and tenant.lower() != self._tenant.lower():
+            raise SignInError(
+                f"signed in to tenant {tenant} as {name_in_token(token.token)}, but the stack"
+                f" belongs to tenant {self._tenant}; nothing was done. Sign in there: az login"
+                f" --tenant {self._tenant}"
+            )
+        return token
+
+
+def credential(tenant: str) -> TokenCredential:
+    """Create the user's credential for a tenant; it sends no request until a token is needed."""
+    return PinnedCredential(DefaultAzureCredential(**_options()), tenant)
 
 
 def async_credential() -> "AsyncTokenCredential":
@@ -34,15 +64,21 @@ def async_credential() -> "AsyncTokenCredential":
 
 def name_in_token(token: str) -> str | None:
     """Return the user name, or id of a service principal, in a token; None if it has neither."""
+    claims = _claims(token)
+    names = (claims.get(claim) for claim in ("upn", "unique_name", "appid", "oid"))
+    return next((str(name) for name in names if name), None)
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """Return the claims of a token; empty if it cannot be read."""
     parts = token.split(".")
     if len(parts) != 3:
-        return None
+        return {}
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except ValueError:
-        return None
-    names = (claims.get(claim) for claim in ("upn", "unique_name", "appid", "oid"))
-    return next((str(name) for name in names if name), None)
+        return {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def _options() -> dict[str, Any]:

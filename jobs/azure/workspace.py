@@ -23,7 +23,7 @@ class Workspace:
 
     def __init__(self, outputs: PlatformOutputs) -> None:
         self._outputs = outputs
-        self._credential = credential()
+        self._credential = credential(outputs.tenant_id)
         self.requests = Requests(outputs, self._credential)
         self.manager = ResourceManager(self.requests, outputs)
         self.jobs = Jobs(self.manager, RunHistory(self.requests, self.manager))

@@ -1,13 +1,15 @@
 """`python -m jobs up` and `preview`: Pulumi's commands, after a check of what they require."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.errors import INTERRUPTED, UserError
 from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
+from jobs.pulumi import prerequisites
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.stack_outputs import read_outputs
-from jobs.pulumi.state import replaced_clusters
+from jobs.pulumi.state import StackResource, replaced_clusters
 from jobs.spec.from_options import REPOSITORY
 
 
@@ -44,13 +46,14 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
     console, name = Console(as_json=as_json), stack or "dev"
     pulumi = Pulumi(REPOSITORY, name)
     try:
-        pulumi.check()
+        existing = pulumi.check()
     except NotDeployedError as error:
         raise NotDeployedError(
             f"stack {name}: does not exist yet. Create it once with `pulumi stack init {name}"
             " --secrets-provider ...`, and deploy it with `make up"
             f" STACK={name}`"
         ) from error
+    require_prerequisites(pulumi, existing, console)
     if isinstance(options, PreviewOptions):
         pulumi.preview(as_json=as_json)
         return 0
@@ -73,6 +76,23 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         f" `python -m jobs preflight --stack {name}` checks whether a training could start",
     )
     return 0
+
+
+def require_prerequisites(
+    pulumi: Pulumi, existing: Sequence[StackResource], console: Console
+) -> None:
+    """Ask Azure for what the stack needs, before Pulumi starts.
+
+    Raises:
+        UserError: The settings are wrong, or Azure lacks something; nothing was changed.
+    """
+    checks = list(prerequisites.look(prerequisites.of_stack(pulumi), existing))
+    for check in checks:
+        if check.text.startswith(prerequisites.NOT_ASKED):
+            console.note(f"{check.name}: {check.text}")
+    problems = [f"{check.name}: {check.text}" for check in checks if not check.good]
+    if problems:
+        raise UserError("\n".join([f"stack {pulumi.stack}: nothing was changed", *problems]))
 
 
 def _advice(pulumi: Pulumi) -> str:

@@ -1,6 +1,6 @@
 """`python -m jobs preflight`: check whether a run could start, and print what to do if not."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,15 +15,16 @@ from jobs.azure.storage import Storage
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError, SpecError
+from jobs.pulumi import prerequisites
+from jobs.pulumi.cli import Pulumi
+from jobs.pulumi.prerequisites import SUBSCRIPTIONS, Check, check
 from jobs.spec import from_options
 from jobs.spec.build_context import BuildContext
 from jobs.spec.builder import find_cluster
-from jobs.spec.from_options import RunOptions
+from jobs.spec.from_options import REPOSITORY, RunOptions
 from jobs.spec.job_spec import JobSpec
 from trainer.config import TrainConfig
 
-SUBSCRIPTIONS: Final = "2022-12-01"
-"""API version of Resource Manager's subscriptions."""
 _NO_RUN: Final = "preflight-looks-for-this"
 """Name of a run that cannot exist: any answer shows that the service can be reached from here."""
 
@@ -38,34 +39,40 @@ class PreflightOptions(RunOptions):
     """
 
 
-@dataclass(frozen=True)
-class Check:
-    """Result of one check."""
-
-    name: str
-    good: bool | None
-    """None if Azure does not tell."""
-    text: str
-    """What was found, or what to do."""
-
-
 def run(
-    options: PreflightOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+    options: PreflightOptions,
+    outputs: PlatformOutputs | None,
+    *,
+    as_json: bool,
+    program: tuple[str, ...],
+    stack: str | None = None,
 ) -> int:
-    """Run and print all checks; return 1 if one failed."""
+    """Run and print all checks; return 1 if one failed.
+
+    A stack that is not deployed is checked for what its deployment needs.
+    """
     console, checks = Console(as_json=as_json), []
-    for check in look(connect(outputs), outputs, options, program):
-        checks.append(check)
-        mark = _MARKS[check.good]
-        console.say(f"{mark}  {check.name}: " + check.text.replace("\n", "\n      "))
-    failed = sum(check.good is False for check in checks)
-    unknown = [check.name for check in checks if check.good is None]
+    found = look(connect(outputs), outputs, options, program) if outputs else _before(stack)
+    for result in found:
+        checks.append(result)
+        mark = _MARKS[result.good]
+        console.say(f"{mark}  {result.name}: " + result.text.replace("\n", "\n      "))
+    failed = sum(result.good is False for result in checks)
+    unknown = [result.name for result in checks if result.good is None]
     if as_json:
         document = [{"name": c.name, "good": c.good, "text": c.text} for c in checks]
         console.answer(document, "")
     verdict = f"a run could start{f', if {unknown[0]} allows it' if unknown else ''}"
     console.say(f"{failed} of {len(checks)} checks failed" if failed else verdict)
     return 1 if failed else 0
+
+
+def _before(stack: str | None) -> Iterator[Check]:
+    pulumi = Pulumi(REPOSITORY, stack or "dev")
+    existing = pulumi.check()
+    yield from prerequisites.look(prerequisites.of_stack(pulumi), existing)
+    text = f"stack {pulumi.stack} is not deployed; `make up STACK={pulumi.stack}` deploys it"
+    yield Check("platform", good=False, text=text)
 
 
 def look(
@@ -76,17 +83,17 @@ def look(
 ) -> Iterator[Check]:
     """Run all checks, beginning with those that the others depend on."""
     manager, storage = workspace.manager, workspace.storage
-    signed_in = _check("sign-in", lambda: f"as {_user(workspace)}")
+    signed_in = check("sign-in", lambda: f"as {_user(workspace)}")
     yield signed_in
     if not signed_in.good:
         return
-    yield _check("subscription", lambda: _subscription(manager, outputs))
-    there = _check("workspace", lambda: _workspace(manager, outputs))
+    yield check("subscription", lambda: _subscription(manager, outputs))
+    there = check("workspace", lambda: _workspace(manager, outputs))
     yield there
     if not there.good:
         return
-    yield _check("run history", lambda: _run_history(workspace))
-    yield _check("storage", lambda: _storage(storage))
+    yield check("run history", lambda: _run_history(workspace))
+    yield check("storage", lambda: _storage(storage))
     config: TrainConfig | None = None
     spec: JobSpec | None = None
     image: BuildContext | None = None
@@ -109,17 +116,10 @@ def look(
     yield from _cluster_checks(manager, cluster, options.nodes)
     if spec is not None and image is not None:
         files, environment = len(image.contents), spec.environment
-        yield _check("image", lambda: _image(manager, environment, files))
+        yield check("image", lambda: _image(manager, environment, files))
     if config is not None and config.data.source == "tfrecords" and spec is not None:
         ranks = spec.ranks
-        yield _check("data", lambda: _data(manager, storage, options, config, ranks))
-
-
-def _check(name: str, ask: Callable[[], str]) -> Check:
-    try:
-        return Check(name, good=True, text=ask())
-    except UserError as error:
-        return Check(name, good=False, text=str(error))
+        yield check("data", lambda: _data(manager, storage, options, config, ranks))
 
 
 def _user(workspace: Workspace) -> str:

@@ -29,8 +29,8 @@ _GROUP: Final = "azure-native:resources:ResourceGroup"
 @dataclass(frozen=True)
 class TeardownOptions:
     """Delete the platform of a stack with all data, checkpoints and models in it. It is safe to
-    repeat, and finally lists what is left, which should be nothing. With --cluster, delete only one
-    cluster.
+    repeat, and finally lists what is left, which should be nothing. A resource group that existed
+    before the stack stays, with what others have in it. With --cluster, delete only one cluster.
     """
 
     cluster: str | None = None
@@ -124,7 +124,7 @@ def run(
             begun=record.has_begun(known),
         )
         # Without resources and group nothing can be lost; only reserved names are to be freed.
-        if not options.yes and (resources or in_azure.has_group()):
+        if not options.yes and (resources or in_azure.owns_group()):
             running = jobs.running() if in_azure.has_workspace() else []
             confirm(known.stack, _warning(known, len(resources), len(running)), console)
         record.write(known)
@@ -206,7 +206,7 @@ def check_known(
         return
     if in_azure.has_workspace():
         what = f"workspace {outputs.workspace} exists"
-    elif not begun and in_azure.has_group():
+    elif not begun and in_azure.owns_group():
         what = f"resource group {outputs.resource_group} exists"
     else:
         return
@@ -214,7 +214,7 @@ def check_known(
         f"stack {stack}: {what}, but is not in Pulumi's state, which says what is protected;"
         " nothing was deleted. `pulumi whoami -v` shows which backend Pulumi uses: log in to the"
         " one that the stack was deployed with (`pulumi login ADDRESS`), and omit --outputs and"
-        " JOBS_OUTPUTS. If that state is lost, delete the resource group in the portal"
+        " JOBS_OUTPUTS. If that state is lost, delete the stack's resources in the portal"
     )
 
 

@@ -94,8 +94,17 @@ class Pulumi:
         except NotDeployedError:
             return []
 
-    def check(self) -> None:
-        """Check that the stack exists and has no pending operations.
+    def configuration(self) -> dict[str, Any]:
+        """Read the configuration of the stack: text, or the data of a group or list, by key.
+
+        Raises:
+            PlatformReadError: The configuration cannot be read.
+        """
+        answer = self._ask("config", "--json")
+        return {key: one.get("objectValue", one.get("value")) for key, one in answer.items()}
+
+    def check(self) -> list[StackResource]:
+        """Check that the stack exists and has no pending operations; return its resources.
 
         Raises:
             NotDeployedError: There is no such stack.
@@ -103,7 +112,7 @@ class Pulumi:
             PendingOperationsError: A deployment is running, or was killed and left pending
                 operations.
         """
-        names = self._read_state(pending_creations)
+        names, existing = self._read_state(lambda s: (pending_creations(s), resources(s)))
         if names:
             raise PendingOperationsError(
                 f"stack {self.stack}: a deployment is creating {', '.join(names)}, or was killed"
@@ -115,6 +124,7 @@ class Pulumi:
                 "If Pulumi then says 'cannot create already existing resource', Azure has created"
                 " it: delete it (`az resource delete --ids ID`), as nothing uses it yet"
             )
+        return existing
 
     def destroy(self) -> None:
         """Refresh the state, and delete all resources in it.

@@ -1,6 +1,6 @@
 """Resources of a stack in Azure, and what is left of them after a teardown."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -41,6 +41,10 @@ class AzureResources:
         """Whether the resource group exists."""
         return self._exists(lambda: self._manager.get(self._manager.group_id, GROUPS))
 
+    def owns_group(self) -> bool:
+        """Whether the resource group exists, and the stack has declared it."""
+        return self.has_group() and self._is_own(self._manager.get(self._manager.group_id, GROUPS))
+
     def has_workspace(self) -> bool:
         """Whether the workspace exists."""
         return self._exists(self._manager.check_workspace)
@@ -64,10 +68,13 @@ class AzureResources:
         """
         manager, outputs = self._manager, self._outputs
         if self.has_group():
+            own = self.owns_group()
             resources = list(manager.items(f"{manager.group_id}/resources", GROUPS))
             for resource in resources:
-                yield Leftover(f"{resource['type']} {resource['name']}", "was not deleted")
-            if not resources:
+                # In a group that existed before, others have resources too.
+                if own or self._is_own(resource):
+                    yield Leftover(f"{resource['type']} {resource['name']}", "was not deleted")
+            if own and not resources:
                 yield Leftover(
                     f"resource group {outputs.resource_group}", "was not deleted, but is empty"
                 )
@@ -81,6 +88,11 @@ class AzureResources:
         vault = self.deleted_vault()
         if vault is not None:
             yield Leftover(f"deleted vault {self.vault}", _why(vault))
+
+    def _is_own(self, resource: Mapping[str, Any]) -> bool:
+        """Whether a group or resource has the tags that the stack gives to what it declares."""
+        tags = resource.get("tags") or {}
+        return (tags.get("managed-by"), tags.get("stack")) == ("pulumi", self._outputs.stack)
 
     def _exists(self, look: Callable[[], object]) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -86,6 +86,10 @@ class ResourceManager:
     store: Store
     operations: Operations
     """Deletions that take time."""
+    tenant_id: str = ""
+    """Id of the tenant of all subscriptions."""
+    subscriptions: Sequence[str] | None = None
+    """Ids of the subscriptions that exist; None if every one does."""
     _kinds: dict[str, ResourceKind] = field(default_factory=dict, init=False)
     _lists: dict[str, ListResources] = field(default_factory=dict, init=False)
 
@@ -158,10 +162,19 @@ class ResourceManager:
             AzureError: the rules refuse it.
         """
         self.operations.finish_due()
+        if request.path.rstrip("/") == "/subscriptions":
+            known = self.subscriptions or ()
+            return Response(body={"value": [self._subscription(name) for name in known]})
         return self.operations.response(request.path) or self._respond(request)
 
     def _respond(self, request: Request) -> Response:
         path = arm_path.parse(request.path)
+        if self.subscriptions is not None and path.subscription not in self.subscriptions:
+            raise AzureError(
+                404,
+                "SubscriptionNotFound",
+                f"The subscription '{path.subscription}' could not be found.",
+            )
         if path.tail:
             return (self._act if request.method == "POST" else self._list)(path, request)
         match request.method:
@@ -214,8 +227,9 @@ class ResourceManager:
 
     def _act(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
-        if path.tail.lower() == "startpendingupload":
-            # An asset version's content is uploaded before the version exists.
+        if path.tail.lower() == "startpendingupload" or not path.name:
+            # An asset version's content is uploaded before the version exists, and a provider is no
+            # resource.
             document = self._get(path) or {}
         else:
             document = self._existing(path)
@@ -252,7 +266,7 @@ class ResourceManager:
         return [
             {
                 name: document[name]
-                for name in ("id", "name", "type", "location")
+                for name in ("id", "name", "type", "location", "tags")
                 if name in document
             }
             for document in self.below(path.id)
@@ -263,11 +277,19 @@ class ResourceManager:
         return self._kinds.get(kind.lower(), _NO_RULES)
 
     def _get(self, path: ArmPath) -> Document | None:
-        """Return a stored resource, or a subscription, which always exists."""
+        """Return a stored resource, or a subscription."""
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
-            return {"id": path.id, "subscriptionId": path.name, "state": "Enabled"}
+            return self._subscription(path.name)
         return document
+
+    def _subscription(self, name: str) -> Document:
+        return {
+            "id": f"/subscriptions/{name}",
+            "subscriptionId": name,
+            "tenantId": self.tenant_id,
+            "state": "Enabled",
+        }
 
     def _existing(self, path: ArmPath) -> Document:
         document = self._get(path)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +54,12 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
         subscription: str = SUBSCRIPTION,
     ) -> None:
         self.stack = stack
+        self.own_settings = {
+            "subscription.id": subscription,
+            "subscription.tenant": azure.options.tenant_id,
+            "budget.start": f"{datetime.now(UTC):%Y-%m}-01",
+        }
+        """Settings that differ from those of the repository's file, by their paths."""
         self._azure, self._folder = azure, folder.absolute()
         self.program, self.version = find_engine()
         self.path = [str(self.program.parent)]
@@ -126,6 +133,14 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
         shutil.copy(ROOT / self._settings.name, self._settings)
         with self._settings.open("a", encoding="utf-8") as file:
             file.write(f"{salt}\n")
+        self._configure_own()
+
+    def _configure_own(self) -> None:
+        settings = [f"--plaintext={path}={value}" for path, value in self.own_settings.items()]
+        self._checked(
+            ["config", "set-all", "--path", *settings, "--stack", self.stack],
+            self._settings.parent,
+        )
 
     def _salt(self) -> str:
         """Return the line that Pulumi has added to the settings."""
@@ -150,6 +165,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
             shutil.copy(ROOT / name, self._settings.parent)
         try:
             self._checked(["stack", "init", self.stack], self._settings.parent)
+            self._configure_own()
         except BaseException:
             # A folder with settings counts as one that has its stack.
             self._settings.unlink()

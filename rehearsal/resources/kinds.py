@@ -8,7 +8,9 @@ from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.resources import (
     assets,
     computes,
+    global_names,
     networks,
+    regions,
     simple_kinds,
     storage,
     vaults,
@@ -36,7 +38,8 @@ def register(
         assets.kinds(resources, blobs),
         {computes.COMPUTE: computes.ComputeCluster(nodes)},
         networks.kinds(resources),
-        simple_kinds.KINDS,
+        global_names.kinds(resources),
+        simple_kinds.kinds(resources),
         storage.kinds(resources, blobs),
         vaults.kinds(resources),
         workspaces.kinds(resources, blobs, url),
@@ -44,5 +47,6 @@ def register(
         resources.register(kinds)
     resources.register_lists(quotas.lists)
     resources.register_lists(vaults.lists(resources))
+    resources.register_lists(regions.LISTS)
     storage.restore(resources, blobs)
     return quotas

@@ -1,13 +1,15 @@
 """Kinds with a single rule: most get an address or an id when they are created."""
 
-from typing import Any, Final
+from typing import Any
 
 from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.azure_formats import new_id
 from rehearsal.control_plane.resource_kind import ResourceKind
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
+from rehearsal.resources import global_names
 
 
 class ResourceGroup(ResourceKind):
@@ -29,6 +31,14 @@ class UserAssignedIdentity(ResourceKind):
 class ContainerRegistry(ResourceKind):
     """A container registry, which gets an address."""
 
+    def __init__(self, resources: ResourceManager) -> None:
+        """Apply the rules to these resources."""
+        self._resources = resources
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        global_names.check(self._resources, path)
+
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         document["properties"]["loginServer"] = f"{path.name.lower()}.azurecr.io"
@@ -43,9 +53,11 @@ class LogWorkspace(ResourceKind):
         document["properties"]["customerId"] = known.get("customerId") or new_id()
 
 
-KINDS: Final[dict[str, ResourceKind]] = {
-    "Microsoft.Resources/resourceGroups": ResourceGroup(),
-    "Microsoft.ManagedIdentity/userAssignedIdentities": UserAssignedIdentity(),
-    "Microsoft.ContainerRegistry/registries": ContainerRegistry(),
-    "Microsoft.OperationalInsights/workspaces": LogWorkspace(),
-}
+def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
+    """Return the rules of all kinds of this module."""
+    return {
+        "Microsoft.Resources/resourceGroups": ResourceGroup(),
+        "Microsoft.ManagedIdentity/userAssignedIdentities": UserAssignedIdentity(),
+        global_names.REGISTRY: ContainerRegistry(resources),
+        "Microsoft.OperationalInsights/workspaces": LogWorkspace(),
+    }

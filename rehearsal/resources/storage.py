@@ -11,8 +11,9 @@ from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
+from rehearsal.resources import global_names
 
-ACCOUNT = "Microsoft.Storage/storageAccounts"
+ACCOUNT = global_names.ACCOUNT
 BLOB_SERVICE = f"{ACCOUNT}/blobServices"
 CONTAINER = f"{BLOB_SERVICE}/containers"
 
@@ -38,13 +39,7 @@ class StorageAccount(ResourceKind):
                 " between 3 and 24 characters in length and use numbers and lower-case letters"
                 " only.",
             )
-        for other in self._resources.of_kind(ACCOUNT):
-            if other["name"] == path.name and other["id"].lower() != path.id.lower():
-                raise AzureError(
-                    409,
-                    "StorageAccountAlreadyTaken",
-                    f"The storage account named {path.name} is already taken.",
-                )
+        global_names.check(self._resources, path)
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:

@@ -9,9 +9,10 @@ from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ListResources, ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
+from rehearsal.resources import global_names
 
-VAULT = "Microsoft.KeyVault/vaults"
-DELETED_KIND = "Microsoft.KeyVault/locations/deletedVaults"
+VAULT = global_names.VAULT
+DELETED_KIND = global_names.DELETED_VAULT
 
 
 class Vault(ResourceKind):
@@ -23,6 +24,7 @@ class Vault(ResourceKind):
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        global_names.check(self._resources, path)
         recovers = (body.get("properties") or {}).get("createMode") == "recover"
         gone = self._resources.of_kind(DELETED_KIND)
         deleted = [document for document in gone if document["name"] == path.name]

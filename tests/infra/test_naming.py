@@ -2,6 +2,7 @@
 
 import re
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra import naming
 from infra.errors import NamingError
-from infra.naming import CLUSTER_KEY, DUTY_SUBNETS, LIMITS, Names
+from infra.naming import CLUSTER_KEY, DUTY_SUBNETS, GLOBAL, LIMITS, Names
 
 LETTERS_AND_DIGITS = string.ascii_lowercase + string.digits
 parts = st.text(LETTERS_AND_DIGITS, min_size=1, max_size=8).map(lambda text: "a" + text)
@@ -19,10 +20,14 @@ short = st.text(LETTERS_AND_DIGITS, max_size=5).map(lambda text: "a" + text)
 keys = (
     st.lists(parts, min_size=1, max_size=2).map("_".join).filter(re.compile(CLUSTER_KEY).fullmatch)
 )
-GLOBAL = ("default_storage", "data_storage", "registry", "vault")
+SUBSCRIPTION = "00000000-0000-4000-8000-000000000000"
 RESOURCE_NAME = r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,78}[a-zA-Z0-9_]"
 SUBNETS = ("training", "build", "endpoints", "jump")
 IDENTITIES = ("workspace", "training", "preparation", "build", "encryption")
+
+
+def named(seed="", subscription=SUBSCRIPTION):
+    return Names("hvd", "dev", "westeurope", seed, subscription=subscription)
 
 
 @given(anything, anything, anything, anything)
@@ -31,7 +36,7 @@ def test_for_any_text_there_are_either_legal_names_or_problems(prefix, stack, re
     if problems:
         assert {text.partition(":")[0] for text in problems} <= {"prefix", "stack", "region"}
         return
-    names = Names(prefix, stack, region, seed)
+    names = Names(prefix, stack, region, seed, subscription=SUBSCRIPTION)
     for kind, limit in LIMITS.items():
         assert limit.allows(getattr(names, kind)), kind
 
@@ -39,7 +44,7 @@ def test_for_any_text_there_are_either_legal_names_or_problems(prefix, stack, re
 @given(parts, stacks, parts, anything)
 def test_names_of_every_kind_are_within_azures_rules(prefix, stack, region, seed):
     assume(not naming.problems(prefix, stack, region, seed))
-    names = Names(prefix, stack, region, seed)
+    names = Names(prefix, stack, region, seed, subscription=SUBSCRIPTION)
     assert re.fullmatch(r"[a-z0-9]{3,24}", names.default_storage)
     assert re.fullmatch(r"[a-z0-9]{3,24}", names.data_storage)
     assert re.fullmatch(r"[a-zA-Z0-9]{5,50}", names.registry)
@@ -63,7 +68,7 @@ def test_names_of_every_kind_are_within_azures_rules(prefix, stack, region, seed
 
 @given(short, short, parts, keys, st.text(max_size=40))
 def test_no_cluster_name_ends_in_a_hyphen_and_digits(prefix, stack, region, key, size):
-    names = Names(prefix, stack, region)
+    names = Names(prefix, stack, region, subscription=SUBSCRIPTION)
     for duty in DUTY_SUBNETS:
         name = names.cluster(key, duty, size, "Dedicated")
         assert re.fullmatch(r"[a-zA-Z][a-zA-Z0-9-]{2,23}", name)
@@ -78,19 +83,19 @@ def test_the_prefix_and_stack_that_fit_are_those_up_to_thirteen_characters(prefi
 
 @given(st.lists(st.tuples(short, short, parts), min_size=2, max_size=2, unique=True))
 def test_stacks_that_differ_share_no_name_that_azure_wants_unique(two):
-    first, second = (Names(*one) for one in two)
+    first, second = (Names(*one, subscription=SUBSCRIPTION) for one in two)
     for kind in (*GLOBAL, "workspace", "build_cluster"):
         assert getattr(first, kind) != getattr(second, kind)
 
 
 def test_names_stay_what_they_are():
     """A changed name is a new resource, and the data in the old one are gone."""
-    names = Names("hvd", "dev", "westeurope")
+    names = named()
     assert {kind: getattr(names, kind) for kind in (*GLOBAL, "workspace", "build_cluster")} == {
-        "default_storage": "hvddevstdipcuiv",
-        "data_storage": "hvddevdataipcuiv",
-        "registry": "hvddevacripcuiv",
-        "vault": "hvd-dev-kv-ipcuiv",
+        "default_storage": "hvddevstdirswle",
+        "data_storage": "hvddevdatairswle",
+        "registry": "hvddevacrirswle",
+        "vault": "hvd-dev-kv-irswle",
         "workspace": "hvd-dev-ml-ipcuiv",
         "build_cluster": "build-ybkiaf",
     }
@@ -100,15 +105,31 @@ def test_names_stay_what_they_are():
     assert names.cluster("preparation", "prepare", d16, "Dedicated") == "prep-lwstce"
 
 
+def test_two_subscriptions_with_the_same_settings_share_no_globally_unique_name():
+    names, other = named(), named(subscription=SUBSCRIPTION.replace("4", "5"))
+    for kind in GLOBAL:
+        assert getattr(names, kind) != getattr(other, kind)
+    # A subscription moves neither what is unique in a group nor what holds no data.
+    for kind in ("workspace", "build_cluster", "log_workspace", "resource_group"):
+        assert getattr(names, kind) == getattr(other, kind)
+    assert named(subscription="AB").vault == named(subscription="ab").vault
+
+
+def test_an_existing_group_keeps_its_name():
+    names = Names("hvd", "dev", "westeurope", subscription=SUBSCRIPTION, group="landing-zone")
+    assert names.resource_group == "landing-zone"
+    assert replace(names, group="") == named()
+
+
 def test_another_seed_gives_other_names_where_one_may_be_taken():
-    names, other = Names("hvd", "dev", "westeurope"), Names("hvd", "dev", "westeurope", "2")
+    names, other = named(), named("2")
     for kind in (*GLOBAL, "workspace"):
         assert getattr(names, kind) != getattr(other, kind)
     assert names.resource_group == other.resource_group
 
 
 def test_another_size_or_priority_is_another_cluster_but_for_builds():
-    names = Names("hvd", "dev", "westeurope")
+    names = named()
     gpu = names.cluster("gpu", "train", "Standard_ND40rs_v2", "LowPriority")
     assert gpu != names.cluster("gpu", "train", "Standard_ND96asr_v4", "LowPriority")
     assert gpu != names.cluster("gpu", "train", "Standard_ND40rs_v2", "Dedicated")
@@ -122,7 +143,7 @@ def test_another_size_or_priority_is_another_cluster_but_for_builds():
 
 
 def test_role_assignments_have_stable_names_of_their_own():
-    names = Names("hvd", "dev", "westeurope")
+    names = named()
     name = names.role_assignment("vault", "training", "reader")
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name)
     assert name == names.role_assignment("vault", "training", "reader")
@@ -130,14 +151,16 @@ def test_role_assignments_have_stable_names_of_their_own():
         names.role_assignment("registry", "training", "reader"),
         names.role_assignment("vault", "build", "reader"),
         names.role_assignment("vault", "training", "writer"),
-        Names("hvd", "prod", "westeurope").role_assignment("vault", "training", "reader"),
+        Names("hvd", "prod", "westeurope", subscription=SUBSCRIPTION).role_assignment(
+            "vault", "training", "reader"
+        ),
     }
     assert len(others | {name}) == 5
 
 
 def test_a_prefix_that_is_too_long_says_what_would_fit():
     with pytest.raises(NamingError) as caught:
-        Names("imagenettraining", "dev", "westeurope")
+        Names("imagenettraining", "dev", "westeurope", subscription=SUBSCRIPTION)
     (problem,) = caught.value.problems
     assert "'imagenettraining'" in problem
     assert "use a prefix of at most 10" in problem

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from infra.catalog import vm_sizes
 from infra.validation import load
-from tests.infra.support.configurations import GROUP, NETWORK, STORAGE, VAULT, configured, problem
+from tests.infra.support.configurations import (
+    GROUP,
+    NETWORK,
+    STORAGE,
+    TENANT,
+    VAULT,
+    configured,
+    problem,
+)
 
 ROUTES = f"{GROUP}/providers/Microsoft.Network/routeTables/to-firewall"
 RETIRED = [size for size in vm_sizes.GPU if size.status == "retired"]
@@ -70,7 +78,8 @@ ALLOWED = [
     (["203.0.113.7"], "203.0.113.7 is not a public address"),
     (["20.103.0.0/32"], "rejects /31 and /32"),
     (["20.103.0.0/31"], "rejects /31 and /32"),
-    (["20.0.0.0/7"], "large part of the internet"),
+    (["20.0.0.0/8"], "large part of the internet"),
+    (["20.0.0.0/15"], "use ranges of /16 or smaller"),
     (["0.0.0.0/0"], "allowed_addresses[0]: 0.0.0.0/0 is"),
     (["office"], "'office' is not an IPv4 address or range"),
     ([f"20.103.{i}.1" for i in range(256)] * 2, "a storage account accepts at most 400"),
@@ -256,3 +265,52 @@ def test_more_nodes_within_the_room_kept_for_them_move_no_subnet():
 
 
 # What Pulumi hands over, and what it shows.
+
+
+PEER = f"{GROUP.replace('hub', 'other')}/providers/Microsoft.Network/virtualNetworks/hub"
+MANY = {f"t{number}": "" for number in range(47)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ([("budget.emails", ["a@b.de", "A@b.de"])], "budget.emails: contains a@b.de twice"),
+        (
+            [
+                ("network.peer_with", [NETWORK, PEER]),
+                ("network.peer_address_spaces", ["10.0.0.0/16"]),
+            ],
+            "network.peer_with: 2 networks are called 'hub'",
+        ),
+        ([("tags.Owner", "x")], "tags.Owner: differs from 'owner' in case only"),
+        ([("tags.stack", "x")], "tags.stack: the stack sets this tag itself"),
+        ([("tags.Managed-By", "x")], "tags.Managed-By: the stack sets this tag itself"),
+        ([(f"tags.{tag}", "") for tag in MANY], "tags: 49 tags, but Azure accepts 50"),
+        ([("subscription", {"tenant": TENANT})], "subscription.id: is missing"),
+        ([("subscription.id", "mine")], "`make configure STACK=NAME`"),
+        ([("resource_group.existing", "rg")], "must be a resource group's id"),
+        (
+            [("resource_group.existing", GROUP.replace("00000000", "22222222"))],
+            "is not in subscription.id 00000000-0000-4000-8000-000000000000",
+        ),
+        (
+            [
+                ("resource_group.existing", GROUP.replace("hub", "mine")),
+                (
+                    "registry.existing",
+                    f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/r",
+                ),
+            ],
+            "registry.existing: is outside resource_group.existing",
+        ),
+    ],
+    ids=lambda part: str(part)[:40],
+)
+def test_what_azure_would_refuse_is_said_before(changes, says):
+    assert says in problem(*changes)
+
+
+def test_a_group_that_exists_may_hold_services_that_exist():
+    registry = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/r"
+    settings = load(configured(("resource_group.existing", GROUP), ("registry.existing", registry)))
+    assert settings.names.resource_group == "hub"

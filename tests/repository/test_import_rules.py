@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "infra": {"common"},
     "trainer": {"common"},
     "rehearsal": {"common"},
-    "jobs": {"common", "infra.outputs"},
+    "jobs": {"common", "infra.outputs", "infra.prerequisites"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
 """By world, the worlds or modules of other worlds; benchmarks/ may import all."""

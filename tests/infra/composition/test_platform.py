@@ -21,6 +21,7 @@ from infra.resources import (
     requirements,
     to_json,
 )
+from infra.stack_config import PLACEHOLDERS
 from tests import ROOT
 from tests.infra.support.stacks import only, posture_of, ran, rendered
 from tests.infra.support.variants import (
@@ -39,6 +40,10 @@ ZONE_GROUP = "network:PrivateDnsZoneGroup"
 
 def key(kind, name):
     return f"azure-native:{kind}::{name}"
+
+
+def of_azure(resources):
+    return [one for one in resources if one.type.startswith("azure-native:")]
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -513,3 +518,46 @@ def test_a_mistake_ends_the_command_with_a_message(arguments, message, tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_all_resources_are_of_the_subscription_that_the_stack_is_pinned_to():
+    pinned = "22222222-2222-4222-8222-222222222222"
+    resources = rendered("dev", subscription__id=pinned)
+    azure = [one for one in resources if one.type.startswith("azure-native:")]
+    assert all(one.id.startswith(f"/subscriptions/{pinned}/") for one in azure)
+    other = only(rendered("dev"), "keyvault:Vault")
+    assert only(resources, "keyvault:Vault").inputs["vaultName"] != other.inputs["vaultName"]
+
+
+def test_with_an_existing_group_nothing_is_declared_outside_it():
+    group = f"/subscriptions/{PLACEHOLDERS['id']}/resourceGroups/landing-zone"
+    platform = ran("dev", resource_group__existing=group)
+    azure = [one for one in platform.resources if one.type.startswith("azure-native:")]
+    assert not of_kind(azure, "resources:ResourceGroup")
+    assert [one.id for one in azure if not one.id.startswith(f"{group}/providers/")] == []
+    assert only(azure, "consumption:Budget").inputs["scope"] == group
+    assert platform.platform["resource_group"] == "landing-zone"
+    assert len(azure) == len(of_azure(rendered("dev"))) - 1
+
+
+def test_tags_of_others_are_left_on_every_resource_that_has_tags():
+    resources = rendered("dev", ignored_tags=["CostCentre", "created by"])
+    for one in of_azure(resources):
+        ignored = [path for path in one.options.get("ignoreChanges", ()) if path.startswith("tags")]
+        expected = ['tags["CostCentre"]', 'tags["created by"]'] if "tags" in one.inputs else []
+        assert ignored == expected, one.key
+
+
+def test_what_holds_a_globally_unique_name_keeps_it():
+    kept = {
+        one.key: path
+        for one in rendered("prod")
+        for path in one.options.get("ignoreChanges", ())
+        if path.endswith("Name")
+    }
+    assert kept == {
+        "azure-native:storage:StorageAccount::storage-default": "accountName",
+        "azure-native:storage:StorageAccount::storage-data": "accountName",
+        "azure-native:containerregistry:Registry::registry": "registryName",
+        "azure-native:keyvault:Vault::vault": "vaultName",
+    }

@@ -19,6 +19,7 @@ from tests.infra.support.samples import ADDRESS, STACK, changed, without
 PACK = ROOT / "infra" / "policies"
 PROJECT = "pack-test"
 CONFIG = {
+    "subscription": json.dumps(dict.fromkeys(("id", "tenant"), f"00000000-0000-4000-8000-{0:012}")),
     "prefix": "vision",
     "location": "westeurope",
     "protect": "true",

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from infra.errors import SettingsError
-from infra.stack_config import assign, configuration
+from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load
 
 STACKS = ("dev", "prod")
 """Those of the repository."""
 SUBSCRIPTION = "/subscriptions/00000000-0000-4000-8000-000000000000"
+TENANT = "11111111-0000-4000-8000-000000000000"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/hub"
 NETWORK = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/hub"
 STORAGE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts"
@@ -25,6 +26,7 @@ def configured(*changes: tuple[str, object]) -> dict[str, Any]:
         "prefix": "hvd",
         "location": "westeurope",
         "tags": {"owner": "team", "cost-center": "42"},
+        "subscription": {"id": SUBSCRIPTION.rpartition("/")[2], "tenant": TENANT},
         "budget": {"amount": 500, "start": "2026-12-01", "emails": ["team@example.com"]},
     }
     for key, value in changes:
@@ -47,4 +49,4 @@ def problem(*changes: tuple[str, object]) -> str:
 
 def stack_file(stack: str) -> dict[str, Any]:
     """The configuration in the file of a stack of the repository."""
-    return configuration(stack)[1] | {"stack": stack}
+    return with_subscription(configuration(stack)[1]) | {"stack": stack}

@@ -6,7 +6,7 @@ from functools import cache
 from infra.offline.render import run
 from infra.policies.posture import posture
 from infra.resources import of_kind
-from infra.stack_config import assign, configuration
+from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load
 
 
@@ -31,7 +31,7 @@ def posture_of(stack, **overrides):
     _, values = configuration(stack)
     for key, value in _dotted(overrides).items():
         values = assign(values, key, value)
-    return posture(load(values | {"stack": stack}))
+    return posture(load(with_subscription(values) | {"stack": stack}))
 
 
 @cache

@@ -11,6 +11,7 @@ REGISTRY = f"{THEIRS}/Microsoft.ContainerRegistry/registries/theirRegistry"
 VAULT = f"{THEIRS}/Microsoft.KeyVault/vaults/theirvault"
 ROUTES = f"{THEIRS}/Microsoft.Network/routeTables/to-firewall"
 LOGS = f"{THEIRS}/Microsoft.OperationalInsights/workspaces/theirlogs"
+OWN_GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/landing-zone"
 GROUP_OF_PEOPLE = "33333333-3333-3333-3333-33333333333{}"
 
 NETWORK = {
@@ -103,6 +104,8 @@ OPTIONS = {
     | SERVICES
     | ENDPOINTS
     | {"network.existing_dns_zones": ZONES},
+    "their group": {"resource_group.existing": OWN_GROUP},
+    "ignored tags": {"ignored_tags": ["CostCentre", "created by"]},
     "everything on": {
         "profile": "allowlisted",
         "allowed_addresses": ["52.174.12.7"],

@@ -4,8 +4,10 @@ import base64
 import json
 
 import pytest
+from azure.core.credentials import AccessToken
 
-from jobs.azure.sign_in import name_in_token
+from jobs.azure.sign_in import PinnedCredential, name_in_token
+from jobs.errors import SignInError
 
 
 def token(claims):
@@ -21,3 +23,22 @@ def test_the_name_in_a_token_is_a_persons_before_a_programs():
 @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.%%%.c", token({})])
 def test_a_token_without_a_name_has_none(text):
     assert name_in_token(text) is None
+
+
+class SignedIn:
+    """A credential of a user of one tenant."""
+
+    def __init__(self, tenant):
+        self.tenant = tenant
+
+    def get_token(self, *_scopes, **_options):
+        return AccessToken(token({"upn": "a@b.c", "tid": self.tenant}), 0)
+
+
+def test_a_token_of_the_stacks_tenant_is_used():
+    assert PinnedCredential(SignedIn("one"), "ONE").get_token("scope").expires_on == 0
+
+
+def test_a_token_of_another_tenant_is_refused_with_both_named():
+    with pytest.raises(SignInError, match=r"signed in to tenant two as a@b.c, .* to tenant one"):
+        PinnedCredential(SignedIn("two"), "one").get_token("scope")

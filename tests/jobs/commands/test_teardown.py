@@ -254,6 +254,25 @@ def test_what_someone_else_put_into_the_group_is_told(stack, capsys):
     assert one == {"what": "Microsoft.Compute/disks by-hand", "why": "was not deleted"}
 
 
+def test_a_group_that_existed_before_stays_with_what_others_have_in_it(stack, capsys):
+    azure, group = stack.live.azure, stack.live.group
+    stack.resources = [one for one in stack.resources if "ResourceGroup" not in one["type"]]
+    stack.write()
+    azure.put(group, ARM, {"location": "westeurope", "tags": {"stack": "landing-zone"}})
+    theirs = f"{group}/providers/Microsoft.Compute/disks/theirs"
+    azure.put(theirs, ARM, {"location": "westeurope"})
+    own = f"{group}/providers/Microsoft.Compute/disks/own"
+    tags = {"stack": stack.outputs.stack, "managed-by": "pulumi"}
+    azure.put(own, ARM, {"location": "westeurope", "tags": tags})
+    assert stack.tear_down() == 1
+    (one,) = answer(capsys)["left"]
+    assert one["what"] == "Microsoft.Compute/disks own"
+    assert azure.resources.get(theirs)
+    azure.resources.discard(own)
+    assert stack.tear_down() == 0
+    assert azure.resources.get(group)
+
+
 def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
     def interrupt(self):
         os.kill(os.getpid(), signal.SIGINT)

@@ -71,7 +71,8 @@ def declare(azure: Loopback, folder: Path, described: PlatformOutputs | None = N
     described = described or platform(max_nodes=GPU_NODES)
     live = Live(azure, with_endpoints(azure, described), folder / f"{described.workspace}.json")
     out, group, workspace = live.outputs, live.group, live.workspace
-    azure.put(group, ARM, {"location": out.region})
+    tags = {"stack": out.stack, "managed-by": "pulumi"}
+    azure.put(group, ARM, {"location": out.region, "tags": tags})
     stores = (out.datastores.raw, out.datastores.prepared, out.datastores.results)
     accounts = {
         name: f"{group}/providers/Microsoft.Storage/storageAccounts/{name}"
@@ -173,7 +174,7 @@ def sdk(live: Live) -> Any:
 
     outputs = live.outputs
     return MLClient(
-        credential(),
+        credential(live.outputs.tenant_id),
         outputs.subscription_id,
         outputs.resource_group,
         outputs.workspace,

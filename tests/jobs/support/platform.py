@@ -37,7 +37,7 @@ def platform(
     dedicated=False,
     priority="LowPriority",
 ) -> PlatformOutputs:
-    names = Names("hvd", "dev", "westeurope")
+    names = Names("hvd", "dev", "westeurope", subscription=guid(2))
 
     def cluster(key, duty, size, gpus, infiniband, priority, nodes):
         name, identity = names.cluster(key, duty, size, priority), DUTY_GUIDS[duty]

@@ -59,10 +59,10 @@ def previewed(deployment):
     return [step["newState"] for step in steps]
 
 
-def as_deployed_here(azure, monkeypatch):
-    """Let rendering use this subscription and tenant."""
-    monkeypatch.setattr("infra.offline.mocks.SUBSCRIPTION", SUBSCRIPTION)
-    monkeypatch.setattr("infra.offline.mocks.TENANT", azure.options.tenant_id)
+@pytest.fixture
+def tenant(empty_azure, monkeypatch):
+    """Let rendering make identities in this tenant."""
+    monkeypatch.setattr("infra.offline.mocks.TENANT", empty_azure.options.tenant_id)
 
 
 @pytest.mark.rehearse_all
@@ -86,12 +86,12 @@ def test_jobs_read_the_outputs_which_lead_to_the_loopback(empty_azure, deployed)
 
 
 @pytest.mark.rehearse_all
-def test_the_engine_registers_what_rendering_shows(deployed, empty_azure, monkeypatch):
+@pytest.mark.usefixtures("tenant")
+def test_the_engine_registers_what_rendering_shows(deployed):
     """The same resources and components, with inputs, ids and options."""
-    as_deployed_here(empty_azure, monkeypatch)
     engine, rendered = (
         registered(exported(deployed)["deployment"]["resources"]),
-        declared(render.render("dev", {})),
+        declared(render.render("dev", deployed.own_settings)),
     )
     assert engine.keys() == rendered.keys()
     for key, resource in rendered.items():
@@ -105,17 +105,15 @@ def test_the_engine_registers_what_rendering_shows(deployed, empty_azure, monkey
         pytest.param("dev", OPTIONS["everything on"], marks=pytest.mark.engine, id="everything on"),
     ],
 )
-def test_a_preview_registers_what_rendering_shows(
-    empty_azure, stack, overrides, tmp_path, monkeypatch
-):
+@pytest.mark.usefixtures("tenant")
+def test_a_preview_registers_what_rendering_shows(empty_azure, stack, overrides, tmp_path):
     """All but what Azure alone can say of resources that do not exist yet."""
-    as_deployed_here(empty_azure, monkeypatch)
     with Deployment(empty_azure, tmp_path, stack) as deployment:
         settings = [f"{path}={value}" for path, value in paths(overrides)]
         if settings:
             ran(deployment, "config", "set-all", "--path", *(f"--plaintext={s}" for s in settings))
         engine = registered(previewed(deployment))
-    rendered = declared(render.render(stack, overrides))
+    rendered = declared(render.render(stack, overrides | deployment.own_settings))
     assert engine.keys() == rendered.keys()
     for key, resource in rendered.items():
         assert engine[key] == replace(resource, id="")

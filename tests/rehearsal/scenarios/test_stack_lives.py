@@ -181,7 +181,7 @@ class TestProd:
         prod.pulumi("cancel", "--yes")
         prod.pulumi("refresh", "--yes", "--clear-pending-creates")
         ended = prod.jobs("up", "--yes", "True", status=1)
-        assert "cannot create already existing resource" in ended.out
+        assert "exists in the stack's group, but Pulumi does not know it" in ended.err
         (registry,) = azure.resources.of_kind(REGISTRIES)
         azure.resources.respond(Request("DELETE", registry["id"]))
         prod.jobs("up", "--yes", "True")

@@ -1,0 +1,106 @@
+"""Prerequisites: what a stack asks of Azure before its first resource is made.
+
+The second contract between `infra/` and `jobs/`, which asks Azure about each of them before it
+starts Pulumi. Derived from the settings alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra import stack_config
+from infra.naming import GLOBAL
+from infra.outputs import Access, Priority
+from infra.settings import Settings
+from infra.validation import load
+
+_ACCOUNT = "Microsoft.Storage/storageAccounts"
+_RESOURCES = {
+    "default_storage": (_ACCOUNT, "storage-default"),
+    "data_storage": (_ACCOUNT, "storage-data"),
+    "registry": ("Microsoft.ContainerRegistry/registries", "registry"),
+    "vault": ("Microsoft.KeyVault/vaults", "vault"),
+}
+
+
+@dataclass(frozen=True)
+class GlobalName:
+    """A name that no other resource in Azure may have."""
+
+    name: str
+    kind: str
+    """Resource Manager's type, such as Microsoft.KeyVault/vaults."""
+    resource: str
+    """Name of the resource in the Pulumi program."""
+
+
+@dataclass(frozen=True)
+class Prerequisites:
+    """What one stack asks of Azure."""
+
+    tenant_id: str
+    subscription_id: str
+    resource_group: str
+    group_exists: bool
+    """Whether the group must exist already."""
+    region: str
+    stack: str
+    workspace: str
+    access: Access
+    names: tuple[GlobalName, ...]
+    """Names of what the stack declares, not of what exists already."""
+    sizes: Mapping[str, tuple[str, Priority]]
+    """VM size and priority by the setting of each cluster."""
+    zonal: tuple[str, ...]
+    """Settings that need a region with availability zones."""
+    budget_start: str
+    """First day of a month, as YYYY-MM-01."""
+
+
+def read(config: Mapping[str, Any], stack: str) -> Prerequisites:
+    """Return the prerequisites of a stack.
+
+    Args:
+        config: Configuration of the stack as `pulumi config` shows it: text, or the data of a group
+            or list, by key with the project's name.
+        stack: Name of the stack.
+
+    Raises:
+        SettingsError: with every problem of the configuration.
+    """
+    values = stack_config.decode(config, stack_config.project())
+    return of(load({**values, "stack": stack}))
+
+
+def of(settings: Settings) -> Prerequisites:
+    """Return what these settings ask of Azure."""
+    names, storage = settings.names, settings.storage
+    existing = {
+        "default_storage": storage.existing_default,
+        "data_storage": storage.existing_data,
+        "registry": settings.registry.existing,
+        "vault": settings.vault.existing,
+    }
+    declared = [which for which in GLOBAL if existing[which] is None]
+    zonal = {
+        "storage.default_redundancy": storage.default_redundancy == "ZRS",
+        "storage.data_redundancy": storage.data_redundancy == "ZRS",
+        "registry.zone_redundant": settings.registry.zone_redundant,
+    }
+    return Prerequisites(
+        tenant_id=settings.subscription.tenant,
+        subscription_id=settings.subscription.id,
+        resource_group=names.resource_group,
+        group_exists=settings.resource_group.existing is not None,
+        region=settings.location,
+        stack=settings.stack,
+        workspace=names.workspace,
+        access=Access(settings.profile, settings.allowed_addresses, ()),
+        names=tuple(GlobalName(getattr(names, which), *_RESOURCES[which]) for which in declared),
+        sizes={
+            f"clusters.{key}.size": (cluster.size, cluster.azure_priority)
+            for key, cluster in settings.clusters.items()
+        },
+        zonal=tuple(key for key, needed in zonal.items() if needed),
+        budget_start=settings.budget.start,
+    )

@@ -1,0 +1,41 @@
+"""Types of settings: texts that must have a form, such as the id of an Azure resource."""
+
+from typing import Annotated
+
+from common.fields import Pattern
+
+GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+Guid = Annotated[str, Pattern(GUID, "a GUID")]
+Email = Annotated[str, Pattern(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
+SubscriptionGuid = Annotated[
+    str,
+    Pattern(
+        GUID,
+        "the GUID of the stack's subscription, or tenant; `make configure STACK=NAME` sets both to"
+        " those that the Azure CLI is signed in to",
+    ),
+]
+GROUP_ID = r"/subscriptions/[^/]+/resource[gG]roups/[^/]+"
+
+
+def _id(kind: str, *, parent: str = "") -> Pattern:
+    return Pattern(
+        rf"(?i:{GROUP_ID}/providers/{kind}/[^/]+{parent})",
+        f"a resource id /subscriptions/.../resourceGroups/.../providers/{kind}/...",
+    )
+
+
+GroupId = Annotated[
+    str, Pattern(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
+]
+KeyUri = Annotated[
+    str, Pattern(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
+]
+NetworkId = Annotated[str, _id("Microsoft.Network/virtualNetworks")]
+RouteTableId = Annotated[str, _id("Microsoft.Network/routeTables")]
+SubnetId = Annotated[str, _id("Microsoft.Network/virtualNetworks", parent="/subnets/[^/]+")]
+StorageId = Annotated[str, _id("Microsoft.Storage/storageAccounts")]
+RegistryId = Annotated[str, _id("Microsoft.ContainerRegistry/registries")]
+VaultId = Annotated[str, _id("Microsoft.KeyVault/vaults")]
+LogWorkspaceId = Annotated[str, _id("Microsoft.OperationalInsights/workspaces")]
+Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]

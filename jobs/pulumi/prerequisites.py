@@ -1,0 +1,269 @@
+"""Questions to Azure before a stack is deployed: what only Azure knows, and a failure in the middle
+of a deployment would otherwise tell.
+
+A question that the user may not ask, as with rights on one resource group only, is not a problem:
+its check says that it was not asked.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from common.errors import UserError
+from infra import prerequisites
+from infra.prerequisites import GlobalName, Prerequisites
+from jobs.azure.clusters import Size, read_sizes
+from jobs.azure.requests import Requests, segment
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.sign_in import credential
+from jobs.errors import AccessError, MissingError
+from jobs.pulumi.cli import Pulumi
+from jobs.pulumi.state import StackResource
+
+NOT_ASKED: Final = "not asked"
+"""First words of what was found if the user may not ask."""
+SUBSCRIPTIONS: Final = "2022-12-01"
+"""API version of subscriptions and their regions."""
+GROUPS: Final = "2021-04-01"
+VERSIONS: Final = {
+    "Microsoft.Storage/storageAccounts": "2023-05-01",
+    "Microsoft.ContainerRegistry/registries": "2023-07-01",
+    "Microsoft.KeyVault/vaults": "2023-07-01",
+}
+"""API version by type of the resources with globally unique names."""
+_DECLARED: Final = {
+    "azure-native:storage:StorageAccount",
+    "azure-native:containerregistry:Registry",
+    "azure-native:keyvault:Vault",
+}
+_IDENTITY: Final = "azure-native:managedidentity:UserAssignedIdentity"
+"""Type of resources that every stack has, in its own group."""
+_UNKNOWN: Final = Size("", "", 0)
+_VAULT: Final = "Microsoft.KeyVault/vaults"
+_MONTHS_AHEAD: Final = 12
+"""Months that a budget may begin ahead (Azure Cost Management)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of one check."""
+
+    name: str
+    good: bool | None
+    """None if Azure does not tell."""
+    text: str
+    """What was found, or what to do."""
+
+
+def check(name: str, ask: Callable[[], str]) -> Check:
+    """Return what a question found; its error is what to do."""
+    try:
+        return Check(name, good=True, text=ask())
+    except UserError as error:
+        return Check(name, good=False, text=str(error))
+
+
+def _if_allowed(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except AccessError as error:
+        return f"{NOT_ASKED}: {str(error).splitlines()[0]}"
+
+
+def of_stack(pulumi: Pulumi) -> Prerequisites:
+    """Read what a stack asks of Azure, from its configuration.
+
+    Raises:
+        SettingsError: With every problem of the configuration.
+        PlatformReadError: The configuration cannot be read.
+    """
+    name = pulumi.stack.rpartition("/")[2]
+    return prerequisites.read(pulumi.configuration(), name)
+
+
+def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check]:
+    """Check what a stack asks of Azure, beginning with what the others depend on.
+
+    Args:
+        needs: What the stack asks.
+        state: Resources in Pulumi's state.
+    """
+    requests = Requests(needs, credential(needs.tenant_id))
+    manager = ResourceManager(requests, needs)
+    pinned = check("subscription", lambda: _subscription(manager, needs, state))
+    yield pinned
+    if not pinned.good:
+        return
+    if needs.group_exists:
+        yield check("resource group", lambda: _group(manager, needs))
+    questions: dict[str, Callable[[], str]] = {
+        "region": lambda: _region(manager, needs),
+        "sizes": lambda: _sizes(manager, needs),
+        "names": lambda: _names(manager, needs, state),
+        "budget": lambda: _budget(needs, state, datetime.now(UTC)),
+    }
+    for name, ask in questions.items():
+        yield check(name, partial(_if_allowed, ask))
+
+
+def _subscription(
+    manager: ResourceManager, needs: Prerequisites, state: Sequence[StackResource]
+) -> str:
+    group = f"{manager.group_id}/".lower()
+    for resource in state:
+        if resource.kind == _IDENTITY and not resource.id.lower().startswith(group):
+            there = resource.id.partition("/providers/")[0]
+            raise UserError(
+                f"the settings place stack {needs.stack} in {manager.group_id}, but it is deployed"
+                f" in {there}; a deployed stack cannot move: restore subscription.id, prefix and"
+                " resource_group, or tear it down first"
+            )
+    try:
+        found = manager.get(manager.subscription_id, SUBSCRIPTIONS)
+    except MissingError:
+        seen = [
+            f"{item.get('displayName') or ''} {item['subscriptionId']}".strip()
+            for item in manager.items("/subscriptions", SUBSCRIPTIONS)
+        ]
+        raise UserError(
+            f"stack {needs.stack} belongs to subscription {needs.subscription_id}, but"
+            f" {manager.user() or 'the signed-in user'} sees only {', '.join(seen) or 'none'}; sign"
+            f" in as somebody with a role there, or run `make configure STACK={needs.stack}`"
+        ) from None
+    state_ = found.get("state")
+    if state_ not in (None, "Enabled", "Warned"):
+        raise UserError(
+            f"subscription {needs.subscription_id} is {state_}; its owner has to enable it in the"
+            " portal"
+        )
+    return f"{found.get('displayName') or needs.subscription_id}, as {manager.user()}"
+
+
+def _group(manager: ResourceManager, needs: Prerequisites) -> str:
+    try:
+        manager.get(manager.group_id, GROUPS)
+    except MissingError:
+        raise UserError(
+            f"resource_group.existing: {needs.resource_group} does not exist; check its id, or"
+            " remove the setting to let the stack declare a group"
+        ) from None
+    return f"{needs.resource_group} exists, and stays when the stack is torn down"
+
+
+def _region(manager: ResourceManager, needs: Prerequisites) -> str:
+    places = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
+    regions = {str(place["name"]): place for place in places}
+    region = regions.get(needs.region)
+    if region is None:
+        near = difflib.get_close_matches(needs.region, regions, 1)
+        raise UserError(
+            f"location: this subscription has no region {needs.region!r}"
+            + (f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(sorted(regions))}")
+        )
+    if needs.zonal and not region.get("availabilityZoneMappings"):
+        raise UserError(
+            f"{', '.join(needs.zonal)}: {needs.region} has no availability zones; choose a region"
+            " with zones, or switch this off"
+        )
+    return needs.region + (", with availability zones" if needs.zonal else "")
+
+
+def _sizes(manager: ResourceManager, needs: Prerequisites) -> str:
+    answer: Any = manager.get(f"{manager.location_id}/vmSizes")
+    sizes = read_sizes(answer)
+    missing = [
+        f"{key}: {size} is not offered in {needs.region}"
+        for key, (size, _) in needs.sizes.items()
+        if size.lower() not in sizes
+    ]
+    missing += [
+        f"{key}: {size} has no low-priority nodes in {needs.region}"
+        for key, (size, priority) in needs.sizes.items()
+        if priority == "LowPriority" and not sizes.get(size.lower(), _UNKNOWN).low_priority
+    ]
+    if missing:
+        raise UserError("\n".join([*missing, "choose another size or region"]))
+    return ", ".join(sorted({size for size, _ in needs.sizes.values()}))
+
+
+def _names(manager: ResourceManager, needs: Prerequisites, state: Sequence[StackResource]) -> str:
+    held = {resource.name: resource.id for resource in state if resource.kind in _DECLARED}
+    found, problems = [], []
+    for name in needs.names:
+        if name.resource in held:
+            found.append(f"{held[name.resource].rpartition('/')[2]} is the stack's")
+            continue
+        problem = _taken(manager, needs, name)
+        if problem is None:
+            found.append(f"{name.name} is free")
+        else:
+            problems.append(problem)
+    if problems:
+        raise UserError("\n".join(problems))
+    return ", ".join(found)
+
+
+def _taken(manager: ResourceManager, needs: Prerequisites, name: GlobalName) -> str | None:
+    """Return why a resource of this name cannot be created; None if it can."""
+    version, other = VERSIONS[name.kind], _other_names(needs.stack)
+    if name.kind == _VAULT:
+        deleted = _deleted_vault(manager, needs, name.name)
+        if deleted is not None:
+            return deleted
+    provider = name.kind.partition("/")[0]
+    answer: Any = manager.post(
+        f"{manager.subscription_id}/providers/{provider}/checkNameAvailability",
+        {"name": name.name, "type": name.kind},
+        version,
+    )
+    if answer.get("nameAvailable"):
+        return None
+    ours = f"{manager.group_id}/providers/{name.kind}/{name.name}"
+    try:
+        manager.get(ours, version)
+    except (MissingError, AccessError):
+        return (
+            f"{name.kind} {name.name}: the name is taken by somebody else"
+            f" ({answer.get('message') or answer.get('reason')}); {other}"
+        )
+    return (
+        f"{name.kind} {name.name}: exists in the stack's group, but Pulumi does not know it; if"
+        f" nothing uses it, delete it (az resource delete --ids {ours}), or {other}"
+    )
+
+
+def _deleted_vault(manager: ResourceManager, needs: Prerequisites, name: str) -> str | None:
+    region = f"{manager.subscription_id}/providers/Microsoft.KeyVault/locations/{needs.region}"
+    try:
+        answer: Any = manager.get(f"{region}/deletedVaults/{segment(name)}", VERSIONS[_VAULT])
+    except (MissingError, AccessError):
+        return None
+    vault, other = answer["properties"], _other_names(needs.stack)
+    until = str(vault.get("scheduledPurgeDate") or "the end of its retention")[:10]
+    cure = f"purge it (az keyvault purge --name {name} --location {needs.region}), or {other}"
+    if vault.get("purgeProtectionEnabled"):
+        cure = f"it has purge protection, so wait until {until}, or {other}"
+    return (
+        f"{_VAULT} {name}: was deleted and holds its name; to use it again, recover it (az keyvault"
+        f" recover --name {name}) and take it over with pulumi import; otherwise {cure}"
+    )
+
+
+def _other_names(stack: str) -> str:
+    return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
+
+
+def _budget(needs: Prerequisites, state: Sequence[StackResource], now: datetime) -> str:
+    if any(resource.kind == "azure-native:consumption:Budget" for resource in state):
+        return "exists"
+    year, month, _ = map(int, needs.budget_start.split("-"))
+    ahead = (year - now.year) * 12 + month - now.month
+    if not 0 <= ahead <= _MONTHS_AHEAD:
+        raise UserError(
+            f"budget.start: {needs.budget_start} is {'past' if ahead < 0 else 'too far ahead'};"
+            f" Azure accepts {now:%Y-%m}-01 or the first of one of the next {_MONTHS_AHEAD} months"
+        )
+    return f"begins {needs.budget_start}"

@@ -1,0 +1,61 @@
+"""A stack that was deployed with other names, and without its own provider, keeps all it has."""
+
+import pytest
+
+from rehearsal.loopback import Loopback
+from rehearsal.options import Options
+from rehearsal.pulumi.deployment import ROOT, Deployment
+from tests.rehearsal.support.engine import exported, ran
+
+pytestmark = [pytest.mark.slow, pytest.mark.rehearse_all]
+
+EARLIER = f"""
+import runpy, sys
+sys.path.insert(0, {str(ROOT)!r})
+from infra.composition import platform
+from infra.naming import Names
+Names._global_hash = property(lambda names: names.hash())
+platform._for_every_resource = lambda settings: lambda args: None
+runpy.run_path({str(ROOT / "infra" / "__main__.py")!r}, run_name="__main__")
+"""
+"""The program as it was before its names took in the subscription, and its provider was pinned."""
+
+
+def ids(deployment):
+    """Ids of all Azure resources in the state, by URN."""
+    return {
+        resource["urn"]: resource["id"]
+        for resource in exported(deployment)["deployment"]["resources"]
+        if resource["type"].startswith("azure-native:")
+    }
+
+
+def test_an_update_replaces_nothing_and_renames_nothing(tmp_path):
+    with Loopback(tmp_path / "azure", Options()) as azure, Deployment(azure, tmp_path) as stack:
+        project = tmp_path / "project"
+        (project / "infra").mkdir()
+        (project / "infra" / "__main__.py").write_text(EARLIER)
+        (project / ".venv").symlink_to(ROOT / ".venv")
+        ran(stack, "up", "--yes", "--skip-preview", "--cwd", str(project))
+        before = ids(stack)
+        assert {"hvddevstdipcuiv", "hvddevdataipcuiv", "hvddevacripcuiv", "hvd-dev-kv-ipcuiv"} < {
+            name.rpartition("/")[2] for name in before.values()
+        }
+        made = {one["id"] for one in azure.resources.below()}
+        output = ran(stack, "up", "--yes", "--skip-preview")
+        assert "replaced" not in output
+        assert "deleted" not in output
+        assert ids(stack) == before
+        assert {one["id"] for one in azure.resources.below()} == made
+        providers = {
+            resource["provider"].rpartition("::")[0].rpartition("::")[2]
+            for resource in exported(stack)["deployment"]["resources"]
+            if resource["type"].startswith("azure-native:")
+        }
+        assert providers == {"azure"}
+        # Another seed names only what does not exist yet.
+        stack.configure("name_seed", "2")
+        preview = ran(stack, "preview", "--diff")
+        assert not [
+            name for name in ("accountName", "registryName", "vaultName") if f"~ {name}" in preview
+        ]
