@@ -130,16 +130,15 @@ def show(
     Raises:
         UserError: The cluster or the data set does not fit the job.
     """
-    submission.look_up(workspace.manager, spec)
+    uris = submission.look_up(workspace.manager, spec)
     plan: Plan | None = None
     manifest: Manifest | None = None
     unknown: str | None = None
     if config is not None:
         if config.data.source == "tfrecords":
             try:
-                manifest = prepared_data.read_manifest(
-                    workspace.manager, workspace.storage, options.data
-                )
+                uri = uris.get(options.data.asset or "")
+                manifest = prepared_data.read_manifest(workspace.storage, options.data, uri)
             except (AccessError, UnreachableError) as error:
                 # Whoever submits may lack the role, or the network, to read the data.
                 unknown = str(error).splitlines()[0]
