@@ -1,3 +1,4 @@
+import json
 import os
 
 import pytest
@@ -159,6 +160,21 @@ def test_a_damaged_blob_is_noticed(live, tmp_path, size):
     with pytest.raises(UserError, match=r"damaged/file: the MD5 of the download differs"):
         get(live, "damaged", tmp_path / "damaged")
     assert not (tmp_path / "damaged" / "file").exists()
+
+
+def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys):
+    files = run_files("rough", **{"log.txt": os.urandom(9 << 20)})
+    put(live, files)
+    fault = live.azure.admin.fault
+    fault("GET /[^/]+/[^/]+/runs/rough/rough/.*", cut=True, after=1, times=2)
+    fault("GET /[^/]+/[^/]+/runs/rough/rough/.*", status=503, retry_after=1, after=4, times=2)
+    fault("GET /.*comp=list", status=500, times=1)
+    assert get(live, "rough", tmp_path / "rough") == 0
+    done = capsys.readouterr()
+    assert json.loads(done.out)["new_files"] == 5
+    assert "storage responds again" in done.err
+    for name in ("log.txt", "export/saved_model/saved_model.pb"):
+        assert (tmp_path / "rough" / name).read_bytes() == files[f"runs/rough/rough/{name}"]
 
 
 def test_two_downloads_into_one_folder_are_refused(live, tmp_path):
