@@ -20,6 +20,7 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 from azure.storage.blob import ExponentialRetry
+from requests import RequestException
 
 from jobs.errors import AccessError, SignInError, UnreachableError
 
@@ -170,14 +171,17 @@ class StorageRetryPolicy(ExponentialRetry):
 
     def send(self, request: Any) -> Any:
         """Send a request, and wait for the end of an outage. See `Retry.call` for the errors."""
+        return self._retry.call(lambda: self._send(request))
 
-        def once() -> Any:
-            response: Any = super(StorageRetryPolicy, self).send(request)  # type: ignore[no-untyped-call]
-            if response.http_response.status_code in _BUSY:
-                raise HttpResponseError(response=response.http_response)
-            return response
-
-        return self._retry.call(once)
+    def _send(self, request: Any) -> Any:
+        try:
+            response: Any = super().send(request)  # type: ignore[no-untyped-call]
+        except RequestException as error:
+            # The SDK reads the body to check its MD5, and lets errors of that through.
+            raise ServiceResponseError("the connection was cut", error=error) from error
+        if response.http_response.status_code in _BUSY:
+            raise HttpResponseError(response=response.http_response)
+        return response
 
     def increment(
         self,

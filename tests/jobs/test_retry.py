@@ -3,7 +3,9 @@
 import threading
 from base64 import b64encode
 from hashlib import md5
+from io import BytesIO
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import requests
@@ -16,6 +18,7 @@ from azure.core.exceptions import (
 from azure.core.pipeline.transport import HttpTransport, RequestsTransportResponse
 from azure.storage.blob import ContainerClient
 from requests.structures import CaseInsensitiveDict
+from urllib3 import HTTPResponse
 
 from jobs import retry
 from jobs.errors import AccessError, MissingError, SignInError, UnreachableError
@@ -155,7 +158,7 @@ def test_each_item_is_worked_on_once(said):
     assert sorted(seen) == list(range(1000))
 
 
-class Answers(HttpTransport):
+class Answers(HttpTransport[Any, Any]):
     """A network at whose end is blob storage that gives the answers of a script."""
 
     def __init__(self, *answers):
@@ -169,7 +172,7 @@ class Answers(HttpTransport):
         status, headers, body = answer
         response = requests.Response()
         response.status_code, response.headers = status, CaseInsensitiveDict(headers)
-        response._content, response.raw = body, None
+        response.raw = HTTPResponse(BytesIO(body), headers, status, preload_content=False)
         return RequestsTransportResponse(request, response)
 
     def open(self):
@@ -224,19 +227,29 @@ def test_a_client_whose_work_was_stopped_sends_nothing_more(said):
     assert answers.asked == []
 
 
+def download(say, *answers):
+    """Download a small blob; return its content and the number of requests."""
+    asked = Answers(*answers)
+    client = container(asked, StorageRetryPolicy(StorageRetry(600, say)))
+    return client.download_blob("x", validate_content=True).readall(), len(asked.asked)
+
+
+def part(checked, sent):
+    """Return a response with the MD5 of one content and the bytes of another."""
+    checksum = b64encode(md5(checked).digest()).decode()
+    headers = {"Content-Length": "4", "Content-Range": "bytes 0-3/4", "Content-MD5": checksum}
+    return (206, {**headers, "Last-Modified": "Mon, 23 Nov 2026 01:00:00 GMT"}, sent)
+
+
 def test_a_damaged_range_is_requested_again_but_not_for_ever(said, waits):
-    def part(content):
-        checksum = b64encode(md5(content).digest()).decode()
-        headers = {"Content-Length": "4", "Content-Range": "bytes 0-3/4", "Content-MD5": checksum}
-        return (206, {**headers, "Last-Modified": "Mon, 23 Nov 2026 01:00:00 GMT"}, b"good")
-
-    def download(*answers):
-        asked = Answers(*answers)
-        client = container(asked, StorageRetryPolicy(StorageRetry(600, said.append)))
-        blob = client.download_blob("x", validate_content=True)
-        return blob.readall(), len(asked.asked)
-
-    assert download(part(b"evil"), part(b"good")) == (b"good", 2)
+    damaged, whole = part(b"evil", b"good"), part(b"good", b"good")
+    assert download(said.append, damaged, whole) == (b"good", 2)
     with pytest.raises(AzureError, match="MD5 mismatch"):
-        download(*[part(b"evil")] * 3)
+        download(said.append, *[damaged] * 3)
     assert (waits, said) == ([], [])
+
+
+def test_a_connection_that_is_cut_within_a_range_costs_only_time(said, waits):
+    cut, whole = part(b"good", b"go"), part(b"good", b"good")
+    assert download(said.append, *[cut] * 5, whole) == (b"good", 6)
+    assert len(waits) == 5
