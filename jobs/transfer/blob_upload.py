@@ -36,7 +36,7 @@ class BlobUploader:
     folder: str
     """Folder in the container."""
     retry: Retry
-    """Retries of the client; stops the upload."""
+    """Retries of the client, which also stop the upload."""
     progress: Progress
     """Counts the uploaded bytes."""
     blocks: ThreadPoolExecutor
@@ -110,12 +110,12 @@ class BlobUploader:
             names, sending = [], list[Future[None]]()
             try:
                 for number, content in enumerate(reader.blocks(block_size(file.size))):
+                    self.retry.check()
                     name = block_name(number, content)
                     names.append(name)
                     if staged.get(name) == len(content):
                         self.progress.kept(len(content) if attempt == 1 else 0)
                         continue
-                    self.retry.check()
                     self.slots.acquire()
                     sending.append(self.blocks.submit(self._stage, blob, name, content))
                 hashes = reader.hashes
