@@ -26,6 +26,7 @@ from jobs.errors import ConflictError
 from jobs.options import FOLDER, NAME
 from jobs.retry import StorageRetry
 from jobs.spec.job_spec import datastore_uri
+from jobs.transfer.blob_upload import BlobUploader
 from jobs.transfer.folder_upload import FolderUpload, LocalDataSet, read_data_set
 from jobs.transfer.progress import Progress
 
@@ -103,13 +104,8 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         "bytes": data.folder.bytes,
     }
     retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
-    upload = FolderUpload(
-        data,
-        options.folder,
-        workspace.storage.container(store, connections=2 * options.threads, retry=retry),
-        options.to,
-        options.path,
-    )
+    client = workspace.storage.container(store, connections=2 * options.threads, retry=retry)
+    upload = FolderUpload(data, options.folder, client, options.to, options.path)
     began = time.monotonic()
     try:
         with workspace.storage.errors(store, writing=True):
@@ -118,14 +114,17 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
                 console.answer({**facts, "would": would}, _preview_words(facts, would))
                 return 0
             with Progress("uploading", len(data.files), data.folder.bytes) as progress:
+                uploader = BlobUploader(
+                    client,
+                    options.path,
+                    retry,
+                    progress,
+                    threads=options.threads,
+                    overwrite=options.overwrite,
+                    complete=registration.complete,
+                )
                 try:
-                    upload.run(
-                        retry,
-                        progress,
-                        threads=options.threads,
-                        overwrite=options.overwrite,
-                        complete=registration.complete,
-                    )
+                    upload.run(uploader)
                 except (AzureError, KeyboardInterrupt):
                     console.note(_stopped_words(facts, len(upload.new), progress.total_moved))
                     raise

@@ -39,14 +39,17 @@ class BlobUploader:
     """Retries of the client, which also stop the upload."""
     progress: Progress
     """Counts the uploaded bytes."""
-    blocks: ThreadPoolExecutor
-    """Threads that upload blocks of large files."""
-    slots: threading.Semaphore
-    """Bounds the number of blocks that are in memory and not yet sent."""
+    threads: int
+    """Number of files, and of blocks of large files, to upload concurrently."""
     overwrite: bool
     """Whether to replace blobs with other content."""
     complete: ConflictError | None = None
     """Error to raise instead of sending a file to a folder that must not change, or None."""
+
+    def __post_init__(self) -> None:
+        self._blocks = ThreadPoolExecutor(self.threads)
+        # Bounds the number of blocks that are in memory and not yet sent.
+        self._slots = threading.Semaphore(2 * self.threads)
 
     def send(self, file: LocalFile, existing: Blob | None) -> tuple[Hashes, bool]:
         """Upload a file unless its blob exists.
@@ -116,8 +119,8 @@ class BlobUploader:
                     if staged.get(name) == len(content):
                         self.progress.kept(len(content) if attempt == 1 else 0)
                         continue
-                    self.slots.acquire()
-                    sending.append(self.blocks.submit(self._stage, blob, name, content))
+                    self._slots.acquire()
+                    sending.append(self._blocks.submit(self._stage, blob, name, content))
                 hashes = reader.hashes
             finally:
                 # Also after an error: no block may arrive after this file is finished.
@@ -149,7 +152,7 @@ class BlobUploader:
             blob.stage_block(name, content, len(content), validate_content=True)
             self.progress.moved(len(content))
         finally:
-            self.slots.release()
+            self._slots.release()
 
     def _commit(self, blob: BlobClient, names: list[str], hashes: Hashes, *, last: bool) -> bool:
         """Commit the blocks to a blob; return False if the server has lost some of them."""

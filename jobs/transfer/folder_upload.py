@@ -6,19 +6,16 @@ has one is complete. Files that exist with the same size and hash are not upload
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Semaphore
 from typing import Final
 
 from azure.storage.blob import ContainerClient
 
 from common.text import listing
 from jobs.azure.storage import Blob, listed
-from jobs.errors import ConflictError, RequestError
-from jobs.retry import Retry
+from jobs.errors import RequestError
 from jobs.transfer.blob_upload import BlobUploader
 from jobs.transfer.local_files import Hashes, LocalError, LocalFile, LocalFolder, scan
 from jobs.transfer.parallel import for_each
@@ -130,23 +127,8 @@ class FolderUpload:
                 would["compare" if blob.size == file.size else "replace"].append(name)
         return would
 
-    def run(
-        self,
-        retry: Retry,
-        progress: Progress,
-        *,
-        threads: int,
-        overwrite: bool,
-        complete: ConflictError | None = None,
-    ) -> None:
+    def run(self, uploader: BlobUploader) -> None:
         """Upload missing files until none is missing; existing ones are verified by their hashes.
-
-        Args:
-            retry: Retries of the client.
-            progress: Counts the uploaded bytes.
-            threads: Number of files, and of blocks of large files, to upload concurrently.
-            overwrite: Whether to replace files with other content.
-            complete: Error to raise if a file is missing in a folder that must not change, or None.
 
         Raises:
             LocalError: Some files cannot be uploaded.
@@ -159,34 +141,19 @@ class FolderUpload:
             lacking = [
                 file
                 for name, file in self.data.files.items()
-                if not self._is_there(file, blobs.get(name), progress)
+                if not self._is_there(file, blobs.get(name), uploader.progress)
             ]
             next_files = [file for file in lacking if file.name != self.data.last] or lacking
             if not next_files:
                 return
-            with ThreadPoolExecutor(threads) as block_threads:
-                uploader = BlobUploader(
-                    client=self.client,
-                    folder=self.folder,
-                    retry=retry,
-                    progress=progress,
-                    blocks=block_threads,
-                    slots=Semaphore(2 * threads),
-                    overwrite=overwrite,
-                    complete=complete,
-                )
-                self._send(next_files, blobs, uploader, threads)
+            self._send(next_files, blobs, uploader)
         raise RequestError(
             f"{self.target}: after {ROUNDS} rounds its files still differ from the uploaded ones;"
             " check whether someone else writes to this folder"
         )
 
     def _send(
-        self,
-        files: Sequence[LocalFile],
-        blobs: Mapping[str, Blob],
-        uploader: BlobUploader,
-        threads: int,
+        self, files: Sequence[LocalFile], blobs: Mapping[str, Blob], uploader: BlobUploader
     ) -> None:
         problems = []
 
@@ -202,7 +169,7 @@ class FolderUpload:
             if is_new:
                 self.new.add(file.name)
 
-        for_each(files, work, threads, uploader.retry)
+        for_each(files, work, uploader.threads, uploader.retry)
         if problems:
             raise LocalError(
                 f"{self.source}: some files could not be uploaded:\n{listing(problems)}"
