@@ -11,7 +11,14 @@ from signal import Signals
 
 from common.errors import ConfigError, UserError
 from trainer.distributed.failures import Failure
-from trainer.errors import STOP_SIGNALS, STOP_STATUSES, CheckpointError, DataError, NonFiniteError, PeerError
+from trainer.errors import (
+    STOP_SIGNALS,
+    STOP_STATUSES,
+    CheckpointError,
+    DataError,
+    NonFiniteError,
+    PeerError,
+)
 
 LONGEST_DELAY = 60.0
 """Longest delay before a restart, in seconds."""
