@@ -157,16 +157,18 @@ class _Command:
             env=self._variables,
             stdout=subprocess.DEVNULL,
         )
-        killed, peak = False, 0.0
-        while True:
-            peak = max(peak, _peak_mb(process.pid))
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if not killed and is_half():
+        killed, peak, pid = False, 0.0, 0
+        try:
+            while not pid:
+                peak = max(peak, _peak_mb(process.pid))
+                pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+                if not pid and not killed and is_half():
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed = True
+                time.sleep(0.05)
+        finally:
+            if not pid:
                 os.kill(process.pid, signal.SIGKILL)
-                killed = True
-            time.sleep(0.05)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode and not killed:
             raise UserError(f"{shlex.join(words)}: failed with exit status {process.returncode}")
