@@ -31,6 +31,10 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
         "faults.chaos",
         "a training that is killed, stopped and frozen, compared with one that is not",
     ),
+    "transfer": (
+        "faults.transfer",
+        "uploads and downloads that are killed half way, against the stand-in's blob server",
+    ),
     "operations": ("profiles.operations", "the operations of a profiled step"),
     "timeline": ("profiles.timeline", "the phases of the exchange in a timeline"),
     "documents": ("documents", "fill the tables of the documents from benchmarks/results/"),

@@ -2,24 +2,27 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def wait_until(
-    condition: Callable[[], object], timeout_seconds: float, poll_seconds: float = 0.05
-) -> bool:
+def wait_until(condition: Callable[[], T], timeout_seconds: float, poll_seconds: float = 0.05) -> T:
     """Check a condition repeatedly until it holds or a timeout has passed.
 
     Args:
-        condition: Condition, checked at least once; its exceptions are not caught.
+        condition: Condition, checked at least once, and once more when the timeout has passed; its
+            exceptions are not caught.
         timeout_seconds: Longest time to wait.
         poll_seconds: Time between two checks.
 
     Returns:
-        Whether the condition held before the timeout.
+        What the condition returned last: true if it held before the timeout, false otherwise.
     """
     deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(poll_seconds)
-    return True
+    while True:
+        left = deadline - time.monotonic()
+        held = condition()
+        if held or left <= 0:
+            return held
+        time.sleep(min(poll_seconds, left))

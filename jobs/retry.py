@@ -1,22 +1,26 @@
 """Retry requests while Azure does not respond: for minutes, until a timeout or until stopped.
 
-azure-core itself retries each request for some seconds (`jobs.azure.requests`). This module covers
-longer outages of the network or a service, during uploads, downloads and while following a job.
+The SDKs retry each request a few times, for some seconds. This module waits for the end of longer
+outages of the network or a service, during uploads and downloads and while following a job: until a
+time has passed, as long as Retry-After asks, told once for all threads, and ended by Ctrl-C.
 """
 
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from azure.core.exceptions import (
+    AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     IncompleteReadError,
     ServiceRequestError,
     ServiceResponseError,
 )
+from azure.storage.blob import ExponentialRetry
+from requests import RequestException
 
 from jobs.errors import AccessError, SignInError, UnreachableError
 
@@ -26,6 +30,8 @@ FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 15.0
 
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
+_DAMAGED: Final = 2
+"""How often a response whose MD5 is wrong is requested again."""
 
 
 class StoppedError(Exception):
@@ -59,6 +65,7 @@ class Retry(ABC):
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._away = False
+        self._was_answered = False
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:
@@ -67,10 +74,6 @@ class Retry(ABC):
     @abstractmethod
     def explain(self, error: Exception) -> str:
         """Return the message that is printed once when an outage begins."""
-
-    def pause_asked_by(self, error: Exception) -> float:  # noqa: ARG002
-        """Return the seconds that the service asks the client to wait."""
-        return 0.0
 
     def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
         """Send an idempotent request, retry it while its errors are transient, return its answer.
@@ -96,9 +99,10 @@ class Retry(ABC):
                 if now >= ends:
                     raise
                 self._tell(away=True, text=self.explain(error))
-                self._wait(min(max(pause, self.pause_asked_by(error)), ends - now))
+                self._wait(min(max(pause, _retry_after(error)), ends - now))
                 pause = min(2 * pause, self._longest_pause)
             else:
+                self._was_answered = True
                 self._tell(away=False, text=self.answered)
                 return answer
 
@@ -110,10 +114,6 @@ class Retry(ABC):
         """Make all threads stop at the user's request."""
         self._say("stopping as soon as the current requests have completed")
         self.stop()
-
-    @property
-    def stopped(self) -> bool:
-        return self._stop.is_set()
 
     def check(self) -> None:
         """Check whether the work was stopped.
@@ -135,7 +135,7 @@ class Retry(ABC):
 
 
 class StorageRetry(Retry):
-    """Retries requests to blob storage, whose errors are azure-core's."""
+    """Retries requests to blob storage, whose errors are azure-core's; see `StorageRetryPolicy`."""
 
     answered = "storage responds again"
 
@@ -154,11 +154,45 @@ class StorageRetry(Retry):
         minutes = f"{self.timeout_seconds / 60:g} minutes"
         return f"storage does not respond ({_cause(error)}); retrying for {minutes}"
 
-    def pause_asked_by(self, error: Exception) -> float:
-        """Return the seconds in the Retry-After header."""
-        response = getattr(error, "response", None)
-        text = str(response.headers.get("Retry-After", "")) if response is not None else ""
-        return float(text) if text.isdecimal() else 0.0
+
+class StorageRetryPolicy(ExponentialRetry):
+    """Retry policy of a client of blob storage, which waits as a `StorageRetry` does.
+
+    The SDK's own policy gives up after a number of retries, not after a time; it ignores status 429
+    and Retry-After, and Ctrl-C does not end its pauses. Only damaged responses are left to it.
+
+    Args:
+        retry: Retries of this client's requests; several clients may share them.
+    """
+
+    def __init__(self, retry: StorageRetry) -> None:
+        super().__init__(0, 0, _DAMAGED, random_jitter_range=0)
+        self._retry = retry
+
+    def send(self, request: Any) -> Any:
+        """Send a request, and wait for the end of an outage. See `Retry.call` for the errors."""
+        return self._retry.call(lambda: self._send(request))
+
+    def _send(self, request: Any) -> Any:
+        try:
+            response: Any = super().send(request)  # type: ignore[no-untyped-call]
+        except RequestException as error:
+            # The SDK reads the body to check its MD5, and lets errors of that through.
+            raise ServiceResponseError("the connection was cut", error=error) from error
+        if response.http_response.status_code in _BUSY:
+            raise HttpResponseError(response=response.http_response)
+        return response
+
+    def increment(
+        self,
+        settings: dict[str, Any],
+        request: Any,
+        response: Any = None,
+        error: AzureError | None = None,
+    ) -> bool:
+        """Whether to send a request again at once: only if its response is damaged."""
+        damaged = response is not None and response.status_code < 300
+        return damaged and super().increment(settings, request, response, error)
 
 
 class AzureRetry(Retry):
@@ -174,7 +208,6 @@ class AzureRetry(Retry):
 
     def __init__(self, timeout_seconds: float, say: Callable[[str], None], pause: float) -> None:
         super().__init__(timeout_seconds, say, first_pause=pause, longest_pause=pause)
-        self._was_answered = False
 
     def is_transient(self, error: Exception) -> bool:
         """Whether Azure was unreachable, or refuses a user whom it served before: after a change of
@@ -189,11 +222,12 @@ class AzureRetry(Retry):
         text = str(error).splitlines()[0]
         return f"no response from Azure; retrying, a running job is not affected ({text})"
 
-    def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
-        """See `Retry.call`."""
-        answer = super().call(request, unless=unless)
-        self._was_answered = True
-        return answer
+
+def _retry_after(error: Exception) -> float:
+    """Return the seconds that the service asks the client to wait."""
+    response = getattr(error, "response", None)
+    text = str(response.headers.get("Retry-After", "")) if response is not None else ""
+    return float(text) if text.isdecimal() else 0.0
 
 
 def _cause(error: Exception) -> str:

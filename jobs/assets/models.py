@@ -1,6 +1,5 @@
 """Registered models: each version is a copy of an export, as the run may export again."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +10,7 @@ from azure.storage.blob import ContainerClient
 
 from common.errors import UserError
 from common.text import listing
+from common.waiting import wait_until
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Blob, listed
@@ -162,10 +162,14 @@ def _copy_one(client: ContainerClient, source: str, blob: Blob, target: str) -> 
         source_match_condition=MatchConditions.IfNotModified,
     )
     state = str(started["copy_status"])
-    ends = time.monotonic() + COPY_SECONDS
-    while state == "pending" and time.monotonic() < ends:
-        time.sleep(_POLL_SECONDS)
-        state = str(copied.get_blob_properties().copy.status)
+
+    def ended() -> bool:
+        nonlocal state
+        if state == "pending":
+            state = str(copied.get_blob_properties().copy.status)
+        return state != "pending"
+
+    wait_until(ended, COPY_SECONDS, _POLL_SECONDS)
     if state != "success":
         raise UserError(f"{target}: could not be copied within storage ({state}); try again")
 

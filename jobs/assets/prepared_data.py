@@ -65,19 +65,36 @@ def register_prepared(
     return data_set
 
 
-def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> DatastoreFolder:
-    """Find the folder of a run's data set.
+def find(manager: ResourceManager, asset: str) -> str:
+    """Return the URI of a registered data set's folder.
+
+    Args:
+        manager: Resource Manager of the workspace.
+        asset: NAME:VERSION.
 
     Raises:
         RequestError: The data set is not registered.
+    """
+    name, _, version = asset.partition(":")
+    answer = manager.get(f"data/{segment(name)}/versions/{segment(version)}")
+    return str(answer["properties"]["dataUri"])
+
+
+def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFolder:
+    """Return the folder of a run's data set. Pure.
+
+    Args:
+        storage: Storage of the stack.
+        data: Names the data set, or its folder in the container of prepared data.
+        uri: URI of the registered data set; None if `data` names a folder.
+
+    Raises:
         UserError: It is in a datastore that is not among the stack's outputs.
     """
     stores = storage.datastores
-    if data.asset is None:
+    if uri is None:
         return DatastoreFolder(stores.prepared, data.path or "")
-    name, _, version = data.asset.partition(":")
-    answer = manager.get(f"data/{segment(name)}/versions/{segment(version)}")
-    _, _, path = datastore_path(answer["properties"]["dataUri"]).partition("/datastores/")
+    _, _, path = datastore_path(uri).partition("/datastores/")
     datastore, _, folder = path.partition("/paths/")
     known = {store.name: store for store in (stores.raw, stores.prepared, stores.results)}
     if datastore not in known:
@@ -88,13 +105,13 @@ def locate(manager: ResourceManager, storage: Storage, data: DataOptions) -> Dat
     return DatastoreFolder(known[datastore], folder)
 
 
-def read_manifest(manager: ResourceManager, storage: Storage, data: DataOptions) -> Manifest:
-    """Read the manifest of a run's data set.
+def read_manifest(storage: Storage, data: DataOptions, uri: str | None) -> Manifest:
+    """Read the manifest of a run's data set; see `locate` for the arguments.
 
     Raises:
         UserError: The manifest is missing, invalid, or cannot be read from here.
     """
-    where = locate(manager, storage, data)
+    where = locate(storage, data, uri)
     name = f"{where.folder}/{FILE_NAME}"
     content = storage.read(where.datastore, name)
     if content is None:

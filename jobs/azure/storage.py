@@ -5,24 +5,32 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import requests
 from azure.core.credentials import TokenCredential
 from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import ContainerClient, ContentSettings
+from azure.storage.blob import (
+    BlobProperties,
+    ContainerClient,
+    ContentSettings,
+    ExponentialRetry,
+)
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from infra.outputs import Datastore, Datastores, PlatformOutputs
 from jobs.azure.requests import Requests
 from jobs.errors import AccessError
+from jobs.retry import StorageRetry, StorageRetryPolicy
 
 CONNECT_SECONDS: Final = 20
 READ_SECONDS: Final = 60
+RETRIES: Final = 4
+"""Maximum retries of a request that does not wait for the end of an outage."""
 BACKOFF: Mapping[str, Any] = {"initial_backoff": 1, "increment_base": 2}
-"""First pause before a retry in seconds, and the base by which further pauses grow; see
+"""First pause before such a retry in seconds, and the base by which further pauses grow; see
 `azure.storage.blob.ExponentialRetry`."""
 MIB: Final = 1 << 20
 CHECKED_CHUNK: Final = 4 * MIB
@@ -48,6 +56,19 @@ class Blob:
     modified: float
     """Seconds since 1970."""
 
+    @classmethod
+    def of(cls, name: str, properties: BlobProperties) -> Self:
+        """Return a blob by a name and the properties that storage returns."""
+        md5 = properties.content_settings.content_md5
+        return cls(
+            name=name,
+            size=int(properties.size),
+            md5=bytes(md5) if md5 else None,
+            xxh128=(properties.metadata or {}).get(XXH128),
+            etag=str(properties.etag),
+            modified=properties.last_modified.timestamp(),
+        )
+
 
 class Storage:
     """Containers of one stack, at the URLs in its outputs.
@@ -69,17 +90,17 @@ class Storage:
         return self._outputs.datastores
 
     def container(
-        self, datastore: Datastore, *, connections: int = 10, retries: int = 4
+        self, datastore: Datastore, *, connections: int = 10, retry: StorageRetry | None = None
     ) -> ContainerClient:
         """Create a client of a container.
 
         Args:
             datastore: Datastore of the container.
             connections: Connections to keep open; the number of threads that use the client.
-            retries: Maximum retries after transient errors; 0 if the caller retries.
+            retry: Waits for the end of outages; None gives up after some seconds.
         """
         url = f"{datastore.blob_endpoint.rstrip('/')}/{datastore.container}"
-        return client(url, self._credential, connections=connections, retries=retries)
+        return client(url, self._credential, connections=connections, retry=retry)
 
     def read(self, datastore: Datastore, name: str) -> bytes | None:
         """Read a small blob of a datastore; None if it does not exist.
@@ -131,7 +152,7 @@ def client(
     credential: TokenCredential | None = None,
     *,
     connections: int = 10,
-    retries: int = 4,
+    retry: StorageRetry | None = None,
 ) -> ContainerClient:
     """Create a client of a container by its URL.
 
@@ -139,7 +160,7 @@ def client(
         url: URL of the container, which may contain a signature.
         credential: Credential of the user; None if the URL contains a signature.
         connections: Connections to keep open; the number of threads that use the client.
-        retries: Maximum retries after transient errors; 0 if the caller retries.
+        retry: Waits for the end of outages; None gives up after some seconds.
     """
     session = requests.Session()
     # Retries belong to the pipeline, as in the session that it would create itself.
@@ -160,8 +181,11 @@ def client(
         url,
         credential=credential,
         transport=transport,
-        retry_total=retries,
-        **BACKOFF,
+        retry_policy=(
+            ExponentialRetry(retry_total=RETRIES, **BACKOFF)
+            if retry is None
+            else StorageRetryPolicy(retry)
+        ),
         max_single_get_size=CHECKED_CHUNK,
         max_chunk_get_size=CHECKED_CHUNK,
     )
@@ -176,20 +200,11 @@ def listed(client: ContainerClient, folder: str) -> dict[str, Blob]:
     prefix = f"{folder.rstrip('/')}/"
     blobs = {}
     for item in client.list_blobs(name_starts_with=prefix, include=["metadata"]):
-        metadata: Mapping[str, str] = item.metadata or {}
-        if metadata.get("hdi_isfolder") == "true":
+        if (item.metadata or {}).get("hdi_isfolder") == "true":
             # Some programs create such a blob for a folder.
             continue
         name = str(item.name)[len(prefix) :]
-        md5 = item.content_settings.content_md5
-        blobs[name] = Blob(
-            name=name,
-            size=int(item.size),
-            md5=bytes(md5) if md5 else None,
-            xxh128=metadata.get(XXH128),
-            etag=str(item.etag),
-            modified=item.last_modified.timestamp(),
-        )
+        blobs[name] = Blob.of(name, item)
     return blobs
 
 

@@ -17,9 +17,12 @@ from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
 
 
-def look_up(manager: ResourceManager, spec: JobSpec) -> None:
+def look_up(manager: ResourceManager, spec: JobSpec) -> dict[str, str]:
     """Check the cluster and the data sets that a job refers to, as Azure would accept the job and
     let it fail later.
+
+    Returns:
+        URIs of the data sets' folders, by NAME:VERSION.
 
     Raises:
         MissingError: The cluster or a data set does not exist.
@@ -38,18 +41,21 @@ def look_up(manager: ResourceManager, spec: JobSpec) -> None:
     problems = clusters.problems(cluster, spec.nodes, answer)
     if problems:
         raise SpecError(problems)
+    uris = {}
     for folder in spec.inputs.values():
         if folder.uri.startswith("azureml://"):
             continue
         name, _, version = folder.uri.removeprefix("azureml:").partition(":")
         try:
-            manager.get(f"data/{segment(name)}/versions/{segment(version)}")
+            data_set = manager.get(f"data/{segment(name)}/versions/{segment(version)}")
         except MissingError as error:
             raise MissingError(
                 f"--data.asset: {name}:{version} is not registered in workspace"
                 f" {manager.workspace}; `python -m jobs upload` uploads and registers a data set",
                 error.status,
             ) from error
+        uris[f"{name}:{version}"] = str(data_set["properties"]["dataUri"])
+    return uris
 
 
 def submit(

@@ -1,12 +1,12 @@
 """`python -m jobs cancel NAME`: cancel a run and make sure that nobody submits it again."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from common.errors import UserError
 from common.fields import Bounds, Positional
+from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body
 from jobs.azure.job_records import CANCELED_BY, ENDED, Job, Jobs
@@ -17,6 +17,8 @@ from jobs.errors import RequestError
 ARRIVAL_SECONDS = 3.0
 """Seconds in which an attempt may still appear that was submitted just before the run was marked as
 cancelled."""
+POLL_SECONDS = 1.0
+"""Seconds between two checks whether a cancelled job has ended."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,13 @@ def _following(jobs: Jobs, job: Job, before: str) -> Job | None:
     if job.attempt is None:
         return None
     # A job that ran when it was marked has no next one: supervisors check the mark first.
-    until = time.monotonic() + (ARRIVAL_SECONDS if before in ENDED else 0.0)
-    while True:
+    seconds = ARRIVAL_SECONDS if before in ENDED else 0.0
+
+    def newer() -> Job | None:
         newest = _newest(jobs, job)
-        if newest.name != job.name:
-            return newest
-        if time.monotonic() >= until:
-            return None
-        time.sleep(0.5)
+        return newest if newest.name != job.name else None
+
+    return wait_until(newer, seconds, 0.5)
 
 
 def _mark(console: Console, jobs: Jobs, job: Job) -> bool:
@@ -151,15 +152,11 @@ def _cancel(jobs: Jobs, job: Job, seconds: float) -> Job:
             raise
         # The job ended before the request arrived.
         return now
-    return _wait(jobs, job, seconds)
 
-
-def _wait(jobs: Jobs, job: Job, seconds: float) -> Job:
-    until = time.monotonic() + seconds
-    pause = 0.5
-    while True:
+    def ended() -> bool:
+        nonlocal job
         job = jobs.get(job.name) or job
-        if job.ended or time.monotonic() >= until:
-            return job
-        time.sleep(pause)
-        pause = min(pause * 1.5, 5.0)
+        return job.ended
+
+    wait_until(ended, seconds, POLL_SECONDS)
+    return job

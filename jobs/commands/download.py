@@ -87,18 +87,19 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     problems = fields.problems(options) or key_problems(options.run)
     if problems:
         raise ConfigError(problems)
-    workspace = connect(outputs)
+    workspace, console = connect(outputs), Console(as_json=as_json)
+    retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
     with workspace.storage.errors(outputs.datastores.results):
-        items = _items(options, workspace)
+        items = _items(options, workspace, retry)
         with alone(options.folder):
-            done = _download(options, items)
+            done = _download(options, items, console, retry)
     if done is None:
         return INTERRUPTED
-    Console(as_json=as_json).answer(done, _words(done))
+    console.answer(done, _words(done))
     return 0
 
 
-def _items(options: DownloadOptions, workspace: Workspace) -> list[Item]:
+def _items(options: DownloadOptions, workspace: Workspace, retry: StorageRetry) -> list[Item]:
     storage, run = workspace.storage, options.run
     store = storage.datastores.results
     artifacts = results.artifact_store(workspace.manager, storage)
@@ -111,7 +112,7 @@ def _items(options: DownloadOptions, workspace: Workspace) -> list[Item]:
         ),
     ]
     clients = {
-        datastore.name: storage.container(datastore, connections=options.threads, retries=2)
+        datastore.name: storage.container(datastore, connections=options.threads, retry=retry)
         for datastore in (store, artifacts)
     }
     items = []
@@ -142,15 +143,16 @@ def _is_asked_for(options: DownloadOptions, name: str) -> bool:
     return options.checkpoints or parts[0] != CHECKPOINTS
 
 
-def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] | None:
+def _download(
+    options: DownloadOptions, items: list[Item], console: Console, retry: StorageRetry
+) -> dict[str, object] | None:
     """Download all items; return a summary, or None after Ctrl-C."""
     record = DownloadRecord(options.folder)
     problems: list[str] = []
     new: list[str] = []
     total = sum(item.blob.size for item in items)
     with Progress("downloading", len(items), total) as progress:
-        retry = StorageRetry(options.retry_timeout_minutes * 60, progress.say)
-        downloader = BlobDownloader(retry, progress, record, overwrite=options.overwrite)
+        downloader = BlobDownloader(progress, record, overwrite=options.overwrite)
 
         def work(item: Item) -> None:
             try:
@@ -164,7 +166,7 @@ def _download(options: DownloadOptions, items: list[Item]) -> dict[str, object] 
         try:
             for_each(items, work, options.threads, retry)
         except KeyboardInterrupt:
-            progress.say(
+            console.note(
                 f"stopped: {progress.total_files:,} of {len(items):,} files are complete; run the"
                 " same command again to continue"
             )

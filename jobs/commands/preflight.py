@@ -208,7 +208,9 @@ def _data(
     config: TrainConfig,
     ranks: int,
 ) -> str:
-    manifest = prepared_data.read_manifest(manager, storage, options.data)
+    asset = options.data.asset
+    uri = None if asset is None else prepared_data.find(manager, asset)
+    manifest = prepared_data.read_manifest(storage, options.data, uri)
     plan = prepared_data.plan(config, ranks, manifest)
     return (
         f"version {manifest.version}: {plan.examples:,} images, {len(manifest.classes)} classes;"

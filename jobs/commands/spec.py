@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from infra.outputs import PlatformOutputs
 from jobs.console import Console
@@ -33,8 +34,20 @@ def run(
 
 
 def written_code(repository: Path, code: CodeSnapshot) -> Path:
-    """Write the snapshot to a folder named by its digest, unless it exists; return the folder."""
+    """Write the snapshot to a folder named by its digest, unless it exists; return the folder.
+
+    The folder is complete or absent, also if two commands write it, or one is killed meanwhile.
+    """
     folder = repository / "build" / "code" / code.digest
     if not folder.exists():
-        code.write(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".", dir=folder.parent) as scratch:
+            written = Path(scratch) / "code"
+            code.write(written)
+            try:
+                written.rename(folder)
+            except OSError:
+                # Another command was faster.
+                if not folder.is_dir():
+                    raise
     return folder

@@ -1,10 +1,10 @@
 """`python -m jobs submit`: print a summary, submit a job and follow it to its end."""
 
 import sys
-import time
 from dataclasses import dataclass, replace
 
 from common.errors import INTERRUPTED, UserError
+from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.assets import images, prepared_data
 from jobs.assets.code import upload
@@ -130,16 +130,15 @@ def show(
     Raises:
         UserError: The cluster or the data set does not fit the job.
     """
-    submission.look_up(workspace.manager, spec)
+    uris = submission.look_up(workspace.manager, spec)
     plan: Plan | None = None
     manifest: Manifest | None = None
     unknown: str | None = None
     if config is not None:
         if config.data.source == "tfrecords":
             try:
-                manifest = prepared_data.read_manifest(
-                    workspace.manager, workspace.storage, options.data
-                )
+                uri = uris.get(options.data.asset or "")
+                manifest = prepared_data.read_manifest(workspace.storage, options.data, uri)
             except (AccessError, UnreachableError) as error:
                 # Whoever submits may lack the role, or the network, to read the data.
                 unknown = str(error).splitlines()[0]
@@ -195,17 +194,11 @@ def _leave(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, job: Job) -
 
 def _arrived(jobs: Jobs, name: str) -> bool:
     """Whether a job exists, or appears within `ARRIVAL_SECONDS`."""
-    until = time.monotonic() + ARRIVAL_SECONDS
-    while True:
-        try:
-            if jobs.get(name) is not None:
-                return True
-        except RequestError as error:
-            print(f"{name}: cannot be looked up: {error}", file=sys.stderr)
-            return False
-        if time.monotonic() >= until:
-            return False
-        time.sleep(0.5)
+    try:
+        return wait_until(lambda: jobs.get(name) is not None, ARRIVAL_SECONDS, 0.5)
+    except RequestError as error:
+        print(f"{name}: cannot be looked up: {error}", file=sys.stderr)
+        return False
 
 
 def _prepare(

@@ -26,6 +26,7 @@ from jobs.errors import ConflictError
 from jobs.options import FOLDER, NAME
 from jobs.retry import StorageRetry
 from jobs.spec.job_spec import datastore_uri
+from jobs.transfer.blob_upload import BlobUploader
 from jobs.transfer.folder_upload import FolderUpload, LocalDataSet, read_data_set
 from jobs.transfer.progress import Progress
 
@@ -103,30 +104,30 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         "files": len(data.files),
         "bytes": data.folder.bytes,
     }
+    retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
+    client = workspace.storage.container(store, connections=2 * options.threads, retry=retry)
+    upload = FolderUpload(data, options.folder, client, options.to, options.path)
     began = time.monotonic()
     try:
-        with Progress("uploading", len(data.files), data.folder.bytes) as progress:
-            upload = FolderUpload(
-                data,
-                options.folder,
-                workspace.storage.container(store, connections=2 * options.threads, retries=0),
-                options.to,
-                options.path,
-                StorageRetry(options.retry_timeout_minutes * 60, progress.say),
-                progress,
-                threads=options.threads,
-                overwrite=options.overwrite,
-                complete=registration.complete,
-            )
-            with workspace.storage.errors(store, writing=True):
+        with workspace.storage.errors(store, writing=True):
+            if options.dry_run:
+                would = upload.preview()
+                console.answer({**facts, "would": would}, _preview_words(facts, would))
+                return 0
+            with Progress("uploading", len(data.files), data.folder.bytes) as progress:
+                uploader = BlobUploader(
+                    client,
+                    options.path,
+                    retry,
+                    progress,
+                    threads=options.threads,
+                    overwrite=options.overwrite,
+                    complete=registration.complete,
+                )
                 try:
-                    if options.dry_run:
-                        would = upload.preview()
-                        console.answer({**facts, "would": would}, _preview_words(facts, would))
-                        return 0
-                    upload.run()
+                    upload.run(uploader)
                 except (AzureError, KeyboardInterrupt):
-                    upload.say_how_far()
+                    console.note(_stopped_words(facts, len(upload.new), progress.total_moved))
                     raise
         asset = registration.register(data.version(upload.hashes))
     except KeyboardInterrupt:
@@ -241,6 +242,13 @@ def _preview_words(facts: Mapping[str, object], would: Mapping[str, list[str]]) 
     lines = [f"{action:8} {name}" for action, names in would.items() for name in names]
     counts = ", ".join(f"{action} {len(names):,}" for action, names in would.items() if names)
     return "\n".join([*lines, f"would {counts} of {facts['files']} files: {facts['uri']}"])
+
+
+def _stopped_words(facts: Mapping[str, Any], files: int, sent: int) -> str:
+    return (
+        f"stopped: {files:,} of {facts['files']:,} files and {size(sent)} were sent; run the same"
+        " command again to send the rest"
+    )
 
 
 def _words(done: Mapping[str, Any]) -> str:

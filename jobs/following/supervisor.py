@@ -4,12 +4,12 @@
 All state is in the workspace, so a supervisor can be stopped, restarted and run twice.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
+from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
 from jobs.azure.resource_manager import ResourceManager
@@ -144,14 +144,8 @@ class Supervisor:
     def _next(self, job: Job, decision: Resubmit) -> Job | None:
         """Submit the next attempt after the pause; return None if the run was cancelled in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
-        until = time.monotonic() + decision.delay
-        while True:
-            if self._fresh(job).canceled_by_us:
-                return None
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            time.sleep(min(left, LOOK_SECONDS))
+        if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
+            return None
         # A missing role does not appear by waiting.
         following, by_us = self._retry.call(
             lambda: resubmit(self._jobs, job), unless=(AccessError,)

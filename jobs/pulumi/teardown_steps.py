@@ -4,13 +4,13 @@ Each step first checks what still exists. The workspace is purged before Pulumi 
 workspace that is only deleted, as by Pulumi, keeps its name for 14 days.
 """
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
 from common.errors import UserError
 from common.text import plural
+from common.waiting import wait_until
 from jobs.azure.job_records import Jobs
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
@@ -154,18 +154,14 @@ class Teardown:
             self._manager.delete(path)
 
     def _until(self, reached: Callable[[], bool], what: str) -> None:
-        ends = time.monotonic() + self._wait
-        told = False
-        while not reached():
-            if time.monotonic() >= ends:
-                raise UserError(
-                    f"waited {self._wait / 60:g} minutes for {what}; check workspace"
-                    f" {self._manager.workspace} in the portal, and run the same command again"
-                )
-            if not told:
-                self._console.note(f"waiting for {what}")
-                told = True
-            time.sleep(self._poll)
+        if reached():
+            return
+        self._console.note(f"waiting for {what}")
+        if not wait_until(reached, self._wait, self._poll):
+            raise UserError(
+                f"waited {self._wait / 60:g} minutes for {what}; check workspace"
+                f" {self._manager.workspace} in the portal, and run the same command again"
+            )
 
     def _did(self, what: str) -> None:
         self.done.append(what)

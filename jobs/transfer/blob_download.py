@@ -13,12 +13,11 @@ from typing import Final, Literal, Self
 
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError
-from azure.storage.blob import ContainerClient
+from azure.storage.blob import BlobClient, ContainerClient
 
 from common.errors import UserError
 from common.files import write_atomically
-from jobs.azure.storage import CHECKED_CHUNK, Blob
-from jobs.retry import Retry
+from jobs.azure.storage import Blob
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.progress import Progress
 
@@ -121,17 +120,13 @@ class BlobDownloader:
     """Downloads blobs; shared by many threads.
 
     Args:
-        retry: Retries requests.
         progress: Counts the downloaded bytes.
         record: Record of earlier downloads, which is updated.
         overwrite: Whether to replace files that were not downloaded, or were changed since.
     """
 
-    def __init__(
-        self, retry: Retry, progress: Progress, record: DownloadRecord, *, overwrite: bool
-    ) -> None:
-        self._retry, self._progress = retry, progress
-        self._record, self._overwrite = record, overwrite
+    def __init__(self, progress: Progress, record: DownloadRecord, *, overwrite: bool) -> None:
+        self._progress, self._record, self._overwrite = progress, record, overwrite
 
     def fetch(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> bool:
         """Download a blob unless its file is up to date.
@@ -152,16 +147,16 @@ class BlobDownloader:
             AzureError: The container refused the request.
         """
         try:
-            if self._is_there(blob, target):
-                self._record.files[self._record.key(target)] = FileState.of(target, blob.etag)
+            is_new = not self._is_there(blob, target)
+            if is_new:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                blob = self._write(client.get_blob_client(address), blob, target)
+            else:
                 self._progress.kept(blob.size)
-                return False
-            target.parent.mkdir(parents=True, exist_ok=True)
-            etag = self._write(client, address, blob, target)
-            self._record.files[self._record.key(target)] = FileState.of(target, etag)
+            self._record.files[self._record.key(target)] = FileState.of(target, blob.etag)
         except OSError as error:
             raise LocalError(f"{target}: cannot be written ({error.strerror})") from error
-        return True
+        return is_new
 
     def _is_there(self, blob: Blob, target: Path) -> bool:
         left = self._record.files.get(self._record.key(target))
@@ -180,44 +175,30 @@ class BlobDownloader:
             )
         return action == "keep"
 
-    def _write(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> str:
+    def _write(self, client: BlobClient, blob: Blob, target: Path) -> Blob:
+        """Download a blob to a file; return it as it was downloaded."""
         for _ in range(CHANGES):
             try:
-                self._complete(client, address, blob, target)
+                self._complete(client, blob, target)
             except ResourceModifiedError:
-                properties = self._retry.call(client.get_blob_client(address).get_blob_properties)
-                md5 = properties.content_settings.content_md5
-                blob = Blob(
-                    name=blob.name,
-                    size=int(properties.size),
-                    md5=bytes(md5) if md5 else None,
-                    xxh128=None,
-                    etag=str(properties.etag),
-                    modified=properties.last_modified.timestamp(),
-                )
-                continue
-            return blob.etag
+                blob = Blob.of(blob.name, client.get_blob_properties())
+            else:
+                return blob
         raise UserError(
-            f"{address}: changed {CHANGES} times during the download; try again when its job has"
-            " ended"
+            f"{client.blob_name}: changed {CHANGES} times during the download; try again when its"
+            " job has ended"
         )
 
-    def _complete(self, client: ContainerClient, address: str, blob: Blob, target: Path) -> None:
+    def _complete(self, client: BlobClient, blob: Blob, target: Path) -> None:
         partial = target.with_name(f".{target.name}.{_short(blob.etag)}.partial")
         partial.touch()
         with partial.open("r+b") as file:
-            offset = file.seek(0, os.SEEK_END)
-            if offset > blob.size:
-                file.truncate(0)
-                offset = 0
-            self._progress.kept(offset)
-            while offset < blob.size:
-                content = self._range(client, address, blob, offset)
-                # Seek in case another process has written to the file.
-                file.seek(offset)
+            if file.seek(0, os.SEEK_END) > blob.size:
+                file.truncate(file.seek(0))
+            self._progress.kept(file.tell())
+            for content in _rest(client, blob, file.tell()):
                 file.write(content)
                 self._progress.moved(len(content))
-                offset += len(content)
         size = partial.stat().st_size
         if size != blob.size:
             partial.unlink()
@@ -227,31 +208,27 @@ class BlobDownloader:
             )
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
-            raise _damaged(address)
+            raise _damaged(client)
         partial.replace(target)
         for older in target.parent.glob(f".{escape(target.name)}.????????.partial"):
             older.unlink(missing_ok=True)
 
-    def _range(self, client: ContainerClient, address: str, blob: Blob, offset: int) -> bytes:
-        length = min(CHECKED_CHUNK, blob.size - offset)
 
-        def request() -> bytes:
-            stream = client.download_blob(
-                address,
-                offset=offset,
-                length=length,
-                validate_content=True,
-                etag=blob.etag,
-                match_condition=MatchConditions.IfNotModified,
-            )
-            return bytes(stream.readall())
-
-        try:
-            return self._retry.call(request)
-        except AzureError as error:
-            if _MISMATCH in str(error):
-                raise _damaged(address) from error
-            raise
+def _rest(client: BlobClient, blob: Blob, offset: int) -> Iterator[bytes]:
+    """Download the content of a blob from an offset in verified ranges, while it is unchanged."""
+    if offset == blob.size:
+        return
+    try:
+        yield from client.download_blob(
+            offset,
+            validate_content=True,
+            etag=blob.etag,
+            match_condition=MatchConditions.IfNotModified,
+        ).chunks()
+    except AzureError as error:
+        if _MISMATCH in str(error):
+            raise _damaged(client) from error
+        raise
 
 
 def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
@@ -269,10 +246,10 @@ def targets(folder: Path, blobs: Mapping[str, Blob]) -> dict[str, Path]:
     return paths
 
 
-def _damaged(address: str) -> UserError:
+def _damaged(client: BlobClient) -> UserError:
     return UserError(
-        f"{address}: the MD5 of the download differs from the blob's; try again. If the error"
-        " persists, the blob is damaged"
+        f"{client.blob_name}: the MD5 of the download differs from the blob's; try again. If the"
+        " error persists, the blob is damaged"
     )
 
 

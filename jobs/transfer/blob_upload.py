@@ -9,12 +9,13 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
 from jobs.azure.storage import MIB, XXH128, Blob
+from jobs.errors import ConflictError
 from jobs.retry import Retry
 from jobs.transfer.local_files import FileReader, Hashes, LocalError, LocalFile
 from jobs.transfer.progress import Progress
@@ -27,105 +28,82 @@ ATTEMPTS: Final = 3
 """Attempts to upload and commit the blocks, in case the server has lost accepted ones."""
 
 
-@dataclass(frozen=True)
-class UploadedFile:
-    """A file whose blob exists."""
-
-    hashes: Hashes
-    new: bool
-    """Whether the blob did not exist before."""
-
-
-class OccupiedError(LocalError):
-    """A blob of this name exists with other content."""
-
-
+@dataclass
 class BlobUploader:
-    """Uploads files to a folder of a container; shared by many threads.
+    """Uploads files to a folder of a container; shared by many threads."""
 
-    Args:
-        client: Client of the container, created without retries.
-        folder: Folder in the container.
-        retry: Retries requests.
-        progress: Counts the uploaded bytes.
-        blocks: Threads that upload blocks.
-        threads: Number of these threads.
-        overwrite: Whether to replace blobs with other content.
-        closed: Whether to only compare files, and upload nothing.
-    """
+    client: ContainerClient
+    folder: str
+    """Folder in the container."""
+    retry: Retry
+    """Retries of the client, which also stop the upload."""
+    progress: Progress
+    """Counts the uploaded bytes."""
+    threads: int
+    """Number of files, and of blocks of large files, to upload concurrently."""
+    overwrite: bool
+    """Whether to replace blobs with other content."""
+    complete: ConflictError | None = None
+    """Error to raise instead of sending a file to a folder that must not change, or None."""
 
-    def __init__(
-        self,
-        client: ContainerClient,
-        folder: str,
-        retry: Retry,
-        progress: Progress,
-        blocks: ThreadPoolExecutor,
-        threads: int,
-        *,
-        overwrite: bool,
-        closed: bool = False,
-    ) -> None:
-        self._client, self._folder = client, folder
-        self._retry, self._progress = retry, progress
-        self._blocks = blocks
-        self._overwrite, self._closed = overwrite, closed
-        # Bounds the memory of blocks that are read and not yet sent.
-        self._slots = threading.Semaphore(2 * threads)
+    def __post_init__(self) -> None:
+        self._blocks = ThreadPoolExecutor(self.threads)
+        # Bounds the number of blocks that are in memory and not yet sent.
+        self._slots = threading.Semaphore(2 * self.threads)
 
-    def send(self, file: LocalFile, existing: Blob | None) -> UploadedFile:
+    def send(self, file: LocalFile, existing: Blob | None) -> tuple[Hashes, bool]:
         """Upload a file unless its blob exists.
 
         Args:
             file: File to upload.
             existing: Blob of the file's name, or None.
 
+        Returns:
+            Hashes of the file, and whether it was sent.
+
         Raises:
             ChangedError: The file has changed since the folder was scanned.
-            LocalError: The file cannot be read, or does not match the manifest.
-            OccupiedError: The blob has other content and must not be replaced.
+            LocalError: The file cannot be read, does not match the manifest, or its blob has other
+                content and must not be replaced.
+            ConflictError: The folder must not change, but would.
             StoppedError: The work was stopped.
             AzureError: The container refused the request.
         """
-        if existing is not None:
-            if existing.size == file.size:
-                hashes = self._hash(file)
-                if existing.md5 == hashes.md5:
-                    self._progress.kept(file.size)
-                    return UploadedFile(hashes, new=False)
-            if not self._overwrite:
-                state = "with other content" if existing.md5 else "without a hash to compare with"
-                raise OccupiedError(
-                    f"{file.name}: already exists in {self._folder}, {state}; --overwrite True"
-                    " replaces it"
-                )
-        if self._closed:
-            raise OccupiedError(f"{file.name}: is not in {self._folder}, which is complete")
-        blob = self._client.get_blob_client(f"{self._folder}/{file.name}")
+        if existing is not None and existing.size == file.size:
+            hashes = self._hash(file)
+            if existing.md5 == hashes.md5:
+                self.progress.kept(file.size)
+                return hashes, False
+        if self.complete is not None:
+            raise self.complete
+        if existing is not None and not self.overwrite:
+            state = "with other content" if existing.md5 else "without a hash to compare with"
+            raise LocalError(
+                f"{file.name}: already exists in {self.folder}, {state}; --overwrite True replaces"
+                " it"
+            )
+        blob = self.client.get_blob_client(f"{self.folder}/{file.name}")
         put = self._put if file.size <= BLOCK else self._put_blocks
-        return UploadedFile(put(blob, file), new=True)
+        return put(blob, file), True
 
     def _hash(self, file: LocalFile) -> Hashes:
         reader = FileReader(file)
         for _ in reader.blocks(BLOCK):
-            self._retry.check()
+            self.retry.check()
         return reader.hashes
 
     def _put(self, blob: BlobClient, file: LocalFile) -> Hashes:
         reader = FileReader(file)
         content = b"".join(reader.blocks(BLOCK))
         hashes = reader.hashes
-        self._retry.call(
-            lambda: blob.upload_blob(
-                content,
-                length=len(content),
-                overwrite=True,
-                validate_content=True,
-                content_settings=_settings(hashes),
-                metadata=_metadata(hashes),
-            )
+        blob.upload_blob(
+            content,
+            length=len(content),
+            overwrite=True,
+            validate_content=True,
+            **_described(hashes),
         )
-        self._progress.moved(len(content))
+        self.progress.moved(len(content))
         return hashes
 
     def _put_blocks(self, blob: BlobClient, file: LocalFile) -> Hashes:
@@ -135,12 +113,13 @@ class BlobUploader:
             names, sending = [], list[Future[None]]()
             try:
                 for number, content in enumerate(reader.blocks(block_size(file.size))):
+                    self.retry.check()
                     name = block_name(number, content)
                     names.append(name)
                     if staged.get(name) == len(content):
-                        self._progress.kept(len(content) if attempt == 1 else 0)
+                        self.progress.kept(len(content) if attempt == 1 else 0)
                         continue
-                    self._wait_for_slot()
+                    self._slots.acquire()
                     sending.append(self._blocks.submit(self._stage, blob, name, content))
                 hashes = reader.hashes
             finally:
@@ -156,13 +135,13 @@ class BlobUploader:
     def _staged(self, blob: BlobClient) -> Mapping[str, int]:
         """Return the sizes of uncommitted blocks, by name."""
         try:
-            _, blocks = self._retry.call(lambda: blob.get_block_list("uncommitted"))
+            _, blocks = blob.get_block_list("uncommitted")
         except ResourceNotFoundError as error:
             if error.error_code == "ContainerNotFound":  # type: ignore[attr-defined]
                 raise
             return {}
         if any(len(block.id) != NAME_LENGTH for block in blocks):
-            raise OccupiedError(
+            raise LocalError(
                 f"{blob.blob_name}: has blocks of another program's unfinished upload; finish that"
                 " upload, or choose another folder (storage drops such blocks after a week)"
             )
@@ -170,32 +149,20 @@ class BlobUploader:
 
     def _stage(self, blob: BlobClient, name: str, content: bytes) -> None:
         try:
-            self._retry.call(
-                lambda: blob.stage_block(name, content, len(content), validate_content=True)
-            )
-            self._progress.moved(len(content))
+            blob.stage_block(name, content, len(content), validate_content=True)
+            self.progress.moved(len(content))
         finally:
             self._slots.release()
 
     def _commit(self, blob: BlobClient, names: list[str], hashes: Hashes, *, last: bool) -> bool:
         """Commit the blocks to a blob; return False if the server has lost some of them."""
         try:
-            self._retry.call(
-                lambda: blob.commit_block_list(
-                    [BlobBlock(name) for name in names],
-                    content_settings=_settings(hashes),
-                    metadata=_metadata(hashes),
-                )
-            )
+            blob.commit_block_list([BlobBlock(name) for name in names], **_described(hashes))
         except HttpResponseError as error:
             if last or error.error_code != "InvalidBlockList":  # type: ignore[attr-defined]
                 raise
             return False
         return True
-
-    def _wait_for_slot(self) -> None:
-        while not self._slots.acquire(timeout=0.2):
-            self._retry.check()
 
 
 def block_size(size: int) -> int:
@@ -214,9 +181,9 @@ NAME_LENGTH: Final = len(block_name(0, b""))
 """Length of block names; storage requires it to be the same for all blocks of a blob."""
 
 
-def _settings(hashes: Hashes) -> ContentSettings:
-    return ContentSettings(content_md5=bytearray(hashes.md5))
-
-
-def _metadata(hashes: Hashes) -> dict[str, str]:
-    return {} if hashes.xxh128 is None else {XXH128: hashes.xxh128}
+def _described(hashes: Hashes) -> dict[str, Any]:
+    """Return the arguments by which a blob is stored with its hashes."""
+    return {
+        "content_settings": ContentSettings(content_md5=bytearray(hashes.md5)),
+        "metadata": {} if hashes.xxh128 is None else {XXH128: hashes.xxh128},
+    }

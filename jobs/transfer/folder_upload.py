@@ -6,19 +6,17 @@ has one is complete. Files that exist with the same size and hash are not upload
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from azure.storage.blob import ContainerClient
 
-from common.text import listing, size
+from common.text import listing
 from jobs.azure.storage import Blob, listed
-from jobs.errors import ConflictError, RequestError
-from jobs.retry import Retry
-from jobs.transfer.blob_upload import BlobUploader, OccupiedError
+from jobs.errors import RequestError
+from jobs.transfer.blob_upload import BlobUploader
 from jobs.transfer.local_files import Hashes, LocalError, LocalFile, LocalFolder, scan
 from jobs.transfer.parallel import for_each
 from jobs.transfer.progress import Progress
@@ -96,51 +94,30 @@ def read_data_set(path: Path) -> LocalDataSet:
     return LocalDataSet(folder, manifest)
 
 
+@dataclass
 class FolderUpload:
-    """Upload of one folder.
+    """Upload of one folder."""
 
-    Args:
-        data: Files to upload.
-        source: Local folder as the user gave it, for messages.
-        client: Client of the container, created without retries.
-        target: Folder in the container as the user gave it, such as prepared/imagenet.
-        folder: Folder in the container.
-        retry: Retries requests.
-        progress: Counts the uploaded bytes.
-        threads: Number of files, and of blocks of large files, to upload concurrently.
-        overwrite: Whether to replace files with other content.
-        complete: Error to raise if a file is missing in a folder that must not change, or None.
-    """
-
-    def __init__(
-        self,
-        data: LocalDataSet,
-        source: str,
-        client: ContainerClient,
-        target: str,
-        folder: str,
-        retry: Retry,
-        progress: Progress,
-        *,
-        threads: int,
-        overwrite: bool,
-        complete: ConflictError | None = None,
-    ) -> None:
-        self._data, self._source = data, source
-        self._client, self._target, self._folder = client, target, folder
-        self._retry, self._progress, self._threads = retry, progress, threads
-        self._overwrite, self._complete = overwrite, complete
-        self.hashes: dict[str, Hashes] = {}
-        """Hashes of all files that are known to be in the container, by name."""
-        self.new: set[str] = set()
-        """Names of the files that this upload has sent."""
-        self._problems: list[str] = []
+    data: LocalDataSet
+    """Files to upload."""
+    source: str
+    """Local folder as the user gave it, for messages."""
+    client: ContainerClient
+    """Client of the container."""
+    target: str
+    """Folder in the container as the user gave it, such as prepared/imagenet."""
+    folder: str
+    """Folder in the container."""
+    hashes: dict[str, Hashes] = field(default_factory=dict)
+    """Hashes of all files that are known to be in the container, by name."""
+    new: set[str] = field(default_factory=set)
+    """Names of the files that this upload has sent."""
 
     def preview(self) -> dict[str, list[str]]:
         """Return names of files by what `run` would do with them, without reading the files."""
         blobs = self._list()
         would: dict[str, list[str]] = {"send": [], "compare": [], "replace": [], "keep": []}
-        for name, file in self._data.files.items():
+        for name, file in self.data.files.items():
             blob = blobs.get(name)
             if blob is None:
                 would["send"].append(name)
@@ -150,7 +127,7 @@ class FolderUpload:
                 would["compare" if blob.size == file.size else "replace"].append(name)
         return would
 
-    def run(self) -> None:
+    def run(self, uploader: BlobUploader) -> None:
         """Upload missing files until none is missing; existing ones are verified by their hashes.
 
         Raises:
@@ -163,78 +140,57 @@ class FolderUpload:
             blobs = self._list()
             lacking = [
                 file
-                for name, file in self._data.files.items()
-                if not self._is_there(file, blobs.get(name))
+                for name, file in self.data.files.items()
+                if not self._is_there(file, blobs.get(name), uploader.progress)
             ]
-            next_files = [file for file in lacking if file.name != self._data.last] or lacking
+            next_files = [file for file in lacking if file.name != self.data.last] or lacking
             if not next_files:
                 return
-            self._send(next_files, blobs)
+            self._send(next_files, blobs, uploader)
         raise RequestError(
-            f"{self._target}: after {ROUNDS} rounds its files still differ from the uploaded ones;"
+            f"{self.target}: after {ROUNDS} rounds its files still differ from the uploaded ones;"
             " check whether someone else writes to this folder"
         )
 
-    def say_how_far(self) -> None:
-        """Print what was uploaded before the upload was stopped."""
-        self._progress.say(
-            f"stopped: {len(self.new):,} of {len(self._data.files):,} files and"
-            f" {size(self._progress.total_moved)} were sent; run the same command again to send the"
-            " rest"
-        )
+    def _send(
+        self, files: Sequence[LocalFile], blobs: Mapping[str, Blob], uploader: BlobUploader
+    ) -> None:
+        problems = []
 
-    def _send(self, files: Sequence[LocalFile], blobs: Mapping[str, Blob]) -> None:
-        with ThreadPoolExecutor(self._threads) as block_threads:
-            uploader = BlobUploader(
-                self._client,
-                self._folder,
-                self._retry,
-                self._progress,
-                block_threads,
-                self._threads,
-                overwrite=self._overwrite and self._complete is None,
-                closed=self._complete is not None,
-            )
+        def work(file: LocalFile) -> None:
+            try:
+                hashes, is_new = uploader.send(file, blobs.get(file.name))
+            except LocalError as error:
+                problems.append(str(error))
+                return
+            if file.name not in self.hashes:
+                uploader.progress.file()
+            self.hashes[file.name] = hashes
+            if is_new:
+                self.new.add(file.name)
 
-            def work(file: LocalFile) -> None:
-                try:
-                    uploaded = uploader.send(file, blobs.get(file.name))
-                except OccupiedError as error:
-                    if self._complete is not None:
-                        raise self._complete from None
-                    self._problems.append(str(error))
-                    return
-                except LocalError as error:
-                    self._problems.append(str(error))
-                    return
-                if file.name not in self.hashes:
-                    self._progress.file()
-                self.hashes[file.name] = uploaded.hashes
-                if uploaded.new:
-                    self.new.add(file.name)
-
-            for_each(files, work, self._threads, self._retry)
-        if self._problems:
+        for_each(files, work, uploader.threads, uploader.retry)
+        if problems:
             raise LocalError(
-                f"{self._source}: some files could not be uploaded:\n{listing(self._problems)}"
+                f"{self.source}: some files could not be uploaded:\n{listing(problems)}"
             )
 
-    def _is_there(self, file: LocalFile, blob: Blob | None) -> bool:
+    def _is_there(self, file: LocalFile, blob: Blob | None, progress: Progress) -> bool:
         if blob is None or not is_same(file, blob, self.hashes.get(file.name)):
             return False
         if file.name not in self.hashes:
             assert blob.md5 is not None
             self.hashes[file.name] = Hashes(blob.md5, blob.xxh128)
-            self._progress.kept(blob.size)
-            self._progress.file()
+            progress.kept(blob.size)
+            progress.file()
         return True
 
     def _list(self) -> dict[str, Blob]:
-        blobs = self._retry.call(lambda: listed(self._client, self._folder))
-        strange = sorted(set(blobs) - set(self._data.files))
+        blobs = listed(self.client, self.folder)
+        strange = sorted(set(blobs) - set(self.data.files))
         if strange:
             raise LocalError(
-                f"{self._target}: contains {len(strange)} files that {self._source} does not, such"
+                f"{self.target}: contains {len(strange)} files that {self.source} does not, such"
                 f" as {strange[0]}; upload to an empty folder, or to one where this upload was"
                 " interrupted"
             )

@@ -5,9 +5,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import xxhash
 
@@ -78,24 +77,43 @@ def scan(path: Path) -> LocalFolder:
     if not path.exists():
         raise LocalError(f"{path}: does not exist")
     if not path.is_dir():
-        only = _file(path.name, path)
-        _refuse(path, _name_problems(only.name))
-        return LocalFolder({only.name: only}, (), ())
+        _refuse(path, _problems(path.name, path.stat()))
+        return LocalFolder({path.name: _file(path.name, path, path.stat())}, (), ())
+    files: dict[str, LocalFile] = {}
     hidden: list[str] = []
     empty: list[str] = []
     problems: list[str] = []
-    files = {}
-    for name, entry in _walk(path, "", hidden, empty):
-        own = _name_problems(name)
-        if entry.is_symlink():
-            own.append(f"{name}: is a symbolic link; replace it with the file itself")
-        elif not entry.is_file(follow_symlinks=False):
-            own.append(f"{name}: is not a regular file")
-        problems += own
-        if not own:
-            files[name] = _file(name, Path(entry.path))
-    _refuse(path, problems)
-    return LocalFolder(dict(sorted(files.items())), tuple(hidden), tuple(empty))
+    try:
+        for name, found, status in _walk(path, hidden, empty):
+            own = _problems(name, status)
+            problems += own
+            if not own:
+                files[name] = _file(name, found, status)
+    except OSError as error:
+        raise LocalError(f"{error.filename}: cannot be read ({error.strerror})") from error
+    _refuse(path, sorted(problems))
+    return LocalFolder(dict(sorted(files.items())), tuple(sorted(hidden)), tuple(sorted(empty)))
+
+
+def _walk(
+    path: Path, hidden: list[str], empty: list[str]
+) -> Iterator[tuple[str, Path, os.stat_result]]:
+    """Find what is in a folder and not a folder; add what is skipped to the lists."""
+
+    def refuse(error: OSError) -> NoReturn:
+        raise error
+
+    for place, folders, names in os.walk(path, onerror=refuse):
+        folder = Path(place)
+        prefix = "" if folder == path else f"{folder.relative_to(path).as_posix()}/"
+        hidden += [prefix + name for name in [*folders, *names] if name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        visible = [name for name in names if not name.startswith(".")]
+        if prefix and not folders and not visible:
+            empty.append(prefix.rstrip("/"))
+        links = [name for name in folders if (folder / name).is_symlink()]
+        for name in [*links, *visible]:
+            yield prefix + name, folder / name, (folder / name).lstat()
 
 
 class FileReader:
@@ -128,15 +146,11 @@ class FileReader:
             ChangedError: The file has changed since it was found, or changes while it is read.
             LocalError: The file cannot be read.
         """
-        file = self._file
+        file, left = self._file, self._file.size
         try:
-            with file.path.open("rb", buffering=0) as opened:
+            with file.path.open("rb") as opened:
                 self._compare(_stamp(os.fstat(opened.fileno())))
-                left = file.size
-                while left:
-                    content = _read(opened, min(size, left))
-                    if not content:
-                        break
+                while content := opened.read(min(size, left)):
                     left -= len(content)
                     self._md5.update(content)
                     if file.xxh128 is not None:
@@ -160,38 +174,21 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _file(name: str, path: Path) -> LocalFile:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise LocalError(f"{path}: cannot be read ({error.strerror})") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise LocalError(f"{path}: is not a regular file")
+def _file(name: str, path: Path, status: os.stat_result) -> LocalFile:
     return LocalFile(name, path, status.st_size, _stamp(status))
 
 
-def _walk(
-    folder: Path, prefix: str, hidden: list[str], empty: list[str]
-) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    try:
-        with os.scandir(folder) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
-    except OSError as error:
-        raise LocalError(f"{folder}: cannot be read ({error.strerror})") from error
-    visible = [entry for entry in entries if not entry.name.startswith(".")]
-    hidden += [prefix + entry.name for entry in entries if entry.name.startswith(".")]
-    if not visible and prefix:
-        empty.append(prefix.rstrip("/"))
-    for entry in visible:
-        name = prefix + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), f"{name}/", hidden, empty)
-        else:
-            yield name, entry
+def _problems(name: str, status: os.stat_result) -> list[str]:
+    """Return why a file cannot be uploaded: its kind, or its name as that of a blob."""
+    problems = _name_problems(name)
+    if stat.S_ISLNK(status.st_mode):
+        problems.append(f"{name}: is a symbolic link; replace it with the file itself")
+    elif not stat.S_ISREG(status.st_mode):
+        problems.append(f"{name}: is not a regular file")
+    return problems
 
 
 def _name_problems(name: str) -> list[str]:
-    """Return why a file name cannot be used as the name of a blob."""
     shown = name.encode("utf-8", "backslashreplace").decode()
     if shown != name:
         return [f"{shown}: its name is not valid UTF-8; rename it"]
@@ -209,14 +206,3 @@ def _name_problems(name: str) -> list[str]:
 def _refuse(path: Path, problems: Sequence[str]) -> None:
     if problems:
         raise LocalError(f"{path}: cannot be uploaded:\n{listing(problems)}")
-
-
-def _read(opened: FileIO, size: int) -> bytes:
-    parts = []
-    while size:
-        part = opened.read(size)
-        if not part:
-            break
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
 from jobs.retry import Retry, StoppedError
@@ -14,7 +14,7 @@ def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry:
     """Process all items; after an error or Ctrl-C, start no more of them.
 
     Args:
-        items: Items, processed in order.
+        items: Items, processed in order; none of them is None.
         work: Processes an item; called by several threads at once.
         threads: Number of threads.
         retry: Stopped when an item fails, so that the other threads end soon.
@@ -24,36 +24,26 @@ def for_each(items: Iterable[T], work: Callable[[T], None], threads: int, retry:
         KeyboardInterrupt: Ctrl-C was pressed; raised once all threads have ended.
     """
     lock, remaining = threading.Lock(), iter(items)
-    causes: list[BaseException] = []
+
+    def take() -> T | None:
+        with lock:
+            retry.check()
+            return next(remaining, None)
 
     def worker() -> None:
-        while not retry.stopped:
-            with lock:
-                item = next(remaining, _END)
-            if isinstance(item, _End):
-                return
-            try:
+        try:
+            while (item := take()) is not None:
                 work(item)
-            except StoppedError:
-                return
-            except BaseException as error:
-                causes.append(error)
-                retry.stop()
-                raise
+        except StoppedError:
+            return
+        except BaseException:
+            retry.stop()
+            raise
 
     with ThreadPoolExecutor(threads) as pool:
-        workers = [pool.submit(worker) for _ in range(threads)]
         try:
-            wait(workers, return_when=FIRST_EXCEPTION)
+            for ended in as_completed([pool.submit(worker) for _ in range(threads)]):
+                ended.result()
         except KeyboardInterrupt:
             retry.interrupt()
             raise
-    if causes:
-        raise causes[0]
-
-
-class _End:
-    """Marks the end of the items."""
-
-
-_END = _End()

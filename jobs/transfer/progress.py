@@ -3,13 +3,13 @@
 import sys
 import threading
 import time
-from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
 
 from common.text import duration, size
 
@@ -28,33 +28,27 @@ class Progress:
     """
 
     def __init__(self, activity: str, files: int, total: int, every: float = 10.0) -> None:
-        self._activity, self._files, self._total, self._every = activity, files, total, every
+        self._files, self._every = files, every
         self._lock = threading.Lock()
-        self._done_files = 0
-        self._moved = 0
-        self._kept = 0
-        self._recent = deque([(time.monotonic(), 0)])
         self._told = time.monotonic()
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._terminal = sys.stderr.isatty()
-        self._bar = Bar(
-            BarColumn(),
-            TextColumn("{task.description}"),
-            console=self._console,
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description} {task.fields[files]} of " + f"{files:,} files"),
+            progress.BarColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
             transient=True,
-            disable=not self._terminal,
+            redirect_stdout=False,
+            disable=not sys.stderr.isatty(),
+            speed_estimate_period=WINDOW,
         )
-        self._task = self._bar.add_task(activity, total=max(total, 1))
-
-    @property
-    def total_moved(self) -> int:
+        self._bar.add_task(activity, total=total, files="0")
+        self._task = self._bar.tasks[0]
+        self.total_moved = 0
         """Bytes transferred over the network."""
-        return self._moved
-
-    @property
-    def total_files(self) -> int:
+        self.total_files = 0
         """Number of completed files."""
-        return self._done_files
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -70,44 +64,36 @@ class Progress:
 
     def moved(self, count: int) -> None:
         """Count bytes transferred over the network."""
-        self._advance(moved=count)
+        with self._told_then():
+            self.total_moved += count
+            # Bytes that are transferred twice do not count as progress.
+            self._bar.advance(self._task.id, min(count, self._task.remaining or 0))
 
     def kept(self, count: int) -> None:
         """Count bytes that need no transfer, as they already exist at the target."""
-        self._advance(kept=count)
+        with self._told_then():
+            # `advance` would count them for the speed.
+            self._task.completed += min(count, self._task.remaining or 0)
 
     def file(self) -> None:
         """Count a completed file."""
-        self._advance(files=1)
+        with self._told_then():
+            self.total_files += 1
+            self._bar.update(self._task.id, files=f"{self.total_files:,}")
 
-    def say(self, text: str) -> None:
-        """Print a line to stderr."""
-        self._console.print(text, markup=False)
-
-    def _advance(self, *, moved: int = 0, kept: int = 0, files: int = 0) -> None:
+    @contextmanager
+    def _told_then(self) -> Iterator[None]:
+        """Change the counts, and print a line if there is no bar and it is time for one."""
         with self._lock:
-            self._moved += moved
-            self._kept += kept
-            self._done_files += files
-            now = time.monotonic()
-            self._recent.append((now, self._moved))
-            while len(self._recent) > 2 and now - self._recent[0][0] > WINDOW:
-                self._recent.popleft()
-            if not self._terminal and now - self._told < self._every:
-                return
-            self._told = now
-            text, done = self._text(), self._moved + self._kept
-        if self._terminal:
-            self._bar.update(self._task, completed=done, description=text)
-        else:
-            self.say(text)
-
-    def _text(self) -> str:
-        (since, before), (now, moved) = self._recent[0], self._recent[-1]
-        rate = (moved - before) / (now - since) if now > since else 0.0
-        # Bytes that are transferred twice do not count as progress.
-        done = min(self._moved + self._kept, self._total)
-        return line(self._activity, self._done_files, self._files, done, self._total, rate)
+            yield
+            now, task = time.monotonic(), self._task
+            if self._bar.disable and now - self._told >= self._every:
+                self._told = now
+                done, total = int(task.completed), int(task.total or 0)
+                text = line(
+                    task.description, self.total_files, self._files, done, total, task.speed or 0.0
+                )
+                print(text, file=sys.stderr, flush=True)
 
 
 def line(activity: str, done_files: int, files: int, done: int, total: int, rate: float) -> str:
@@ -124,4 +110,4 @@ def line(activity: str, done_files: int, files: int, done: int, total: int, rate
     text = f"{activity} {done_files:,} of {files:,} files, {size(done)} of {size(total)}"
     if rate <= 0:
         return text
-    return f"{text}, {size(rate)}/s, {duration(max(total - done, 0) / rate)} left"
+    return f"{text}, {size(rate)}/s, {duration((total - done) / rate)} left"

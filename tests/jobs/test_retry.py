@@ -1,18 +1,28 @@
 """Requests are retried while Azure is unreachable, up to the timeout."""
 
 import threading
+from base64 import b64encode
+from hashlib import md5
+from io import BytesIO
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import requests
 from azure.core.exceptions import (
+    AzureError,
     ClientAuthenticationError,
     HttpResponseError,
     ServiceRequestError,
 )
+from azure.core.pipeline.transport import HttpTransport, RequestsTransportResponse
+from azure.storage.blob import ContainerClient
+from requests.structures import CaseInsensitiveDict
+from urllib3 import HTTPResponse
 
 from jobs import retry
 from jobs.errors import AccessError, MissingError, SignInError, UnreachableError
-from jobs.retry import AzureRetry, StoppedError, StorageRetry
+from jobs.retry import AzureRetry, StoppedError, StorageRetry, StorageRetryPolicy
 from jobs.transfer.parallel import for_each
 
 
@@ -146,3 +156,100 @@ def test_each_item_is_worked_on_once(said):
 
     for_each(range(1000), work, 8, StorageRetry(1, said.append))
     assert sorted(seen) == list(range(1000))
+
+
+class Answers(HttpTransport[Any, Any]):
+    """A network at whose end is blob storage that gives the answers of a script."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    def send(self, request, **options):
+        self.asked.append(request.method)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        status, headers, body = answer
+        response = requests.Response()
+        response.status_code, response.headers = status, CaseInsensitiveDict(headers)
+        response.raw = HTTPResponse(BytesIO(body), headers, status, preload_content=False)
+        return RequestsTransportResponse(request, response)
+
+    def open(self):
+        pass
+
+    def close(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+def container(answers, policy):
+    url = "https://account.blob.core.windows.net/data"
+    return ContainerClient.from_container_url(url, transport=answers, retry_policy=policy)
+
+
+EMPTY = {"Content-Type": "application/xml"}
+LISTED = b"<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_client_asks_a_busy_storage_again_when_it_says(said, waits, status):
+    busy = (status, {"Retry-After": "7"}, b"")
+    answers = Answers(busy, ServiceRequestError("gone"), (200, EMPTY, LISTED))
+    client = container(answers, StorageRetryPolicy(StorageRetry(600, said.append)))
+    assert list(client.list_blobs()) == []
+    assert waits == [7, 1]
+    assert said == [
+        f"storage does not respond (status {status}); retrying for 10 minutes",
+        "storage responds again",
+    ]
+
+
+def test_a_client_does_not_repeat_a_refusal_and_gives_up_a_busy_storage_in_time(said, waits):
+    answers = Answers((403, {}, b""))
+    client = container(answers, StorageRetryPolicy(StorageRetry(600, said.append)))
+    with pytest.raises(HttpResponseError):
+        client.get_container_properties()
+    answers = Answers((503, {}, b""))
+    client = container(answers, StorageRetryPolicy(StorageRetry(0, said.append)))
+    with pytest.raises(HttpResponseError) as error:
+        client.get_container_properties()
+    assert (error.value.status_code, waits) == (503, [])
+
+
+def test_a_client_whose_work_was_stopped_sends_nothing_more(said):
+    answers, stopped = Answers(), StorageRetry(600, said.append)
+    stopped.stop()
+    with pytest.raises(StoppedError):
+        list(container(answers, StorageRetryPolicy(stopped)).list_blobs())
+    assert answers.asked == []
+
+
+def download(say, *answers):
+    """Download a small blob; return its content and the number of requests."""
+    asked = Answers(*answers)
+    client = container(asked, StorageRetryPolicy(StorageRetry(600, say)))
+    return client.download_blob("x", validate_content=True).readall(), len(asked.asked)
+
+
+def part(checked, sent):
+    """Return a response with the MD5 of one content and the bytes of another."""
+    checksum = b64encode(md5(checked).digest()).decode()
+    headers = {"Content-Length": "4", "Content-Range": "bytes 0-3/4", "Content-MD5": checksum}
+    return (206, {**headers, "Last-Modified": "Mon, 23 Nov 2026 01:00:00 GMT"}, sent)
+
+
+def test_a_damaged_range_is_requested_again_but_not_for_ever(said, waits):
+    damaged, whole = part(b"evil", b"good"), part(b"good", b"good")
+    assert download(said.append, damaged, whole) == (b"good", 2)
+    with pytest.raises(AzureError, match="MD5 mismatch"):
+        download(said.append, *[damaged] * 3)
+    assert (waits, said) == ([], [])
+
+
+def test_a_connection_that_is_cut_within_a_range_costs_only_time(said, waits):
+    cut, whole = part(b"good", b"go"), part(b"good", b"good")
+    assert download(said.append, *[cut] * 5, whole) == (b"good", 6)
+    assert len(waits) == 5

@@ -20,6 +20,7 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
 from common.text import plural
+from common.waiting import wait_until
 from trainer.distributed.failures import PIPE, read_failures
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.rank import launched_as
@@ -70,11 +71,8 @@ def launch_with_restarts(
                 say(decision.reason)
             if not decision.restart:
                 return result.status
-            deadline = time.monotonic() + decision.delay
-            while time.monotonic() < deadline:
-                time.sleep(0.05)
-                if signals.received:
-                    return 128 + signals.received[0]
+            if wait_until(lambda: signals.received, decision.delay):
+                return 128 + signals.received[0]
             # A restart must resume from what the last attempt has saved, even with --resume never.
             args = [*args, "--resume", "auto"]
 

@@ -238,7 +238,12 @@ def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, 
     asset = DataSet("pets", pets.version, store.name, "pets", {})
     register(connect(outputs).manager, asset)
     args = ["--preset", "imagenet-ndv2", "--nodes", "2", "--data.asset", asset.reference]
+    live.azure.admin.forget_requests()
     assert main(["submit", *args, "--name", "pets", "--dry-run"]) == 0
+    asked = [
+        r for r in live.azure.requests if r.path.endswith(f"/data/pets/versions/{pets.version}")
+    ]
+    assert len(asked) == 1
     text = capsys.readouterr().out
     assert f"version {pets.version}: 9,000 training images, 2 classes" in text
     assert "steps " in text

@@ -1,3 +1,4 @@
+import json
 import os
 
 import pytest
@@ -8,14 +9,8 @@ from jobs.azure.storage import Blob
 from jobs.commands import download
 from jobs.commands.download import DownloadOptions
 from jobs.errors import MissingError
-from jobs.transfer.blob_download import (
-    LOCK,
-    RECORD,
-    BlobDownloader,
-    FileState,
-    alone,
-    choose_action,
-)
+from jobs.transfer import blob_download
+from jobs.transfer.blob_download import LOCK, RECORD, FileState, alone, choose_action
 from jobs.transfer.local_files import LocalError
 from tests.jobs.support.runs import answer, declare_job, put
 
@@ -114,16 +109,18 @@ def test_a_persons_own_file_is_never_overwritten_silently(live, tmp_path, downlo
 def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, monkeypatch):
     files = run_files("cut")
     put(live, files)
-    ranges, read = [], BlobDownloader._range
+    ranges, rest = [], blob_download._rest
 
-    def counted(self, client, address, blob, offset):
-        if address.endswith("safetensors"):
-            ranges.append(offset)
-            if len(ranges) == 3:
-                raise KeyboardInterrupt
-        return read(self, client, address, blob, offset)
+    def counted(client, blob, offset):
+        for part in rest(client, blob, offset):
+            if blob.name.endswith("safetensors"):
+                ranges.append(offset)
+                if len(ranges) == 3:
+                    raise KeyboardInterrupt
+            yield part
+            offset += len(part)
 
-    monkeypatch.setattr(BlobDownloader, "_range", counted)
+    monkeypatch.setattr(blob_download, "_rest", counted)
     folder = tmp_path / "cut"
     assert get(live, "cut", folder, checkpoints=True, threads=1) == INTERRUPTED
     assert "run the same command again to continue" in capsys.readouterr().err
@@ -137,16 +134,17 @@ def test_a_large_file_goes_on_where_it_was_interrupted(live, tmp_path, capsys, m
 
 def test_a_blob_that_changes_while_it_is_read_is_read_anew(live, tmp_path, monkeypatch):
     put(live, run_files("alive", **{"log.txt": bytes(5 << 20)}))
-    read, changed = BlobDownloader._range, []
+    rest, changed = blob_download._rest, []
     later = os.urandom(6 << 20)
 
-    def changing(self, client, address, blob, offset):
-        if address.endswith("log.txt") and offset and not changed:
-            changed.append(address)
-            client.upload_blob(address, later, overwrite=True)
-        return read(self, client, address, blob, offset)
+    def changing(client, blob, offset):
+        for part in rest(client, blob, offset):
+            yield part
+            if blob.name == "log.txt" and not changed:
+                changed.append(blob.name)
+                client.upload_blob(later, overwrite=True)
 
-    monkeypatch.setattr(BlobDownloader, "_range", changing)
+    monkeypatch.setattr(blob_download, "_rest", changing)
     get(live, "alive", tmp_path / "alive")
     assert changed
     assert (tmp_path / "alive" / "log.txt").read_bytes() == later
@@ -162,6 +160,21 @@ def test_a_damaged_blob_is_noticed(live, tmp_path, size):
     with pytest.raises(UserError, match=r"damaged/file: the MD5 of the download differs"):
         get(live, "damaged", tmp_path / "damaged")
     assert not (tmp_path / "damaged" / "file").exists()
+
+
+def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys):
+    files = run_files("rough", **{"log.txt": os.urandom(9 << 20)})
+    put(live, files)
+    fault = live.azure.admin.fault
+    fault("GET /[^/]+/[^/]+/runs/rough/rough/.*", cut=True, after=1, times=2)
+    fault("GET /[^/]+/[^/]+/runs/rough/rough/.*", status=503, retry_after=1, after=4, times=2)
+    fault("GET /.*comp=list", status=500, times=1)
+    assert get(live, "rough", tmp_path / "rough") == 0
+    done = capsys.readouterr()
+    assert json.loads(done.out)["new_files"] == 5
+    assert "storage responds again" in done.err
+    for name in ("log.txt", "export/saved_model/saved_model.pb"):
+        assert (tmp_path / "rough" / name).read_bytes() == files[f"runs/rough/rough/{name}"]
 
 
 def test_two_downloads_into_one_folder_are_refused(live, tmp_path):
@@ -185,17 +198,18 @@ def test_what_someone_else_writes_does_not_end_up_in_a_file(
     files = run_files("shared", **{"log.txt": os.urandom(5 << 20)})
     put(live, files)
     content = files["runs/shared/shared/log.txt"]
-    folder, read = tmp_path / "shared", BlobDownloader._range
+    folder, rest = tmp_path / "shared", blob_download._rest
 
-    def beside(self, client, address, blob, offset):
-        if address.endswith("log.txt"):
-            # As a second process would that is ahead; one that does not stop is noticed.
-            (partial,) = folder.glob(".log.txt.*.partial")
-            with partial.open("r+b") as file:
-                file.write(written(content) + b"!" * (not fine))
-        return read(self, client, address, blob, offset)
+    def beside(client, blob, offset):
+        for part in rest(client, blob, offset):
+            if blob.name == "log.txt":
+                # As a second process would that is ahead; one that does not stop is noticed.
+                (partial,) = folder.glob(".log.txt.*.partial")
+                with partial.open("r+b") as file:
+                    file.write(written(content) + b"!" * (not fine))
+            yield part
 
-    monkeypatch.setattr(BlobDownloader, "_range", beside)
+    monkeypatch.setattr(blob_download, "_rest", beside)
     if fine:
         assert get(live, "shared", folder) == 0
         assert (folder / "log.txt").read_bytes() == content

@@ -13,6 +13,7 @@ from common.errors import INTERRUPTED, ConfigError
 from common.waiting import wait_until
 from jobs.commands import upload
 from jobs.commands.upload import UploadOptions
+from jobs.console import Console
 from jobs.errors import AccessError, ConflictError, MissingError, UnreachableError
 from jobs.retry import StorageRetry
 from jobs.transfer import blob_upload
@@ -402,7 +403,7 @@ def test_a_blob_server_that_is_killed_and_comes_back_costs_only_time(
     written = live.azure.folder / "blobs" / "__azurite_db_blob__.json"
     assert wait_until(lambda: written.exists() and '"raw"' in written.read_text(), 600)
     half, killed, told = (threading.Event() for _ in range(3))
-    file, say = Progress.file, Progress.say
+    file, note = Progress.file, Console.note
 
     def counting(progress):
         file(progress)
@@ -411,8 +412,8 @@ def test_a_blob_server_that_is_killed_and_comes_back_costs_only_time(
             half.set()
             killed.wait()
 
-    def saying(progress, text):
-        say(progress, text)
+    def noting(console, text):
+        note(console, text)
         if "storage does not respond" in text:
             told.set()
 
@@ -425,7 +426,7 @@ def test_a_blob_server_that_is_killed_and_comes_back_costs_only_time(
         azurite.start()
 
     monkeypatch.setattr(Progress, "file", counting)
-    monkeypatch.setattr(Progress, "say", saying)
+    monkeypatch.setattr(Console, "note", noting)
     killer = threading.Thread(target=outage)
     killer.start()
     try:

@@ -21,3 +21,23 @@ def test_without_a_terminal_lines_come_now_and_then(capsys):
     with Progress("uploading", 2, 30, every=60) as progress:
         progress.moved(10)
     assert capsys.readouterr().err == ""
+
+
+def test_bytes_that_need_no_transfer_count_as_done_but_not_for_the_rate(capsys):
+    with Progress("uploading", 2, 10**12 + 20, every=0) as progress:
+        progress.moved(10)
+        progress.kept(10**12)
+        progress.moved(10)
+    text = capsys.readouterr().err.splitlines()[-1]
+    assert "1 TB of 1 TB" in text
+    assert "B/s" in text
+    assert "TB/s" not in text
+
+
+def test_bytes_that_are_transferred_twice_are_counted_but_are_no_progress(capsys):
+    with Progress("uploading", 2, 30, every=0) as progress:
+        progress.moved(25)
+        progress.moved(25)
+        progress.kept(25)
+    assert "30 B of 30 B" in capsys.readouterr().err.splitlines()[-1]
+    assert progress.total_moved == 50
