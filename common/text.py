@@ -24,7 +24,7 @@ def size(count: float) -> str:
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:
-    """Format a number with a noun: 1 rank, 2 ranks; `several` is a plural that does not end in s."""
+    """Format a number with a noun: 1 rank, 2 ranks; `several` is an irregular plural."""
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 

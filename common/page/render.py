@@ -1,7 +1,7 @@
 """Render HTML pages from Jinja2 templates.
 
-A package has its templates in its folder `templates`; they extend `base.html` of this package. Every
-value is escaped, a value that is not defined is an error, and None is shown as a dash.
+A package keeps its templates in a folder `templates`; they extend `base.html` of this package.
+Every value is escaped, an undefined variable is an error, and None is shown as a dash.
 """
 
 import re

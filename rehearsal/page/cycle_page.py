@@ -94,7 +94,7 @@ def draw(cycle: Cycle, documentation: str) -> str:
 
 
 def address(target: str) -> str | None:
-    """Return the address of a file from its path relative to the page; None for any other target."""
+    """Return the address of a file for a path relative to the page; None for other targets."""
     if target.startswith(("/", "#")) or "\\" in target or not target:
         return None
     # The colon is quoted too, so that no target has a scheme.
@@ -121,10 +121,8 @@ def _stats(cycle: Cycle) -> list[Stat]:
     nodes = [count for pool in cycle.pools for _, count in pool.samples]
     requests = sum(kind.count for kind in cycle.kinds)
     return [
-        Stat(
-            "steps passed", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""
-        ),
-        Stat("attempts", f"{len(cycle.attempts)}", f"{broken} not completed" if broken else ""),
+        Stat("steps passed", f"{done} of {len(cycle.steps)}", _some(skipped, "skipped")),
+        Stat("attempts", f"{len(cycle.attempts)}", _some(broken, "not completed")),
         Stat("training steps", None if reached is None else f"{reached:,}"),
         Stat("peak nodes", f"{max(nodes, default=0)}"),
         Stat("requests", f"{requests:,}", _answers(cycle)),
@@ -135,9 +133,12 @@ def _answers(cycle: Cycle) -> str:
     absent = sum(kind.absent for kind in cycle.kinds)
     refused = sum(kind.errors for kind in cycle.kinds)
     others = ("other " if refused == 1 else "others ") if absent else ""
-    said = [f"{absent:,} not found"] if absent else []
-    said += [f"{refused:,} {others}failed (4xx, 5xx)"] if refused else []
-    return ", ".join(said)
+    said = _some(absent, "not found"), _some(refused, f"{others}failed (4xx, 5xx)")
+    return ", ".join(filter(None, said))
+
+
+def _some(number: int, words: str) -> str:
+    return f"{number:,} {words}" if number else ""
 
 
 def _services(kinds: Sequence[RequestKind]) -> list[Share]:

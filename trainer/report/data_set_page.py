@@ -54,7 +54,7 @@ class DataSetPage(ReportPage):
     facts: Table
     """How the data set was made, and what its files contain."""
     rejected: Table | str | None
-    """The first rejected files, or a sentence on why they cannot be read; None if there are none."""
+    """The first rejected files, or why they cannot be read; None if there are none."""
     command: str
     """The command that writes the page again."""
     split_title = staticmethod(split_title)
