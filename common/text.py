@@ -23,9 +23,9 @@ def size(count: float) -> str:
     return f"{count:,.0f} TB" if count >= 999.5 else f"{count:.3g} TB"
 
 
-def plural(number: int, noun: str) -> str:
-    """Format a number with a noun: 1 rank, 2 ranks."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """Format a number with a noun: 1 rank, 2 ranks; `several` is an irregular plural."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def listing(lines: Sequence[str], limit: int = 20) -> str:

@@ -1,1 +1,1 @@
-"""Code that all HTML pages share: the style sheet, and functions that escape their text."""
+"""The base of all HTML pages: one template, one style sheet, and what fills them."""

@@ -1,21 +1,39 @@
 """The page of a rehearsal: one HTML file, generated from the record of a cycle."""
 
 import os
+import typing
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.files import write_atomically
-from common.page.markup import ABSENT, moment, section, text
+from common.page.parts import Page, Share, Stat
+from common.page.render import moment, render
 from common.text import duration, plural
 from rehearsal.errors import RehearsalError
-from rehearsal.page.events import GOOD, end_of, events, steps
-from rehearsal.page.markup import anchor, clock, page, table
-from rehearsal.page.record import Attempt, Cycle, StepResult, from_json
-from rehearsal.page.request_tables import request_tables
-from rehearsal.page.timeline import pools_with_nodes, timeline
+from rehearsal.page import events
+from rehearsal.page.record import Cycle, NodePool, from_json
+from rehearsal.page.request_kinds import RequestKind, Service
+from rehearsal.page.timeline import Axis, axis_of, levels, pools_with_nodes
 
-SHOWN_FINDINGS = 6
-"""Findings of a step that are shown at once; the others are collapsed."""
 _DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CyclePage(Page):
+    """The content of the page."""
+
+    cycle: Cycle
+    axis: Axis
+    events: Sequence[tuple[int, events.Event]]
+    """The events of the training, with their numbers."""
+    pools: Sequence[tuple[int, NodePool]]
+    """Clusters that had nodes, with their index in the record."""
+    services: Sequence[Share]
+    """Each service's share of the requests."""
+    documentation: str
+    """Path from the page to docs/stand-in.md."""
 
 
 def write_page(cycle: Cycle, path: Path) -> Path:
@@ -25,8 +43,7 @@ def write_page(cycle: Cycle, path: Path) -> Path:
         OSError: the page cannot be written.
     """
     path = path.absolute()
-    page = draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent))
-    write_atomically(path, page)
+    write_atomically(path, draw(cycle, os.path.relpath(_DOCUMENTATION, path.parent)))
     return path
 
 
@@ -37,11 +54,11 @@ def write_page_of(record: Path, path: Path | None = None) -> Path:
         RehearsalError: the record cannot be read, or the page cannot be written.
     """
     try:
-        text = record.read_text(encoding="utf-8")
+        content = record.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RehearsalError(f"{record}: cannot read the record: {error}") from error
     try:
-        return write_page(from_json(text), path or record.with_name("rehearsal.html"))
+        return write_page(from_json(content), path or record.with_name("rehearsal.html"))
     except RehearsalError as error:
         raise RehearsalError(f"{record}: {error}") from error
     except OSError as error:
@@ -55,24 +72,34 @@ def draw(cycle: Cycle, documentation: str) -> str:
         cycle: The record.
         documentation: Path from the page to docs/stand-in.md.
     """
-    sections = [
-        ("time-line", "Timeline", _card(timeline(cycle) + _story(cycle))),
-        ("steps", "Steps", _steps(cycle)),
-        ("attempts", "Training attempts", _attempts(cycle)),
-        ("requests", "Requests by kind", request_tables(cycle.kinds)),
-        ("made", "Environment", _made(cycle, documentation)),
-    ]
-    if cycle.links:
-        sections.insert(4, ("links", "Files", _links(cycle)))
-    links = "".join(f'<li><a href="#{name}">{text(title)}</a></li>' for name, title, _ in sections)
-    parts = "".join(section(*each) for each in sections)
-    body = (
-        f'<header>\n{_head(cycle)}<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
-        f"</header>\n<main>\n{_failure(cycle)}{_stats(cycle)}{parts}</main>\n"
-        "<footer>Generated from the record of the rehearsal by <code>python -m rehearsal page"
-        "</code>. This page loads no other files.</footer>\n"
+    headline = _headline(cycle)
+    facts = [moment(cycle.began), cycle.machine, f"Pulumi {cycle.engine_version}"]
+    page = CyclePage(
+        title=f"{headline} · {cycle.title}",
+        above=cycle.title,
+        heading=headline,
+        lead=" · ".join(filter(None, facts)),
+        state="failed" if cycle.failed else "ok",
+        tone="bad" if cycle.failed else "good",
+        stats=_stats(cycle),
+        cycle=cycle,
+        axis=axis_of(cycle),
+        events=list(enumerate(events.events(cycle), 1)),
+        pools=pools_with_nodes(cycle.pools),
+        services=_services(cycle.kinds),
+        documentation=documentation,
     )
-    return page(f"{_headline(cycle)} · {cycle.title}", body)
+    words = {"address": address, "levels": levels, "training": events}
+    return render("rehearsal.page", "rehearsal.html", page=page, **words)
+
+
+def address(target: str) -> str | None:
+    """Return the address of a file for a path relative to the page; None for other targets."""
+    if target.startswith(("/", "#")) or "\\" in target or not target:
+        return None
+    # The colon is quoted too, so that no target has a scheme.
+    path, mark, part = target.partition("#")
+    return mark.join(urllib.parse.quote(each, safe="/", errors="replace") for each in (path, part))
 
 
 def _headline(cycle: Cycle) -> str:
@@ -85,164 +112,43 @@ def _headline(cycle: Cycle) -> str:
     return f"{every}{plural(done, 'step')} passed in {duration(cycle.seconds)}"
 
 
-def _head(cycle: Cycle) -> str:
-    ok = cycle.failed is None
-    facts = [moment(cycle.began), cycle.machine, f"Pulumi {cycle.engine_version}"]
-    return (
-        f'<p class="over">{text(cycle.title)}</p>\n'
-        f'<div class="title"><h1>{text(_headline(cycle))}</h1>'
-        f'<span class="state {"good" if ok else "bad"}">{"ok" if ok else "failed"}</span></div>\n'
-        f'<p class="lead">{text(" · ".join(filter(None, facts)))}</p>\n'
-    )
-
-
-def _failure(cycle: Cycle) -> str:
-    step = cycle.failed
-    if step is None:
-        return ""
-    command = f"<pre><code>{text(step.command)}</code></pre>\n" if step.command else ""
-    said = text("\n".join(step.lines)) or "No output."
-    look = f'<p class="look">See <code>{text(step.place)}</code></p>\n' if step.place else ""
-    when = clock(step.began - cycle.began)
-    return (
-        '<section class="failure card" aria-labelledby="failure">\n'
-        f'<h2 id="failure">{text(step.title)} failed</h2>\n'
-        f"<p>The step <code>{text(step.name)}</code> started at {when} and failed after"
-        f" {duration(step.seconds)}.</p>\n"
-        f"{command}<pre>{said}</pre>\n{look}</section>\n"
-    )
-
-
-def _stats(cycle: Cycle) -> str:
+def _stats(cycle: Cycle) -> list[Stat]:
     done = sum(step.outcome == "ok" for step in cycle.steps)
     skipped = sum(step.outcome == "skipped" for step in cycle.steps)
+    ended = [attempt for attempt in cycle.attempts if attempt.ended is not None]
+    broken = sum(attempt.status not in events.GOOD for attempt in ended)
     reached = cycle.attempts[-1].last_step if cycle.attempts else None
     nodes = [count for pool in cycle.pools for _, count in pool.samples]
-    entries = [
-        ("steps passed", f"{done} of {len(cycle.steps)}", f"{skipped} skipped" if skipped else ""),
-        ("attempts", f"{len(cycle.attempts)}", _endings(cycle)),
-        ("training steps", ABSENT if reached is None else f"{reached:,}", ""),
-        ("peak nodes", f"{max(nodes, default=0)}", ""),
-        (
-            "requests",
-            f"{sum(kind.count for kind in cycle.kinds):,}",
-            _answers(cycle),
-        ),
+    requests = sum(kind.count for kind in cycle.kinds)
+    return [
+        Stat("steps passed", f"{done} of {len(cycle.steps)}", _some(skipped, "skipped")),
+        Stat("attempts", f"{len(cycle.attempts)}", _some(broken, "not completed")),
+        Stat("training steps", None if reached is None else f"{reached:,}"),
+        Stat("peak nodes", f"{max(nodes, default=0)}"),
+        Stat("requests", f"{requests:,}", _answers(cycle)),
     ]
-    figures = "".join(
-        f'<div class="stat"><dt>{label}</dt><dd class="value">{value}</dd>'
-        + (f"<dd>{text(extra)}</dd>" if extra else "")
-        + "</div>\n"
-        for label, value, extra in entries
-    )
-    return f'<dl class="stats">\n{figures}</dl>\n'
-
-
-def _endings(cycle: Cycle) -> str:
-    ended = [attempt for attempt in cycle.attempts if attempt.ended is not None]
-    broken = sum(attempt.status not in GOOD for attempt in ended)
-    return f"{broken} not completed" if broken else ""
 
 
 def _answers(cycle: Cycle) -> str:
     absent = sum(kind.absent for kind in cycle.kinds)
     refused = sum(kind.errors for kind in cycle.kinds)
-    others = "others " if absent else ""
-    said = [f"{absent:,} not found"] if absent else []
-    said += [f"{refused:,} {others}failed (4xx, 5xx)"] if refused else []
-    return ", ".join(said)
+    others = ("other " if refused == 1 else "others ") if absent else ""
+    said = _some(absent, "not found"), _some(refused, f"{others}failed (4xx, 5xx)")
+    return ", ".join(filter(None, said))
 
 
-def _story(cycle: Cycle) -> str:
-    told = "".join(
-        f'<li><span class="number {event.tone}">{number}</span>'
-        f"<time>{clock(event.at - cycle.began)}</time><span>{text(event.words)}</span></li>\n"
-        for number, event in enumerate(events(cycle), 1)
-    )
-    story = f'<ol class="story">\n{told}</ol>\n' if told else ""
-    seen = {index for index, _ in pools_with_nodes(cycle.pools)}
-    idle = [pool.cluster for index, pool in enumerate(cycle.pools) if index not in seen]
-    never = f'<p class="hint">Never had nodes: {text(", ".join(idle))}.</p>\n' if idle else ""
-    return story + never
+def _some(number: int, words: str) -> str:
+    return f"{number:,} {words}" if number else ""
 
 
-def _steps(cycle: Cycle) -> str:
-    if not cycle.steps:
-        return "<p>No steps were recorded.</p>\n"
-    rows = [
-        [
-            f'{text(step.title)}<span class="short">{text(step.name)}</span>',
-            f'<span class="outcome {step.outcome}">{step.outcome}</span>',
-            ABSENT if step.outcome == "skipped" else clock(step.began - cycle.began),
-            ABSENT if step.outcome == "skipped" else duration(step.seconds),
-            _findings(step),
-        ]
-        for step in cycle.steps
-    ]
-    head = ["step", "outcome", "started", "duration", "command and findings"]
-    return _card(table("Steps in the order of the cycle", head, rows, "steps"))
-
-
-def _findings(step: StepResult) -> str:
-    command = f'<code class="command">{text(step.command)}</code>' if step.command else ""
-    lines = [f"<li>{text(line)}</li>" for line in step.lines]
-    findings = f"<ul>{''.join(lines[:SHOWN_FINDINGS])}</ul>" if lines else ""
-    if lines[SHOWN_FINDINGS:]:
-        more = plural(len(lines) - SHOWN_FINDINGS, "more line")
-        rest = "".join(lines[SHOWN_FINDINGS:])
-        findings += f"<details><summary>{more}</summary><ul>{rest}</ul></details>"
-    if step.outcome == "failed" and step.place:
-        findings += f'<p class="look">See <code>{text(step.place)}</code></p>'
-    return command + findings or ABSENT
-
-
-def _attempts(cycle: Cycle) -> str:
-    if not cycle.attempts:
-        return "<p>No training was submitted.</p>\n"
-    rows = [
-        _attempt(number, attempt, cycle.began) for number, attempt in enumerate(cycle.attempts, 1)
-    ]
-    head = ["attempt", "cluster", "started", "duration", "steps", "status"]
-    return _card(table("Jobs that were submitted for the training", head, rows, "attempts"))
-
-
-def _attempt(number: int, attempt: Attempt, began: float) -> list[str]:
-    done = steps(attempt).removeprefix("steps ")
-    state = "ok" if attempt.status in GOOD else "running" if attempt.ended is None else "broken"
-    reason = f'<span class="short">{text(attempt.reason)}</span>' if attempt.reason else ""
-    size = f"{plural(attempt.ranks, 'rank')} on {plural(attempt.nodes, 'node')}"
+def _services(kinds: Sequence[RequestKind]) -> list[Share]:
+    total = max(sum(kind.count for kind in kinds), 1)
+    counts = {
+        service: sum(kind.count for kind in kinds if kind.service == service)
+        for service in typing.get_args(Service)
+    }
     return [
-        f'{number}<span class="short">{text(attempt.job)}</span>',
-        f'{text(attempt.cluster)}<span class="short">{size}</span>',
-        clock(attempt.began - began),
-        ABSENT if attempt.ended is None else duration(attempt.ended - attempt.began),
-        text(done) or ABSENT,
-        f'<span class="outcome {state}">{text(attempt.status)}</span>{reason}'
-        + (f'<span class="short">{end_of(attempt)}</span>' if state == "running" else ""),
+        Share(service, f"{count:,} ({count / total:.0%})", count / total, colour)
+        for colour, (service, count) in enumerate(counts.items(), 1)
+        if any(kind.service == service for kind in kinds)
     ]
-
-
-def _card(content: str) -> str:
-    return f'<div class="card">{content}</div>\n'
-
-
-def _links(cycle: Cycle) -> str:
-    items = "".join(f"<li>{anchor(link.title, link.target)}</li>\n" for link in cycle.links)
-    return f'<ul class="links card">\n{items}</ul>\n'
-
-
-def _made(cycle: Cycle, documentation: str) -> str:
-    facts = [
-        ("machine", cycle.machine),
-        ("Pulumi's engine", cycle.engine_version),
-        *cycle.versions,
-    ]
-    rows = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts
-    )
-    differs = anchor("What differs from Azure", f"{documentation}#what-differs-from-azure")
-    return (
-        f'<div class="card"><dl class="facts">{rows}</dl>\n'
-        "<p>The rehearsal ran against a stand-in for Azure on this machine's loopback. Nothing was"
-        f" compared with a real subscription; see {differs}.</p></div>\n"
-    )

@@ -48,7 +48,7 @@ STANDARD_LIBRARY_ONLY = [
         "common.files",
         "common.text",
         "common.waiting",
-        "common.page.markup",
+        "common.page.parts",
     ),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.data.manifest", "trainer.data.order"),

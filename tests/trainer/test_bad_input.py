@@ -178,7 +178,7 @@ def test_class_without_images_and_more_ranks_than_cores_are_warned_of(tmp_path, 
     done = run_trainer("train", *args, "--name", "run", cwd=tmp_path, module=SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"warning: {ranks} ranks share {ranks - 1} cores" in done.stderr
-    assert "warning: no training images for 1 of the classes: d" in done.stderr
+    assert "warning: no training images for 1 class: d" in done.stderr
     assert result(tmp_path / "runs" / "run")["ranks"] == ranks
 
 

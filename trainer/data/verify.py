@@ -133,7 +133,8 @@ def verify(folder: Path, options: VerifyOptions) -> None:
             faults.append(mismatches)
     _mention_others(folder, manifest)
     total = sum(subject.count for subject in faults)
-    summary = f"{folder}: {len(tasks):,} shards, {records:,} records, {plural(total, 'fault')}"
+    counted = f"{plural(len(tasks), 'shard')}, {plural(records, 'record')}"
+    summary = f"{folder}: {counted}, {plural(total, 'fault')}"
     if total:
         raise DataError(f"{summary}; copy these shards again, or prepare the data set again")
     print(summary)

@@ -1,4 +1,4 @@
-"""The contact sheet: a few images of each class, found without reading the whole data set."""
+"""Samples of each class for the contact sheet, found without reading the whole data set."""
 
 import io
 import shlex
@@ -10,15 +10,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from common.page.markup import text
-from common.text import plural
 from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.data.example import BrokenRecordError, Record, from_example
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
 from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
-from trainer.report.data_set_counts import split_title
-from trainer.report.page import embedded
 
 THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
 """Longest side of a thumbnail, and longest side of images that are enlarged, in pixels."""
@@ -32,8 +28,6 @@ FEW_CLASSES = 100
 """Most classes that all get the requested number of samples; with more, the page has a filter."""
 THUMBNAILS = 800
 """Most thumbnails if there are more classes, unless one per class is already more."""
-_ACROSS = 8
-"""Most thumbnails side by side."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +43,11 @@ class Sample:
     """Width and height as stored, in pixels; zeros if it cannot be decoded."""
     thumbnail: bytes | None
     """Thumbnail as JPEG; None if the image cannot be decoded."""
+
+    @property
+    def where(self) -> str:
+        """Position in the shards."""
+        return f"{self.shard}, record {self.record:,}"
 
 
 @dataclass(frozen=True)
@@ -154,62 +153,3 @@ def samples_per_class(classes: int, requested: int) -> int:
     if classes <= FEW_CLASSES:
         return requested
     return min(requested, max(1, THUMBNAILS // classes))
-
-
-def contact_sheet(manifest: Manifest, samples: Samples, per_class: int, requested: int) -> str:
-    """Return samples of each class, with its name and its counts, as HTML.
-
-    Args:
-        manifest: Manifest of the data set.
-        samples: Samples that were found.
-        per_class: Number of samples looked for in each class.
-        requested: Number of samples per class that the user requested.
-    """
-    classes = len(manifest.classes)
-    fewer = f" Not {requested}, as there are {classes:,} classes." if per_class < requested else ""
-    hint = (
-        f'<p class="hint">Up to {plural(per_class, "training image")} of each class, found among'
-        f" {samples.looked_at:,} images from all parts of the shards.{fewer} Point at an image to"
-        " see its file, its size and its record.</p>\n"
-    )
-    search = (
-        '<p class="filter" hidden><label for="filter">Show classes whose name contains</label>\n'
-        '<input id="filter" type="search" autocomplete="off" spellcheck="false">\n'
-        '<output id="filtered" for="filter"></output></p>\n'
-    )
-    cards = "".join(_card(manifest, samples, label) for label in range(classes))
-    return (
-        f"{hint}{search if classes > FEW_CLASSES else ''}"
-        f'<div class="sheet" style="--across: {min(per_class, _ACROSS)}">\n{cards}</div>\n'
-    )
-
-
-def _card(manifest: Manifest, samples: Samples, label: int) -> str:
-    name, class_samples = manifest.classes[label], samples.of_class[label]
-    counts = {title: split.class_counts[label] for title, split in manifest.splits.items()}
-    shown = ", ".join(f"{count:,} {text(split_title(title))}" for title, count in counts.items())
-    if class_samples:
-        images = "".join(f"<li>{_image(sample, name)}</li>\n" for sample in class_samples)
-        content = f"<ul>\n{images}</ul>"
-    elif counts["train"]:
-        content = f'<p class="hint">no sample among the {samples.looked_at:,} images read</p>'
-    else:
-        content = '<p class="hint">no training images</p>'
-    return (
-        f'<article class="class"><div><h3>{text(name)}</h3><p class="hint">{shown}</p></div>\n'
-        f"{content}</article>\n"
-    )
-
-
-def _image(sample: Sample, name: str) -> str:
-    width, height = sample.size
-    where = f"{sample.shard}, record {sample.record:,}"
-    if sample.thumbnail is None:
-        return (
-            f'<div class="absent" title="{text(where)}">{text(sample.name)} cannot be decoded</div>'
-        )
-    title = f"{sample.name}\n{width:,} x {height:,} pixels\n{where}"
-    return (
-        f'<img src="{embedded(sample.thumbnail, "image/jpeg")}" loading="lazy"'
-        f' alt="{text(f"{name}: {sample.name}")}" title="{text(title)}">'
-    )

@@ -5,9 +5,9 @@ from statistics import median
 
 import plotly.graph_objects as go
 
-from common.page.markup import text
+from common.page.parts import Table
+from common.text import plural
 from trainer.data.manifest import SIDES, Manifest, empty_classes
-from trainer.report.page import table
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 
 MAX_BARS = 20
@@ -32,10 +32,11 @@ def remarks(manifest: Manifest) -> list[str]:
     for name, split in manifest.splits.items():
         empty = empty_classes(manifest, name) if split.examples else []
         if empty:
+            have = "has" if len(empty) == 1 else "have"
+            more = f" and {len(empty) - _NAMED:,} more" if len(empty) > _NAMED else ""
             sentences.append(
-                ("1 class has" if len(empty) == 1 else f"{len(empty):,} classes have")
-                + f" no {split_title(name)} images: {'; '.join(empty[:_NAMED])}"
-                + (f" and {len(empty) - _NAMED:,} more." if len(empty) > _NAMED else ".")
+                f"{plural(len(empty), 'class', 'classes')} {have} no {split_title(name)} images:"
+                f" {'; '.join(empty[:_NAMED])}{more}."
             )
     (most, largest), (least, smallest) = _extremes(manifest)
     if _is_steep(manifest):
@@ -71,18 +72,16 @@ def balance_plot(manifest: Manifest) -> Plot:
     return Plot("balance", "Class balance", reading, " ".join(words), to_json(figure), height)
 
 
-def balance_tables(manifest: Manifest) -> str:
+def extremes(manifest: Manifest) -> list[Table]:
     """Return tables of the largest and smallest classes if there are too many for bars."""
     if len(manifest.classes) <= MAX_BARS:
-        return ""
-    rows = [[text(name), f"{count:,}"] for count, name in _ordered(manifest, "train")]
-    heads = ["class", "training images"]
-    return (
-        '<div class="tables">\n'
-        + table(f"The {EXTREMES} largest classes", heads, rows[:EXTREMES], "figures")
-        + table(f"The {EXTREMES} smallest classes", heads, rows[: -EXTREMES - 1 : -1], "figures")
-        + "</div>\n"
-    )
+        return []
+    rows = [(name, f"{count:,}") for count, name in _ordered(manifest, "train")]
+    heads = ("class", "training images")
+    return [
+        Table(f"The {EXTREMES} largest classes", heads, rows[:EXTREMES]),
+        Table(f"The {EXTREMES} smallest classes", heads, rows[: -EXTREMES - 1 : -1]),
+    ]
 
 
 def sizes_plot(manifest: Manifest, height: float | None) -> Plot | None:

@@ -3,12 +3,15 @@
 import csv
 import os
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from common.errors import ConfigError
 from common.files import write_atomically
-from common.page.markup import moment, text
+from common.page.parts import Stat, Table
+from common.page.render import moment
 from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.rejected import REJECTED
@@ -17,24 +20,44 @@ from trainer.options import InspectOptions
 from trainer.report.contact_sheet import (
     FEW_CLASSES,
     Samples,
-    contact_sheet,
     samples_per_class,
     take_samples,
 )
 from trainer.report.data_set_counts import (
     balance_plot,
-    balance_tables,
+    extremes,
     remarks,
     sizes_plot,
     split_title,
 )
-from trainer.report.page import figures, layout, notes, page, stats, table
+from trainer.report.page import ReportPage, count
 
 PAGE = "inspect.html"
 REJECTED_ROWS = 10
 """Largest number of lines of rejected.csv that are shown."""
 
 _COLUMNS = ("split", "name", "reason")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSetPage(ReportPage):
+    """The content of the page."""
+
+    extremes: Sequence[Table]
+    """The largest and smallest classes, if there are too many for a plot of all."""
+    manifest: Manifest
+    samples: Samples
+    per_class: int
+    """Samples that were looked for in each class."""
+    searched: bool
+    """Whether there are so many classes that the page needs a filter."""
+    facts: Table
+    """How the data set was made, and what its files contain."""
+    rejected: Table | str | None
+    """The first rejected files, or why they cannot be read; None if there are none."""
+    command: str
+    """The command that writes the page again."""
+    split_title = staticmethod(split_title)
 
 
 def write_inspection(folder: Path, options: InspectOptions) -> Path:
@@ -60,37 +83,43 @@ def write_inspection(folder: Path, options: InspectOptions) -> Path:
     output = Path(options.output) if options.output else folder / PAGE
     per_class = samples_per_class(len(manifest.classes), options.per_class)
     samples = take_samples(folder, manifest, per_class)
-    sheet = contact_sheet(manifest, samples, per_class, options.per_class)
-    write_atomically(output, _page(folder, manifest, samples, sheet), errors="replace")
+    page = _page(folder, manifest, samples, per_class, options.per_class)
+    write_atomically(output, page.html("data_set.html"), errors="replace")
     return output
 
 
-def _page(folder: Path, manifest: Manifest, samples: Samples, sheet: str) -> str:
+def _page(
+    folder: Path, manifest: Manifest, samples: Samples, per_class: int, requested: int
+) -> DataSetPage:
+    classes = len(manifest.classes)
+    fewer = f" Not {requested}, as there are {classes:,} classes." if per_class < requested else ""
     balance = balance_plot(manifest)
     sizes = sizes_plot(manifest, balance.height)
-    plots = [balance] + ([sizes] if sizes else [])
-    command = f"python -m trainer inspect {shlex.quote(str(folder))}"
-    sections = {
-        "counts": ("Classes and sizes", figures(plots) + balance_tables(manifest)),
-        "samples": ("Samples", sheet),
-        "origin": ("Where it comes from", _origin(folder, manifest) + _rejected(folder)),
-    }
-    head = (
-        f'<div class="title"><h1>{text(folder.resolve().name)}</h1></div>\n'
-        f'<p class="lead">Data set · version {manifest.version} ·'
-        f" <code>{text(manifest.origin.command)}</code></p>\n"
+    name = folder.resolve().name
+    return DataSetPage(
+        title=f"{name} · data set",
+        heading=name,
+        lead=f"Data set · version {manifest.version} · {manifest.origin.command}",
+        notes=_notes(folder, manifest, samples),
+        stats=_stats(manifest),
+        plots=[balance, sizes] if sizes else [balance],
+        hint=f"Up to {plural(per_class, 'training image')} of each class, found among"
+        f" {plural(samples.looked_at, 'image')} from all parts of the shards.{fewer} Point at an"
+        " image to see its file, its size and its record.",
+        extremes=extremes(manifest),
+        manifest=manifest,
+        samples=samples,
+        per_class=per_class,
+        searched=classes > FEW_CLASSES,
+        facts=_facts(folder, manifest),
+        rejected=_rejected(folder),
+        command=f"python -m trainer inspect {shlex.quote(str(folder))}",
     )
-    source = f"Made from the manifest and some of the records by <code>{text(command)}</code>."
-    overview = notes(_warnings(folder, manifest, samples)) + _overview(manifest)
-    body = layout(head, overview, sections, source)
-    more = ["filter.js"] if len(manifest.classes) > FEW_CLASSES else []
-    return page(f"{folder.resolve().name} · data set", body, plots, more)
 
 
-def _warnings(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
-    undecodable = sum(
-        sample.thumbnail is None for class_samples in samples.of_class for sample in class_samples
-    )
+def _notes(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
+    """Return sentences that a reader must know before the figures."""
+    undecodable = sum(sample.thumbnail is None for of in samples.of_class for sample in of)
     sentences = remarks(manifest)
     if undecodable:
         sentences.append(
@@ -100,67 +129,39 @@ def _warnings(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
     return sentences
 
 
-def _overview(manifest: Manifest) -> str:
+def _stats(manifest: Manifest) -> list[Stat]:
     """Return the figures at the top of the page."""
-    splits = manifest.splits
-    entries = [
-        (
-            f"{text(split_title(name))} images",
-            f"{split.examples:,}",
-            plural(len(split.shards), "shard"),
-        )
-        for name, split in splits.items()
-    ]
-    every = [split.bytes for split in splits.values()]
-    images = sum(split.examples for split in splits.values())
-    counts = splits["train"].class_counts
+    splits = manifest.splits.items()
+    counts = manifest.splits["train"].class_counts
     smallest, largest = min(counts), max(counts)
-    spread = f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
-    encodings = sorted({name for split in splits.values() for name in split.encodings})
-    entries += [
-        ("classes", f"{len(manifest.classes):,}", f"of {spread} training images"),
-        ("size", size(sum(every)), f"{size(sum(every) / images)} per image"),
-        ("encoded as", text(", ".join(encodings)), ""),
+    spread = f"{smallest:,} to " if smallest != largest else ""
+    total = sum(split.bytes for _, split in splits)
+    images = sum(split.examples for _, split in splits)
+    encodings = sorted({encoding for _, split in splits for encoding in split.encodings})
+    shards = {name: plural(len(split.shards), "shard") for name, split in splits}
+    per_class = f"of {spread}{plural(largest, 'training image')}"
+    return [
+        *(Stat(f"{split_title(n)} images", count(s.examples), shards[n]) for n, s in splits),
+        Stat("classes", count(len(manifest.classes)), per_class),
+        Stat("size", size(total), f"{size(total / images)} per image"),
+        Stat("encoded as", ", ".join(encodings)),
     ]
-    return stats(entries)
 
 
-def _origin(folder: Path, manifest: Manifest) -> str:
-    """Return how the data set was made, from what, and what its files contain."""
+def _facts(folder: Path, manifest: Manifest) -> Table:
+    """Return how the data set was made, and what its files contain."""
     origin = manifest.origin
-    heads = ["split", "images", "shards", "size", "encoded as"]
-    splits = [
-        [
-            text(name),
-            f"{split.examples:,}",
-            f"{len(split.shards):,}",
-            size(split.bytes),
-            text(", ".join(split.encodings)),
-        ]
-        for name, split in manifest.splits.items()
-    ]
-    done = [[text(what), f"{count:,}"] for what, count in origin.treatment.items()]
     facts = [
-        ["folder", f"<code>{text(folder.resolve())}</code>"],
-        ["command", f"<code>{text(origin.command)}</code>"],
-        ["manifest written", moment((folder / FILE_NAME).stat().st_mtime)],
-        ["version", f"<code>{manifest.version}</code>"],
-        *([["hash of the inputs", f"<code>{text(origin.inputs)}</code>"]] if origin.inputs else []),
-        ["mean of the pixels", _colours(manifest.normalization.mean)],
-        ["their standard deviation", _colours(manifest.normalization.std)],
-        ["first label", f"{manifest.first_label}"],
+        ("folder", str(folder.resolve())),
+        ("command", origin.command),
+        ("manifest written", moment((folder / FILE_NAME).stat().st_mtime)),
+        ("version", manifest.version),
+        *([("hash of the inputs", origin.inputs)] if origin.inputs else []),
+        ("mean of the pixels", _colours(manifest.normalization.mean)),
+        ("their standard deviation", _colours(manifest.normalization.std)),
+        ("first label", f"{manifest.first_label}"),
     ]
-    return (
-        '<div class="tables">\n'
-        + table("Splits", heads, splits, "figures")
-        + (
-            table("What was done to the images", ["treatment", "images"], done, "figures")
-            if done
-            else ""
-        )
-        + "</div>\n"
-        + table("What the manifest says", ["entry", "value"], facts, "facts")
-    )
+    return Table("What the manifest says", ("entry", "value"), facts)
 
 
 def _colours(values: tuple[float, float, float]) -> str:
@@ -168,21 +169,17 @@ def _colours(values: tuple[float, float, float]) -> str:
     return f"red {red:.1f}, green {green:.1f}, blue {blue:.1f}, of 0 to 255"
 
 
-def _rejected(folder: Path) -> str:
-    """Return a table of the rejected files, if rejected.csv exists."""
+def _rejected(folder: Path) -> Table | str | None:
+    """Return the first files that rejected.csv lists, if it exists."""
     path = folder / REJECTED
     if not path.is_file():
-        return ""
+        return None
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             reader = csv.DictReader(file)
-            rows = [
-                [text(row[name] or "") for name in _COLUMNS]
-                for row in islice(reader, REJECTED_ROWS)
-            ]
-            count = len(rows) + sum(1 for _ in reader)
+            rows = [[row[name] or "" for name in _COLUMNS] for row in islice(reader, REJECTED_ROWS)]
+            total = len(rows) + sum(1 for _ in reader)
     except (OSError, KeyError, csv.Error) as error:
-        return f"<p>{REJECTED} cannot be read ({text(f'{type(error).__name__}: {error}')}).</p>\n"
-    which = "all of them" if count == len(rows) else f"the first {len(rows)}"
-    caption = f"{plural(count, 'file')} rejected, {which}, as in {REJECTED}"
-    return table(caption, _COLUMNS, rows, "facts")
+        return f"{REJECTED} cannot be read ({type(error).__name__}: {error})."
+    which = f", the first {len(rows)}" if total > len(rows) else ""
+    return Table(f"{plural(total, 'file')} rejected{which}, as in {REJECTED}", _COLUMNS, rows)

@@ -1,4 +1,4 @@
-"""The sections of a page about predictions: confused classes, and the most confident mistakes."""
+"""The predictions of a run: their counts, the confused classes, and the most confident mistakes."""
 
 import csv
 from collections import Counter
@@ -8,9 +8,6 @@ from functools import cached_property
 from math import isnan, sqrt
 from pathlib import Path
 
-from common.page.markup import ABSENT, text
-from common.text import plural
-from trainer.report.page import embedded, percent, table
 from trainer.report.run_data import Run, mapping
 
 MISTAKES = 24
@@ -20,12 +17,6 @@ MAX_IMAGE_BYTES = 1 << 20
 
 _TYPES = {"png": "image/png", "jpg": "image/jpeg"}
 
-MATRIX_CLASSES = 30
-"""Most classes that are shown as a matrix; with more, the most common confusions are listed."""
-PAIRS = 20
-WEAKEST = 10
-LONG_NAME = 4
-"""Longest name, in characters, that is written horizontally in a column head."""
 SMALL = 64
 """Longest side, in pixels, of images that are enlarged without smoothing."""
 _PNG_WIDTH = slice(16, 20)
@@ -43,6 +34,13 @@ class Mistake:
     probability_of_label: float
     image: bytes | None
     media_type: str
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the image is so small that it is enlarged without smoothing."""
+        if self.media_type != "image/png":
+            return False
+        return 0 < int.from_bytes((self.image or b"")[_PNG_WIDTH]) <= SMALL
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,11 @@ class PredictionCounts:
         return sorted(self.names)
 
     @property
+    def class_names(self) -> list[str]:
+        """Names of all known classes, in the order of their labels."""
+        return [self.name(label) for label in self.classes]
+
+    @property
     def examples(self) -> int:
         return sum(self.counts.values())
 
@@ -87,6 +90,12 @@ class PredictionCounts:
     def accuracy(self, label: int) -> float:
         """Return the fraction of a class that was classified correctly, 0 to 1."""
         return self.counts.get((label, label), 0) / self.totals[label]
+
+    def strength(self, label: int, predicted: int) -> float:
+        """Return how strong to show a cell of the confusion matrix that has examples, 0 to 1."""
+        part = self.counts[label, predicted] / self.totals[label]
+        # A single mistake among hundreds must still be visible.
+        return part if label == predicted else max(0.4, sqrt(part))
 
     def most_confused(self, limit: int) -> list[tuple[int, int, int]]:
         """Return label, predicted class and count of the most common mistakes."""
@@ -141,113 +150,3 @@ def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
         except OSError:
             continue
     return None, ""
-
-
-def confusion(predictions: PredictionCounts | str) -> str:
-    """Return the confusion matrix, or its highlights if there are many classes."""
-    if isinstance(predictions, str):
-        return f"<p>{text(predictions)}</p>\n"
-    when = f'<p class="hint">{plural(predictions.examples, "held-out image")} after step'
-    head = f"{when} {predictions.step:,}; {predictions.wrong:,} wrong.</p>\n"
-    many = len(predictions.classes) > MATRIX_CLASSES
-    return head + (_highlights(predictions) if many else _matrix(predictions))
-
-
-def mistakes_grid(predictions: PredictionCounts | str) -> str:
-    """Return the most confident mistakes with their images."""
-    if isinstance(predictions, str):
-        return f"<p>{text(predictions)}</p>\n"
-    if not predictions.mistakes:
-        all_of = plural(predictions.examples, "held-out image")
-        return f"<p>None: all predictions for {all_of} are correct.</p>\n"
-    shown = len(predictions.mistakes)
-    which = (
-        f"all {shown}" if shown == predictions.wrong else f"the {shown} of {predictions.wrong:,}"
-    )
-    if predictions.wrong == 1:
-        which = "the only one"
-    problem = f" Images are missing: {text(predictions.problem)}." if predictions.problem else ""
-    hint = (
-        f'<p class="hint">The most confident mistakes, {which}: the predicted class and the true'
-        f" class, each with its probability.{problem}</p>\n"
-    )
-    cards = "".join(_card(mistake, predictions) for mistake in predictions.mistakes)
-    return f'{hint}<div class="mistakes">\n{cards}</div>\n'
-
-
-def _matrix(predictions: PredictionCounts) -> str:
-    classes = predictions.classes
-    rows = []
-    for label in classes:
-        total = predictions.totals.get(label, 0)
-        cells = [_cell(predictions, label, predicted, total) for predicted in classes]
-        right = percent(predictions.accuracy(label)) if total else ABSENT
-        rows.append([text(predictions.name(label)), *cells, f'<td class="total">{right}</td>'])
-    names = [predictions.name(number) for number in classes]
-    long = " long" if any(len(name) > LONG_NAME for name in names) else ""
-    hint = (
-        '<p class="hint">Rows are the true classes, columns the predicted ones: blue is right,'
-        " orange wrong, and a stronger colour is a larger part of the row.</p>\n"
-    )
-    heads = ["", *(f"<span>{text(name)}</span>" for name in names), "right"]
-    return hint + table("Confusion matrix, in images", heads, rows, f"confusion{long}")
-
-
-def _cell(predictions: PredictionCounts, label: int, predicted: int, total: int) -> str:
-    count = predictions.counts.get((label, predicted), 0)
-    if not count:
-        return '<td class="none">0</td>'
-    part = count / total
-    # A single mistake among hundreds must still be visible.
-    share = part if label == predicted else max(0.4, sqrt(part))
-    kind = "hit" if label == predicted else "miss"
-    return f'<td class="{kind}" style="--share: {share:.3f}">{count:,}</td>'
-
-
-def _highlights(predictions: PredictionCounts) -> str:
-    pairs = [
-        [text(predictions.name(label)), text(predictions.name(predicted)), f"{count:,}"]
-        for label, predicted, count in predictions.most_confused(PAIRS)
-    ]
-    weakest = [
-        [
-            text(predictions.name(label)),
-            percent(predictions.accuracy(label)),
-            f"{predictions.totals[label]:,}",
-        ]
-        for label in predictions.weakest(WEAKEST)
-    ]
-    heads = ["true class", "predicted as", "images"]
-    return table(f"The {len(pairs)} most common confusions", heads, pairs) + table(
-        f"The {len(weakest)} classes with the lowest accuracy",
-        ["class", "right", "images"],
-        weakest,
-    )
-
-
-def _card(mistake: Mistake, predictions: PredictionCounts) -> str:
-    label, predicted = (
-        text(predictions.name(mistake.label)),
-        text(predictions.name(mistake.predicted)),
-    )
-    if mistake.image is None:
-        image = f'<div class="absent">held-out image {mistake.index:,} was not kept</div>'
-    else:
-        source = embedded(mistake.image, mistake.media_type)
-        kind = ' class="small"' if _is_small(mistake) else ""
-        image = (
-            f'<img{kind} src="{source}" loading="lazy"'
-            f' alt="Held-out image {mistake.index}: {label}, predicted as {predicted}">'
-        )
-    return (
-        f'<figure class="mistake">{image}\n<figcaption><dl>'
-        f"<dt><span>predicted</span> {predicted}</dt><dd>{mistake.probability:.1%}</dd>"
-        f"<dt><span>true</span> {label}</dt><dd>{mistake.probability_of_label:.1%}</dd>"
-        "</dl></figcaption></figure>\n"
-    )
-
-
-def _is_small(mistake: Mistake) -> bool:
-    if mistake.media_type != "image/png":
-        return False
-    return 0 < int.from_bytes((mistake.image or b"")[_PNG_WIDTH]) <= SMALL

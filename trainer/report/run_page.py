@@ -1,15 +1,18 @@
 """The page of one run."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from common.page.markup import ABSENT, moment, text
+from common.page.parts import Share, Stat, Table
+from common.page.render import moment
+from common.text import duration as in_words
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import plot_run
-from trainer.report.page import duration, figures, layout, notes, page, percent, stats, table
-from trainer.report.predictions import confusion, mistakes_grid, read_predictions
+from trainer.report.page import ReportPage, count, duration, percent
+from trainer.report.predictions import PredictionCounts, read_predictions
 from trainer.report.run_data import (
     IDENTIFYING,
     POINTS,
@@ -28,22 +31,53 @@ _PHASES = ("train", "compile", "evaluation", "checkpoint")
 """Phases in the order of the bar, which also determines their colours."""
 
 
+@dataclass(frozen=True)
+class Configuration:
+    """The options of a run."""
+
+    preset: str
+    changed: Table
+    """Options that differ from the preset."""
+    command: str
+    every: Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPage(ReportPage):
+    """The content of the page."""
+
+    phases: Sequence[Share]
+    predictions: PredictionCounts | str
+    """The predictions, or a sentence on why there are none."""
+    configuration: Configuration | None
+    """The configuration; None if it cannot be read."""
+    environment: Table | None
+    """The environment of each attempt; None if no attempt is recorded."""
+    command: str
+    """The command that writes the page again."""
+
+
 def run_page(run: Run) -> str:
     """Return an HTML page about one run."""
-    plots, predictions = plot_run(run), read_predictions(run)
-    sections = {
-        "curves": ("Curves", _hint(run) + figures(plots)),
-        "confusion": ("Which classes are confused", confusion(predictions)),
-        "mistakes": ("Mistakes", mistakes_grid(predictions)),
-        "configuration": ("Configuration", _configuration(run)),
-        "environment": ("Environment", _environment(run.attempts)),
-    }
-    source = (
-        "Made from the files of the run by"
-        f" <code>python -m trainer report {text(shlex.quote(str(run.path)))}</code>."
-    )
-    body = layout(_head(run), _overview(run), sections, source)
-    return page(f"{run.name} · training report", body, plots)
+    what = [describe(run.config), f"preset {run.config.preset}" if run.config else ""]
+    if run.attempts:
+        what.append(f"started {moment(run.attempts[0].time)}")
+    return RunPage(
+        title=f"{run.name} · training report",
+        heading=run.name,
+        lead=" · ".join(filter(None, what)),
+        state="not finished" if run.state == "unfinished" else run.state,
+        tone="" if run.state == "finished" else "warning",
+        notes=_notes(run),
+        stats=_stats(run),
+        phases=_phases(run.summary),
+        plots=plot_run(run),
+        hint=_hint(run),
+        predictions=read_predictions(run),
+        configuration=_configuration(run.config, run) if run.config else None,
+        environment=_environment(run.attempts) if run.attempts else None,
+        command=f"python -m trainer report {shlex.quote(str(run.path))}",
+    ).html("run.html")
 
 
 def describe(config: TrainConfig | None) -> str:
@@ -54,37 +88,22 @@ def describe(config: TrainConfig | None) -> str:
     return f"ResNet{model.depth} of width {model.width} at {model.image_size} px"
 
 
-def _head(run: Run) -> str:
-    words = {"finished": "finished", "stopped": "stopped", "unfinished": "not finished"}
-    kind = "state" if run.state == "finished" else "state open"
-    what = [describe(run.config), f"preset {run.config.preset}" if run.config else ""]
-    if run.attempts:
-        what.append(f"started {moment(run.attempts[0].time)}")
-    return (
-        f'<div class="title"><h1>{text(run.name)}</h1>'
-        f'<span class="{kind}">{words[run.state]}</span></div>\n'
-        f'<p class="lead">{text(" · ".join(filter(None, what)))}</p>\n'
-    )
-
-
-def _overview(run: Run) -> str:
+def _stats(run: Run) -> list[Stat]:
     summary = run.summary
-    ranks = run.attempts[-1].ranks if run.attempts else None
     so_far = "" if summary.final else " so far"
-    of = f"of {summary.examples:,} images" if summary.examples else ""
+    of = f"of {plural(summary.examples, 'image')}" if summary.examples else ""
     epochs = run.config.epochs if run.config else None
     reached = f"epoch {summary.epoch:.1f} of {epochs}" if summary.epoch and epochs else ""
     speed = summary.images_per_second
-    entries = [
-        (f"held-out top-1{so_far}", percent(summary.top1), of),
-        (f"held-out top-5{so_far}", percent(summary.top5), ""),
-        ("images/s", ABSENT if speed is None else f"{speed:,.1f}", ""),
-        (f"time{so_far}", duration(summary.seconds), ""),
-        ("steps", f"{summary.step:,}", reached),
-        ("ranks", ABSENT if ranks is None else f"{ranks:,}", ""),
-        ("attempts", f"{len(run.attempts):,}", ""),
+    return [
+        Stat(f"held-out top-1{so_far}", percent(summary.top1), of),
+        Stat(f"held-out top-5{so_far}", percent(summary.top5)),
+        Stat("images/s", None if speed is None else f"{speed:,.1f}"),
+        Stat(f"time{so_far}", duration(summary.seconds)),
+        Stat("steps", count(summary.step), reached),
+        Stat("ranks", count(run.attempts[-1].ranks) if run.attempts else None),
+        Stat("attempts", count(len(run.attempts))),
     ]
-    return notes(_notes(run)) + stats(entries) + _phases(summary)
 
 
 def _notes(run: Run) -> list[str]:
@@ -98,35 +117,22 @@ def _notes(run: Run) -> list[str]:
             "Not finished: it is in progress, or it ended without recording why"
             + (f"; its last record is of {last}." if last else ".")
         )
-    left_out = sum(run.curve("train", "images_left_out").values)
+    left_out = int(sum(run.curve("train", "images_left_out").values))
     if left_out:
-        sentences.append(
-            f"{left_out:,.0f} training images were left out because they cannot be decoded."
-        )
+        were = "was left out because it" if left_out == 1 else "were left out because they"
+        sentences.append(f"{plural(left_out, 'training image')} {were} cannot be decoded.")
     if summary.top1 is None:
         sentences.append("No evaluation: the run has no held-out images, or has not evaluated yet.")
     return sentences
 
 
-def _phases(summary: Summary) -> str:
-    seconds = {phase: summary.phases[phase] for phase in _PHASES if summary.phases.get(phase)}
-    total = sum(seconds.values())
-    if not total:
-        return ""
-    colours = {phase: f"--colour: var(--series-{n})" for n, phase in enumerate(_PHASES, 1)}
-    bar = "".join(
-        f'<span style="{colours[phase]}; flex: {taken / total:.4f} 1 0"></span>'
-        for phase, taken in seconds.items()
-    )
-    legend = "".join(
-        f'<li><span class="key" style="{colours[phase]}"></span>{phase} {duration(taken)}'
-        f" ({taken / total:.0%})</li>"
-        for phase, taken in seconds.items()
-    )
-    return (
-        '<div class="shares"><h2>Where the time went</h2>'
-        f'<div class="bar" aria-hidden="true">{bar}</div><ul>{legend}</ul></div>\n'
-    )
+def _phases(summary: Summary) -> list[Share]:
+    total = sum(summary.phases.get(phase, 0) for phase in _PHASES)
+    return [
+        Share(phase, f"{in_words(taken)} ({taken / total:.0%})", taken / total, colour)
+        for colour, phase in enumerate(_PHASES, 1)
+        if (taken := summary.phases.get(phase))
+    ]
 
 
 def _hint(run: Run) -> str:
@@ -134,65 +140,46 @@ def _hint(run: Run) -> str:
     restarts = " A dotted line marks the start of an attempt." if len(run.attempts) > 1 else ""
     long = len(run.of("train")) > POINTS
     means = " A point is the mean of several lines of metrics.jsonl." if long else ""
-    zoom = "Drag with a mouse to zoom, double-click to reset."
-    return f'<p class="hint">{zoom}{marks}{restarts}{means}</p>\n'
+    return f"Drag with a mouse to zoom, double-click to reset.{marks}{restarts}{means}"
 
 
-def _configuration(run: Run) -> str:
-    config = run.config
-    if config is None:
-        return "<p>The configuration cannot be read.</p>\n"
+def _configuration(config: TrainConfig, run: Run) -> Configuration:
     here, preset = options(config), options(PRESETS[config.preset])
-    changed = [key for key in here if here[key] != preset[key] and key not in IDENTIFYING]
-    rows = [
-        [f"<code>{text(k)}</code>", text(show_option(here[k])), text(show_option(preset[k]))]
-        for k in changed
+    changed = [
+        (key, show_option(value), show_option(preset[key]))
+        for key, value in here.items()
+        if value != preset[key] and key not in IDENTIFYING
     ]
-    name = text(config.preset)
-    differing = table(
-        f"Options that differ from the preset {config.preset}",
-        ["option", "this run", "preset"],
-        rows,
-        "facts",
-    )
-    command = shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
-    every = [[f"<code>{text(key)}</code>", text(show_option(value))] for key, value in here.items()]
-    facts = {key: run.stored[key] for key in ("global_batch", "data_version") if key in run.stored}
-    every += [[text(key.replace("_", " ")), text(value)] for key, value in facts.items()]
-    return (
-        (differing if changed else f"<p>All options are those of the preset {name}.</p>\n")
-        + f"<details><summary>The command</summary>\n<pre><code>{text(command)}</code></pre>"
-        "</details>\n<details><summary>All options</summary>\n"
-        + table("As the run was first started", ["option", "value"], every, "facts")
-        + "</details>\n"
+    every = [(key, show_option(value)) for key, value in here.items()]
+    every += [(k, str(run.stored[k])) for k in ("global_batch", "data_version") if k in run.stored]
+    caption = f"Options that differ from the preset {config.preset}"
+    return Configuration(
+        config.preset,
+        Table(caption, ("option", "this run", "preset"), changed),
+        shlex.join(["python", "-m", "trainer", "train", *to_args(config)]),
+        Table("As the run was first started", ("option", "value"), every),
     )
 
 
-def _environment(attempts: Iterable[Attempt]) -> str:
-    every = list(attempts)
-    if not every:
-        return "<p>No attempt is recorded.</p>\n"
-    shown = every[-ATTEMPTS:]
+def _environment(attempts: Sequence[Attempt]) -> Table:
+    shown = attempts[-ATTEMPTS:]
     keys = dict.fromkeys(key for attempt in shown for key in mapping(attempt.environment))
     rows = [
-        ["started", *(text(moment(attempt.time) or ABSENT) for attempt in shown)],
-        ["from step", *(f"{attempt.step:,}" for attempt in shown)],
-        ["ranks", *(ABSENT if a.ranks is None else f"{a.ranks:,}" for a in shown)],
+        ["started", *(moment(attempt.time) or None for attempt in shown)],
+        ["from step", *(count(attempt.step) for attempt in shown)],
+        ["ranks", *(count(attempt.ranks) for attempt in shown)],
+        *(
+            [key.replace("_", " "), *(_fact(attempt.environment.get(key)) for attempt in shown)]
+            for key in keys
+        ),
     ]
-    for key in keys:
-        values = [_fact(attempt.environment.get(key)) for attempt in shown]
-        rows.append([text(key.replace("_", " ")), *map(text, values)])
-    left_out = f" (the last {ATTEMPTS} of {len(every):,})" if len(every) > ATTEMPTS else ""
-    caption = (
-        f"Environment of each attempt, as seen by rank 0{left_out}; {plural(len(every), 'attempt')}"
-    )
+    left_out = f" (the last {ATTEMPTS} of {len(attempts):,})" if len(attempts) > ATTEMPTS else ""
+    caption = f"Environment of each attempt, as seen by rank 0{left_out}"
     heads = ["", *(f"attempt {attempt.number}" for attempt in shown)]
-    return table(caption, heads, rows, "facts")
+    return Table(f"{caption}; {plural(len(attempts), 'attempt')}", heads, rows)
 
 
-def _fact(value: object) -> str:
-    if value is None:
-        return ABSENT
+def _fact(value: object) -> str | None:
     if isinstance(value, list):
         return ", ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in value)
-    return str(value)
+    return None if value is None else str(value)

@@ -37,8 +37,9 @@ class Reporter:
         start = f"continues at step {step:,}" if step else "starts"
         self.console.say(
             f"{self._folder.path}: {start}: ResNet{model.depth} of width {model.width},"
-            f" {model.image_size} px, {classes} classes; {plan.examples:,} images, {plan.epochs}"
-            f" epochs, {plan.last_step:,} steps of {plan.global_batch} images,"
+            f" {model.image_size} px, {plural(classes, 'class', 'classes')};"
+            f" {plural(plan.examples, 'image')}, {plural(plan.epochs, 'epoch')},"
+            f" {plural(plan.last_step, 'step')} of {plural(plan.global_batch, 'image')},"
             f" {plural(plan.ranks, 'rank')}"
         )
         for change in self._setup.changes:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from common import fields
 from common.errors import ConfigError
+from common.text import plural
 from trainer.config import TrainConfig
 from trainer.data.data_set import DataSet, load_data_set, write_digits_if_missing
 from trainer.data.manifest import empty_classes
@@ -97,7 +98,9 @@ def warn(data_set: DataSet, local_ranks: int) -> None:
         empty = empty_classes(data_set.manifest, "train")
         if empty:
             shown = ", ".join(empty[:5]) + (", ..." if len(empty) > 5 else "")
-            notes.append(f"no training images for {len(empty)} of the classes: {shown}")
+            notes.append(
+                f"no training images for {plural(len(empty), 'class', 'classes')}: {shown}"
+            )
     for note in notes:
         print(f"warning: {note}", file=sys.stderr, flush=True)
 

@@ -18,8 +18,9 @@ def repository(tmp_path):
     package = tmp_path / "repository" / "trainer"
     (tmp_path / "repository" / "common").mkdir(parents=True)
     (package / "report" / "__pycache__").mkdir(parents=True)
+    (package / "report" / "templates").mkdir()
     for name in (
-        "__init__.py", "cli.py", "report/style.css", "report/__pycache__/a.pyc", "old.pyc",
+        "__init__.py", "cli.py", "report/templates/run.html", "report/__pycache__/a.pyc", "old.pyc",
         ".secret", "../common/__init__.py", "../Pulumi.dev.yaml", "../README.md",
     ):  # fmt: skip
         (package / name).write_text(name)
@@ -30,11 +31,19 @@ def test_the_packages_and_nothing_else_are_in_it(repository, tmp_path):
     code, folder = read_snapshot(repository), tmp_path / "code"
     assert list(code.contents) == [
         *("common/__init__.py", "trainer/__init__.py", "trainer/cli.py"),
-        "trainer/report/style.css",
+        "trainer/report/templates/run.html",
     ]
     code.write(folder)
     written = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert written == set(code.contents)
+
+
+def test_the_templates_of_the_pages_are_in_it():
+    written = set(read_snapshot(ROOT).contents)
+    for package in ("common/page", "trainer/report"):
+        templates = list((ROOT / package / "templates").iterdir())
+        assert len(templates) >= 3
+        assert {path.relative_to(ROOT).as_posix() for path in templates} <= written
 
 
 def test_the_digest_is_of_names_and_contents_only(repository):

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from common.page.markup import text
+from common.page.render import plain
 from rehearsal.__main__ import main
-from rehearsal.page.cycle_page import draw, write_page
-from rehearsal.page.markup import anchor, clock
+from rehearsal.page.cycle_page import address, draw, write_page
 from rehearsal.page.record import Attempt, Cycle, Link, NodePool, StepResult, to_json
 from rehearsal.page.request_kinds import RequestKind
+from rehearsal.page.timeline import clock
 from tests.rehearsal.support import recorded_cycles
 from tests.rehearsal.support.parsed_page import EMPTY, Page
 
@@ -73,15 +73,20 @@ def test_texts_of_the_record_are_seen_and_not_taken_for_markup():
 
 
 def test_a_terminals_colours_are_left_out():
-    assert text("\x1b[1;31mred\x1b[0m\r\n<") == "red\n&lt;"
+    assert plain("\x1b[1;31mred\x1b[0m\r\n<") == "red\n<"
 
 
 def test_a_link_stays_beside_the_page():
-    assert anchor("A", "a run/report.html") == '<a href="a%20run/report.html">A</a>'
-    assert anchor("A", "docs/x.md#a-part") == '<a href="docs/x.md#a-part">A</a>'
-    assert "javascript:" not in anchor("A", "javascript:alert(1)")
-    assert anchor("A", "//example.com") == "A"
-    assert anchor("A", "/etc/passwd") == "A"
+    assert address("a run/report.html") == "a%20run/report.html"
+    assert address("docs/x.md#a-part") == "docs/x.md#a-part"
+    assert "javascript:" not in address("javascript:alert(1)")
+    for outside in ("//example.com", "/etc/passwd", "\\\\host\\x", "#a-part", ""):
+        assert address(outside) is None
+    links = (Link("kept", "a run/"), Link("elsewhere", "/etc/passwd"))
+    page = Page(dataclasses.replace(EMPTY, links=links))
+    assert [found["href"] for tag, found in page.elements if tag == "a"].count("a%20run/") == 1
+    assert "elsewhere" in page.seen
+    assert "passwd" not in page.source
 
 
 @pytest.mark.parametrize("cycle", [recorded_cycles.whole(), recorded_cycles.failed()])
@@ -118,11 +123,11 @@ def test_a_failure_is_in_the_headline_and_says_where_to_look():
     box = page.source[begins : page.source.index("</section>", begins)]
     for expected in ("expected no changes, found 1", cycle.failed.place, cycle.failed.command):
         assert expected in box
-    assert begins < page.source.index('id="time-line"')
+    assert begins < page.source.index('id="timeline"')
     skipped = [step for step in cycle.steps if step.outcome == "skipped"]
     assert len(page.of("span", "class", "skipped")) == len(skipped)
-    # Neither of the two pictures has a bar of what was not done.
-    assert len(page.of("rect", "class", "step")) == 2 * (len(cycle.steps) - len(skipped))
+    # The timeline has no bar of what was not done.
+    assert len(page.of("span", "class", "step")) == len(cycle.steps) - len(skipped)
 
 
 def test_only_the_first_failure_is_the_headline():
@@ -158,6 +163,7 @@ def test_every_kind_of_request_is_on_the_page():
         (0, 7, "7 not found", ["not found"]),
         (2, 0, "2 failed (4xx, 5xx)", ["4xx, 5xx"]),
         (2, 7, "7 not found, 2 others failed (4xx, 5xx)", ["not found", "4xx, 5xx"]),
+        (1, 7, "7 not found, 1 other failed (4xx, 5xx)", ["not found", "4xx, 5xx"]),
     ],
 )
 def test_asking_for_what_is_not_there_is_no_failure(errors, absent, told, columns):

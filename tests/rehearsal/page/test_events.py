@@ -21,15 +21,15 @@ def test_events_tell_of_the_pre_emption_and_where_it_continued():
     ]
     page = Page(recorded_cycles.whole())
     assert all(sentence in page.seen for sentence in told)
-    assert len(page.of("line", "class", "cut")) == 2
-    assert len(page.of("line", "class", "cut-line")) == 2
+    assert len(page.of("div", "class", "broken")) == 1
+    assert len(page.of("span", "class", "cut-line")) == 1
 
 
 def test_a_failure_of_the_code_is_no_pre_emption():
     broken = Attempt("j", "c", 1, 2, 1001.0, 1010.0, "Failed", "User process exited with 1.", 1, 10)
     cycle = dataclasses.replace(EMPTY, seconds=20.0, attempts=(broken,))
     assert events(cycle)[-1].words == "Attempt 1: failed at step 10. User process exited with 1."
-    assert not Page(cycle).of("line", "class", "cut-line")
+    assert not Page(cycle).of("span", "class", "cut-line")
 
 
 def test_an_attempt_of_unknown_steps_says_nothing_of_them():

@@ -46,7 +46,7 @@ def plot(page, name):
 def cards(page):
     """The text of each class's card, by the class's name."""
     found = {}
-    for card in page.split('<article class="class">')[1:]:
+    for card in page.split('<article class="class card">')[1:]:
         reader = Reader(card.split("</article>")[0])
         found[reader.texts[0]] = (reader.text, reader.all("img"))
     return found

@@ -13,7 +13,6 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from common.page.markup import STYLE
 from tests import ROOT
 from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
@@ -25,8 +24,8 @@ from trainer.report.predictions import read_predictions
 from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 
-STYLES = STYLE.read_text() + (ROOT / "trainer" / "report" / "style.css").read_text()
-"""The shared look, and that of these pages alone."""
+STYLE = (ROOT / "common" / "page" / "templates" / "style.css").read_text()
+"""The look of all pages."""
 
 
 @pytest.fixture
@@ -275,7 +274,7 @@ def test_hostile_names_of_compared_runs_are_texts(tmp_path):
 
 def test_a_page_loads_nothing(run):
     assert loaded(page_of(run)) == []
-    assert "url(" not in STYLES
+    assert "url(" not in STYLE
 
 
 # 5. A page that everyone can read.
@@ -317,17 +316,18 @@ def mixed(under, over, part):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_curves_stand_out_from_what_is_behind_them(scheme):
-    blocks = re.findall(r":root \{(.*?)\}", STYLES, re.DOTALL)
-    assert len(blocks) == 4
-    own = "".join(blocks[scheme == "dark" :: 2])
+    blocks = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
+    assert len(blocks) == 2
+    # The dark scheme keeps a colour that it does not change.
+    own = "".join(blocks if scheme == "dark" else blocks[:1])
     colours = dict(re.findall(r"--([a-z0-9-]+): ([^;]+);", own))
     for behind in (colours["page"], colours["surface"]):
-        for name in ("ink", "muted", "accent", "warning"):
+        for name in ("ink", "muted", "accent", "good", "warning", "bad"):
             assert contrast(colours[name], behind) >= 4.5, (name, behind)
         for number in range(1, 9):
             assert contrast(colours[f"series-{number}"], behind) >= 3, number
     for name in ("hit", "miss"):
-        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", STYLES)[1]
+        strongest = re.search(rf"--{name}\) / calc\(var\(--share\) \* ([\d.]+)\)", STYLE)[1]
         behind = mixed(colours["surface"], colours[name], float(strongest))
         assert contrast(colours["ink"], behind) >= 4.5, name
 

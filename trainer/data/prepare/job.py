@@ -109,8 +109,8 @@ def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejec
     for split in ("train", "validation"):
         if split not in sizes:
             raise DataError(
-                f"no files for the split {split!r}: {len(inputs.classes)} classes and"
-                f" {rejections.total:,} files were found{rejections.example()}. Each split needs at"
+                f"no files for the split {split!r}: found {_classes(len(inputs.classes))} and"
+                f" {plural(rejections.total, 'file')}{rejections.example()}. Each split needs at"
                 " least one image; to hold images out, a class needs at least two"
             )
 
@@ -228,18 +228,21 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
     for name, split in manifest.splits.items():
         count = len(split.shards)
         print(
-            f"{name}: {split.examples:,} images in {plural(count, 'shard')} of"
+            f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
         empty = empty_classes(manifest, name)
         if empty:
             shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
-            print(
-                f"warning: no images in {name} of {len(empty):,} classes: {shown}", file=sys.stderr
-            )
+            which = f"{name} of {_classes(len(empty))}"
+            print(f"warning: no images in {which}: {shown}", file=sys.stderr)
     print(_listed({k: n for k, n in manifest.origin.treatment.items() if k != "rejected"}))
     rejections.tell(output)
-    print(f"{output}: {len(manifest.classes):,} classes, version {manifest.version}")
+    print(f"{output}: {_classes(len(manifest.classes))}, version {manifest.version}")
+
+
+def _classes(number: int) -> str:
+    return plural(number, "class", "classes")
 
 
 def _listed(counts: dict[str, int]) -> str:

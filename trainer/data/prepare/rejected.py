@@ -100,7 +100,8 @@ class Rejections:
     def tell(self, output: Path) -> None:
         """Print the number of rejected files, if there are any."""
         if self._all:
-            print(f"{self.count:,} files were rejected; see {output / REJECTED} for the reasons")
+            were = "file was" if self.count == 1 else "files were"
+            print(f"{self.count:,} {were} rejected; see {output / REJECTED} for the reasons")
 
 
 def _key(file: RejectedFile) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import xxhash
 
 from common.errors import ConfigError
+from common.text import plural
 from trainer.data.encoded_image import (
     DECODE_ERRORS,
     BrokenImageError,
@@ -125,8 +126,8 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
     manifest.save(folder)
     train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
     print(
-        f"{folder}: {train:,} training images, {validation:,} held-out images,"
-        f" {len(manifest.classes):,} classes, version {manifest.version}"
+        f"{folder}: {plural(train, 'training image')}, {plural(validation, 'held-out image')},"
+        f" {plural(len(manifest.classes), 'class', 'classes')}, version {manifest.version}"
     )
     return manifest
 

@@ -76,7 +76,7 @@ def test_a_class_may_be_in_one_split_only(tmp_path, capsys):
     manifest = prepare(root, tmp_path / "out")
     assert manifest.classes == ("cat", "dog")
     assert manifest.splits["train"].class_counts == (2, 0)
-    assert "no images in train of 1 classes: dog" in capsys.readouterr().err
+    assert "no images in train of 1 class: dog" in capsys.readouterr().err
 
 
 def test_names_of_all_sorts_are_kept(tmp_path):
