@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import docstring_parser
 import tyro
 
-from common import fields
+from common import annotations, fields
 from common.errors import ConfigError
 
 T = TypeVar("T")
@@ -169,7 +169,7 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
 
 
 def _with_markers(hint: Any) -> Any:
-    names = [note.name for note in get_args(hint)[1:] if isinstance(note, fields.Positional)]
+    names = [note.name for note in get_args(hint)[1:] if isinstance(note, annotations.Positional)]
     if not names:
         return hint
     shown = tyro.conf.arg(metavar=names[0], help_behavior_hint="")

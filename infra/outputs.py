@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from common import fields
-from common.fields import Bounds, Pattern
+from common.annotations import Bounds, Pattern
 from infra.errors import OutputsError
 
 SCHEMA_VERSION = 2

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from common.fields import Pattern
+from common.annotations import Pattern
 
 GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 Guid = Annotated[str, Pattern(GUID, "a GUID")]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
-from common.fields import Bounds, Formerly, Pattern
+from common.annotations import Bounds, Formerly, Pattern
 from infra import subnets
 from infra.catalog.network_rules import VaultTag
 from infra.naming import DUTY_SUBNETS, Names, SubnetRole

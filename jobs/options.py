@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from common import fields
+from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
-from common.fields import Bounds, Formerly
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
 """Pattern of the names of jobs and other resources in a workspace, from the REST definitions of

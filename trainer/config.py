@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from common import fields
+from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
-from common.fields import Bounds, Formerly
 
 Positive = Bounds(at_least=1)
 NotNegative = Bounds(at_least=0)

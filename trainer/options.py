@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from common.fields import Bounds, Positional
+from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
 
 

@@ -16,8 +16,8 @@ from PIL import Image, ImageOps
 from rich.progress import track
 from sklearn import datasets
 
+from common.annotations import Positional
 from common.errors import UserError
-from common.fields import Positional
 from trainer.config import Positive
 
 NAMES = (

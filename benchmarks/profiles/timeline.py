@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from benchmarks.measure import columns, spread
+from common.annotations import Positional
 from common.errors import UserError
-from common.fields import Positional
 
 TENSOR = "gradients0_1of"
 """Part of the name of the first tensor of the first group."""

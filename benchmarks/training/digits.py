@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from benchmarks.measure import BenchmarkOptions, spread
-from common.fields import Positional
+from common.annotations import Positional
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from benchmarks.measure import BenchmarkOptions, columns, ratio, read_samples, table
 from benchmarks.processes import in_world
-from common.fields import Bounds
+from common.annotations import Bounds
 from trainer.config import Positive
 
 BARE, TAPE = "bare grouped all-reduce", "DistributedGradientTape"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+from common.annotations import Bounds, Positional
 from common.errors import UserError
-from common.fields import Bounds, Positional
 from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from azure.storage.blob import ContainerClient
 
 from common import fields
+from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, ConfigError
-from common.fields import Bounds, Formerly, Positional
 from common.text import listing, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results

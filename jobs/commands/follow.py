@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, UserError
-from common.fields import Bounds, Formerly, Positional
 from infra.outputs import PlatformOutputs
 from jobs.assets.prepared_data import register_prepared
 from jobs.azure.job_records import Job

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Annotated
 
+from common.annotations import Positional
 from common.errors import UserError
-from common.fields import Positional
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_records import ENDED
 from jobs.azure.workspace import connect

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
+from common.annotations import Positional
 from common.arguments import parse
 from common.errors import INTERRUPTED, UserError
-from common.fields import Positional
 from infra.outputs import PlatformOutputs
 from jobs.azure import submission
 from jobs.azure.workspace import connect

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from common import fields
+from common.annotations import Positional
 from common.errors import ConfigError, UserError
-from common.fields import Positional
 from infra.outputs import PlatformOutputs
 from jobs.assets import models
 from jobs.assets.models import EXPORT, Model

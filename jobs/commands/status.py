@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
-from common.fields import Bounds
+from common.annotations import Bounds
 from infra.outputs import PlatformOutputs
 from jobs.azure.clusters import ClusterNodes, read_nodes
 from jobs.azure.job_records import Job

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
-from common.fields import Bounds
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect

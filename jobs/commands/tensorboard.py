@@ -10,8 +10,8 @@ from threading import Event
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from common.annotations import Bounds, Positional
 from common.errors import UserError
-from common.fields import Bounds, Positional
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.sign_in import async_credential

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from azure.core.exceptions import AzureError
 
 from common import fields
+from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, ConfigError
-from common.fields import Bounds, Formerly, Positional
 from common.text import duration, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.assets import data_sets

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import pytest
 
+from common.annotations import Bounds, Formerly, Positional
 from common.arguments import parse
 from common.errors import ConfigError
-from common.fields import Bounds, Formerly, Positional
 
 
 @dataclass(frozen=True)

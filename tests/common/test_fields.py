@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 
 from common import fields
+from common.annotations import Bounds, Formerly, Pattern
 from common.errors import ConfigError
-from common.fields import Bounds, Formerly, Pattern
 
 
 @dataclass(frozen=True)

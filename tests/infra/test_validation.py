@@ -275,13 +275,6 @@ MANY = {f"t{number}": "" for number in range(47)}
     ("changes", "says"),
     [
         ([("budget.emails", ["a@b.de", "A@b.de"])], "budget.emails: contains a@b.de twice"),
-        (
-            [
-                ("network.peer_with", [NETWORK, PEER]),
-                ("network.peer_address_spaces", ["10.0.0.0/16"]),
-            ],
-            "network.peer_with: 2 networks are called 'hub'",
-        ),
         ([("tags.Owner", "x")], "tags.Owner: differs from 'owner' in case only"),
         ([("tags.stack", "x")], "tags.stack: the stack sets this tag itself"),
         ([("tags.Managed-By", "x")], "tags.Managed-By: the stack sets this tag itself"),

@@ -42,6 +42,7 @@ ONLY = {
 
 STANDARD_LIBRARY_ONLY = [
     *(
+        "common.annotations",
         "common.containers",
         "common.errors",
         "common.fields",
@@ -60,7 +61,13 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
-    *("infra.outputs", "infra.policies.rule", "infra.resources", "infra.settings"),
+    *(
+        "infra.outputs",
+        "infra.policies.rule",
+        "infra.resources",
+        "infra.setting_types",
+        "infra.settings",
+    ),
     *("infra.subnets", "infra.validation"),
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
     *("jobs.following.job_states", "jobs.following.resubmit_policy", "jobs.options"),

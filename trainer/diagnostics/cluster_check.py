@@ -18,9 +18,9 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
+from common.annotations import Bounds
 from common.arguments import parse
 from common.errors import UserError
-from common.fields import Bounds
 from trainer.config import ExchangeConfig, Positive
 from trainer.diagnostics import infiniband
 from trainer.diagnostics.device import device_name, set_up_device

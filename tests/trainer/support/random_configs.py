@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from common import fields
+from common import annotations, fields
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS
 
@@ -26,7 +26,7 @@ def changed(base, values):
 
 
 def numbers(kind, bounds):
-    bounds = bounds or fields.Bounds()
+    bounds = bounds or annotations.Bounds()
     low = bounds.at_least if bounds.at_least is not None else bounds.above
     high = bounds.at_most if bounds.at_most is not None else bounds.below
     if kind is int:
