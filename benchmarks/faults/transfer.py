@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from benchmarks.measure import BenchmarkOptions, columns, publish, spread
+from benchmarks.measure import BenchmarkOptions, columns, spread
 from common.errors import UserError
 from trainer.config import Positive
-from trainer.diagnostics.environment import environment
 
 PYTHON: Final = ".venv/bin/python"
 """Python of the platform's environment, relative to a checkout."""
@@ -64,9 +63,8 @@ class Transfer:
     """What storage received beyond the size of the files; None for a download."""
 
 
-def run(options: Options) -> None:
+def measure(options: Options) -> dict[str, Any]:
     """Measure the checkouts in turns."""
-    started_on = environment()
     transfers: dict[str, dict[str, list[Transfer]]] = {}
     with tempfile.TemporaryDirectory() as folder, _stand_in(Path(folder) / "state") as variables:
         scratch = Path(folder)
@@ -89,7 +87,7 @@ def run(options: Options) -> None:
                     of.setdefault(f"upload {what}", []).append(sent)
                     of.setdefault(f"download {what}", []).append(got)
                     print(f"turn {turn + 1}, {checkout}: {what}: {sent}, {got}", flush=True)
-    publish("transfer", options, started_on, show, transfers=transfers)
+    return {"transfers": transfers}
 
 
 def show(data: Mapping[str, Any]) -> str:
