@@ -3,6 +3,7 @@
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
+from infra.catalog.alert_rules import alert_rules
 from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.base import StackContext
 from infra.components.budget import Budget, BudgetArgs
@@ -32,17 +33,13 @@ def declare(
         *_logs(monitoring),
     ]
     Diagnostics(context, sources, monitoring.log_id)
-    monitoring_settings = settings.monitoring
     Alerts(
         context,
         AlertsArgs(
             log_workspace=monitoring.log_id,
             workspace_id=workspace.id,
             emails=settings.budget.emails,
-            preempted_nodes=monitoring_settings.preempted_nodes,
-            idle_minutes=monitoring_settings.idle_minutes,
-            failed_jobs=monitoring_settings.failed_jobs,
-            quota_percent=monitoring_settings.quota_percent,
+            rules=alert_rules(settings.monitoring),
         ),
     )
     budget = settings.budget

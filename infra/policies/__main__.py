@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from pulumi_policy import PolicyPack
 
 from infra.policies.pack import NAME, policies
-from infra.policies.posture import of_stack
+from infra.policies.stack import settings_of
 
 # Serves the engine until it exits; does not return.
-PolicyPack(NAME, policies(cache(of_stack)))
+PolicyPack(NAME, policies(cache(settings_of)))

@@ -1,10 +1,13 @@
 """Rules on permissions and authentication."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, get_args
 
-from infra.catalog import roles
-from infra.policies.rule import Posture, ResourceRule, StackRule, named, wants
+from infra.catalog import resource_ids, roles
+from infra.naming import ClusterRole, IdentityRole
+from infra.policies.expected import UNSET, exactly, one_of, optional, table_rule
+from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
@@ -20,155 +23,248 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.settings import Settings
 
-KEYLESS: dict[str, dict[str, object]] = {
-    STORAGE: {"allowSharedKeyAccess": False, "allowBlobPublicAccess": False},
-    REGISTRY: {"adminUserEnabled": False, "anonymousPullEnabled": False},
-    VAULT: {"properties.enableRbacAuthorization": True},
-    WORKSPACE: {"systemDatastoresAuthMode": "Identity"},
-    COMPUTE: {"properties.disableLocalAuth": True},
-    DATASTORE: {"properties.credentials.credentialsType": "None"},
-    LOGS: {"features.disableLocalAuth": True},
-    INSIGHTS: {"disableLocalAuth": True},
+DUTIES: Final = get_args(IdentityRole)
+PEOPLE: Final = ("publishers", "scientists", "operators")
+CLUSTER_DUTIES: Final[Mapping[ClusterRole, IdentityRole]] = {
+    "gpu": "training",
+    "gpu-dedicated": "training",
+    "preparation": "preparation",
+    "build": "build",
 }
-"""Inputs that make each service accept Entra identities only."""
+OFF, ON = exactly(value=False), exactly(value=True)
 
-ADMINISTRATORS = {
-    roles.OWNER: "Owner",
-    "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9": "User Access Administrator",
-    "f58310d9-a9f6-439a-9e8d-f62e7b41a168": "Role Based Access Control Administrator",
-}
-"""Built-in roles that can assign roles, by GUID."""
-
-READS_BLOBS = frozenset({roles.READER, roles.BLOB_DATA_READER})
-"""Roles that can change neither data nor role assignments."""
-
-WIDE = re.compile(
-    r"(/subscriptions/[^/]+(/resourceGroups/[^/]+)?"
-    r"|/providers/Microsoft\.Management/managementGroups/[^/]+|)/?",
-    re.IGNORECASE,
-)
-"""Scopes that include the training data account, whatever its name."""
-
-
-def _keys(resource: Resource, _posture: Posture) -> Iterator[str]:
-    for path, expected in KEYLESS.get(resource.kind, {}).items():
-        yield from wants(resource, path, expected)
-
-
-NO_KEYS = ResourceRule(
+NO_KEYS = table_rule(
     "no-keys",
-    "Every service authenticates callers by Entra ID only; shared keys, passwords, anonymous "
-    "access and access policies are off.",
+    "Every service authenticates callers by Entra ID only; shared keys, local users, passwords, "
+    "anonymous access and access policies are off.",
     "Disable the other authentication method, and give an identity a role instead.",
-    _keys,
+    {
+        STORAGE: {
+            "allowSharedKeyAccess": OFF,
+            "allowBlobPublicAccess": OFF,
+            "isLocalUserEnabled": OFF,
+            "isSftpEnabled": OFF,
+            "isNfsV3Enabled": optional(OFF),
+            "defaultToOAuthAuthentication": ON,
+        },
+        REGISTRY: {"adminUserEnabled": OFF, "anonymousPullEnabled": OFF},
+        VAULT: {
+            "properties.enableRbacAuthorization": ON,
+            "properties.accessPolicies": UNSET,
+            "properties.enabledForDeployment": OFF,
+            "properties.enabledForDiskEncryption": OFF,
+            "properties.enabledForTemplateDeployment": OFF,
+        },
+        WORKSPACE: {"systemDatastoresAuthMode": exactly("Identity")},
+        COMPUTE: {
+            "properties.disableLocalAuth": ON,
+            "properties.properties.userAccountCredentials": UNSET,
+        },
+        DATASTORE: {
+            "properties.credentials.credentialsType": exactly("None"),
+            "properties.serviceDataAccessAuthIdentity": exactly("WorkspaceUserAssignedIdentity"),
+        },
+        LOGS: {"features.disableLocalAuth": ON},
+        INSIGHTS: {"disableLocalAuth": ON},
+    },
 )
 
-
-def _transport(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind == STORAGE:
-        yield from wants(resource, "minimumTlsVersion", "TLS1_2")
-        yield from wants(resource, "enableHttpsTrafficOnly", expected=True)
-
-
-TLS = ResourceRule(
+TLS = table_rule(
     "tls-1-2",
-    "Storage accounts accept only HTTPS with TLS 1.2 or later; no other service here offers a "
-    "choice.",
-    "Set minimumTlsVersion and enableHttpsTrafficOnly.",
-    _transport,
+    "Storage accounts accept only HTTPS with TLS 1.2 or later, and datastores use HTTPS; no other "
+    "service here offers a choice.",
+    "Set minimumTlsVersion, enableHttpsTrafficOnly and the datastore's protocol.",
+    {
+        STORAGE: {"minimumTlsVersion": exactly("TLS1_2"), "enableHttpsTrafficOnly": ON},
+        DATASTORE: {"properties.protocol": exactly("https")},
+    },
+)
+
+JOB_GRANTS: Final = frozenset(
+    {
+        ("default", roles.BLOB_DATA_CONTRIBUTOR),
+        ("vault", roles.KEY_VAULT_SECRETS_USER),
+        ("registry", roles.ACR_PULL),
+        ("insights", roles.MONITORING_METRICS_PUBLISHER),
+    }
+)
+GRANTS: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
+    "workspace": frozenset(
+        {
+            ("default", roles.CONTRIBUTOR),
+            ("default", roles.BLOB_DATA_CONTRIBUTOR),
+            ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR),
+            ("data", roles.BLOB_DATA_READER),
+            ("vault", roles.CONTRIBUTOR),
+            ("vault", roles.KEY_VAULT_ADMINISTRATOR),
+            ("registry", roles.CONTRIBUTOR),
+            ("insights", roles.CONTRIBUTOR),
+            ("endpoint", roles.READER),
+            ("workspace", roles.CONTRIBUTOR),
+        }
+    ),
+    "training": JOB_GRANTS | {("data", roles.BLOB_DATA_READER)},
+    "preparation": JOB_GRANTS | {("data", roles.BLOB_DATA_CONTRIBUTOR)},
+    "build": JOB_GRANTS | {("registry", roles.ACR_PUSH)},
+    "encryption": frozenset({("vault", roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER)}),
+    "publishers": frozenset({("data", roles.BLOB_DATA_CONTRIBUTOR)}),
+    "scientists": frozenset(
+        {
+            ("default", roles.BLOB_DATA_CONTRIBUTOR),
+            ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR),
+            ("data", roles.BLOB_DATA_READER),
+            ("workspace", roles.AZUREML_DATA_SCIENTIST),
+        }
+    ),
+    "operators": frozenset({("workspace", roles.AZUREML_COMPUTE_OPERATOR)}),
+}
+"""Roles that each identity and each group of people may have, by the resource that they apply to.
+Written down here a second time on purpose: a change in what the program declares is a violation
+until somebody has changed this table too."""
+
+
+PRINCIPAL_TYPES = table_rule(
+    "principal-types",
+    "Every role assignment sets principalType.",
+    "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
+    {ASSIGNMENT: {"principalType": one_of("ServicePrincipal", "Group")}},
 )
 
 
-def _administrators(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind != ASSIGNMENT:
-        return
-    role = _role(resource)
-    if role in ADMINISTRATORS:
-        yield f"assigns {ADMINISTRATORS[role]}, which can assign every other role"
-    elif role not in roles.NAMES:
+def _unlisted(resource: Resource, _settings: Settings) -> Iterator[str]:
+    role = _role(resource) if resource.kind == ASSIGNMENT else roles.READER
+    if role not in roles.NAMES:
         yield f"assigns the role {role}, which infra/catalog/roles.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "No role assignment of the stack allows its holder to assign roles, and every role is listed "
-    "in infra/catalog/roles.py.",
+    "Every role is listed in infra/catalog/roles.py; none of them allows its holder to assign "
+    "roles.",
     "Assign the narrowest role that is sufficient; only the deployer assigns roles.",
-    _administrators,
+    _unlisted,
 )
 
 
-def _principals(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind == ASSIGNMENT and not input_at(resource, "principalType"):
-        yield "principalType is not set"
-
-
-PRINCIPAL_TYPES = ResourceRule(
-    "principal-types",
-    "Every role assignment sets principalType.",
-    "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
-    _principals,
-)
-
-
-def _writers(
-    resources: Sequence[Resource], posture: Posture
+def _assignments(
+    resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
-    accounts = training_accounts(resources)
+    principals = _principals(resources, settings)
+    for assignment in of_kind(resources, ASSIGNMENT):
+        principal, role = str(input_at(assignment, "principalId")), _role(assignment)
+        holder = _holder(assignment, resources, settings)
+        gives = f"gives {holder or principal} {roles.NAMES.get(role, role)}"
+        if holder is None:
+            yield assignment, f"{gives}, but the stack's settings name no such principal"
+            continue
+        if principal != principals[holder]:
+            yield assignment, f"{gives} through the principal {principal}, which is not {holder}"
+        scope = str(input_at(assignment, "scope"))
+        target = next((label for label, id_ in targets(settings) if named(scope, *id_)), None)
+        if target is None:
+            yield assignment, f"{gives} on {scope}, which is not one service of the stack"
+        elif (target, role) not in GRANTS[holder]:
+            yield assignment, f"{gives} on {scope}, which its duty does not need"
+
+
+LEAST_PRIVILEGE = StackRule(
+    "least-privilege",
+    "Each identity and each group of people has only the roles of its duty, each on one service: "
+    "only the publishers and the preparation identity can write training data.",
+    "Remove the assignment; if the duty needs it, add it to GRANTS in infra/policies/access_rules.py.",
+    _assignments,
+)
+
+
+def targets(settings: Settings) -> list[tuple[str, tuple[str, str]]]:
+    """Return what roles are assigned on: label, Azure type and name."""
+    names, storage = settings.names, settings.storage
+    account = "Microsoft.Storage/storageAccounts"
+    brought = resource_ids.name
+    return [
+        ("default", (account, brought(storage.existing_default or names.default_storage))),
+        ("data", (account, brought(storage.existing_data or names.data_storage))),
+        ("vault", ("Microsoft.KeyVault/vaults", brought(settings.vault.existing or names.vault))),
+        (
+            "registry",
+            (
+                "Microsoft.ContainerRegistry/registries",
+                brought(settings.registry.existing or names.registry),
+            ),
+        ),
+        ("insights", ("Microsoft.Insights/components", names.insights)),
+        ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
+        *(
+            ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
+            for service in ("default-blob", "default-file")
+        ),
+    ]
+
+
+def _holder(
+    assignment: Resource, resources: Sequence[Resource], settings: Settings
+) -> str | None:
+    """Return the duty of the identity, or the group of people, that an assignment is for."""
+    principal = input_at(assignment, "principalId")
+    for label in PEOPLE:
+        if principal == getattr(settings.people, label):
+            return label
     identities = {
         identity.key: str(input_at(identity, "resourceName"))
         for identity in of_kind(resources, IDENTITY)
     }
+    names = [identities.get(key) for key in assignment.options.get("dependsOn", ())]
+    return next((duty for duty in DUTIES if settings.names.identity(duty) in names), None)
+
+
+def _principals(resources: Sequence[Resource], settings: Settings) -> dict[str, str]:
+    """Return the principal id of each holder: the one that most of its assignments name."""
+    named_by: dict[str, Counter[str]] = defaultdict(Counter)
     for assignment in of_kind(resources, ASSIGNMENT):
-        scope, role = str(input_at(assignment, "scope")), _role(assignment)
-        account = next((name for name in accounts if covers(scope, name)), None)
-        if account is None or role in READS_BLOBS:
-            continue
-        holders = [
-            identities[key] for key in assignment.options.get("dependsOn", ()) if key in identities
-        ] or [str(input_at(assignment, "principalId"))]
-        allowed = {posture.preparation, *posture.publishers}
-        if role == roles.BLOB_DATA_CONTRIBUTOR and set(holders) <= allowed:
-            continue
-        role_name = roles.NAMES.get(role, role)
-        yield (
-            assignment,
-            f"gives {', '.join(holders)} {role_name} on {scope}, which includes {account}",
-        )
+        holder = _holder(assignment, resources, settings)
+        if holder is not None:
+            named_by[holder][str(input_at(assignment, "principalId"))] += 1
+    return {holder: counted.most_common(1)[0][0] for holder, counted in named_by.items()}
 
 
-ONLY_PUBLISHERS_WRITE = StackRule(
-    "only-publishers-write",
-    "Only the publishers' group and the preparation identity can write training data, as Storage "
-    "Blob Data Contributor; everyone else has at most read access.",
-    "Assign Storage Blob Data Reader, or add the group to the stack's publishers.",
-    _writers,
+def _computes(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    names = settings.names
+    own = {settings.cluster_name(role): CLUSTER_DUTIES[role] for role in settings.clusters.by_role}
+    for cluster in of_kind(resources, COMPUTE):
+        duty = own.get(str(input_at(cluster, "computeName")))
+        if duty is None:
+            yield cluster, "is a cluster that the stack's settings do not name"
+            continue
+        held = [resource_ids.name(str(id_)) for id_ in _identities(cluster)]
+        if input_at(cluster, "identity.type") != "UserAssigned" or held != [names.identity(duty)]:
+            yield cluster, f"its jobs act as {held} and must act as {names.identity(duty)} alone"
+    for workspace in of_kind(resources, WORKSPACE):
+        held = [resource_ids.name(str(id_)) for id_ in _identities(workspace)]
+        primary = resource_ids.name(str(input_at(workspace, "primaryUserAssignedIdentity")))
+        if input_at(workspace, "identity.type") != "UserAssigned" or {*held, primary} != {
+            names.identity("workspace")
+        }:
+            yield workspace, f"acts as {held} and must act as {names.identity('workspace')} alone"
+        if input_at(workspace, "imageBuildCompute") != settings.cluster_name("build"):
+            yield workspace, "its images are not built on the build cluster"
+
+
+DUTY_OF_EACH_IDENTITY = StackRule(
+    "identity-of-duty",
+    "Each cluster's jobs act as the identity of the cluster's duty and as no other, and images are "
+    "built on the build cluster alone.",
+    "Give the cluster the identity of its duty.",
+    _computes,
 )
 
 
-def training_accounts(resources: Sequence[Resource]) -> frozenset[str]:
-    """Return the names of the storage accounts with training data: the Premium accounts and those
-    that datastores refer to, except the workspace's default account.
-    """
-    own = {
-        str(input_at(workspace, "storageAccount")).rsplit("/", 1)[-1].lower()
-        for workspace in of_kind(resources, WORKSPACE)
-    }
-    premium = {
-        str(input_at(account, "accountName"))
-        for account in of_kind(resources, STORAGE)
-        if input_at(account, "kind") == "BlockBlobStorage"
-    }
-    behind = {
-        str(input_at(store, "properties.accountName")) for store in of_kind(resources, DATASTORE)
-    }
-    return frozenset(name for name in premium | behind if name.lower() not in own)
-
-
-def covers(scope: str, account: str) -> bool:
-    """Check whether a role on this scope applies to the account, or to something in it."""
-    return bool(WIDE.fullmatch(scope)) or named(scope, "Microsoft.Storage/storageAccounts", account)
+def _identities(resource: Resource) -> list[object]:
+    """Return the ids of a resource's identities; a state lists them as the keys of a mapping."""
+    return list(input_at(resource, "identity.userAssignedIdentities") or ())
 
 
 def _role(assignment: Resource) -> str:
@@ -176,4 +272,4 @@ def _role(assignment: Resource) -> str:
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 
-RULES = (NO_KEYS, TLS, NO_OWNER, PRINCIPAL_TYPES, ONLY_PUBLISHERS_WRITE)
+RULES = (NO_KEYS, TLS, NO_OWNER, PRINCIPAL_TYPES, LEAST_PRIVILEGE, DUTY_OF_EACH_IDENTITY)

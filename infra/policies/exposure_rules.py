@@ -1,13 +1,24 @@
 """Rules on network exposure: what can be reached, and from where."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from infra.policies.rule import ALLOWLISTED, PRIVATE, Posture, ResourceRule, StackRule, named, wants
+from infra.policies.expected import (
+    UNSET,
+    Expected,
+    among,
+    as_set,
+    exactly,
+    one_of,
+    optional,
+    shown,
+    table_rule,
+)
+from infra.policies.rule import StackRule, named
 from infra.resources import (
     COMPUTE,
     CONTAINER,
-    NETWORK,
+    INSIGHTS,
+    LOGS,
     REGISTRY,
     STORAGE,
     VAULT,
@@ -17,52 +28,76 @@ from infra.resources import (
     input_at,
     of_kind,
 )
-
-ANYWHERE = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0"})
-"""Spellings of the whole internet in a network rule."""
+from infra.settings import Settings
 
 
-def _endpoints(resource: Resource, posture: Posture) -> Iterator[str]:
-    kind = resource.kind
-    if kind == CONTAINER:
-        yield from wants(resource, "publicAccess", "None")
-    elif kind == WORKSPACE and posture.profile == ALLOWLISTED:
-        yield from wants(resource, "publicNetworkAccess", "Enabled")
-    elif kind == VAULT:
-        yield from wants(resource, "properties.publicNetworkAccess", "Disabled")
-        yield from wants(resource, "properties.networkAcls.defaultAction", "Deny")
-    elif kind == STORAGE:
-        yield from _account(resource, posture)
-    elif kind in {WORKSPACE, REGISTRY}:
-        yield from wants(resource, "publicNetworkAccess", "Disabled")
+def _public(settings: Settings) -> bool:
+    return settings.profile == "allowlisted"
 
 
-def _account(account: Resource, posture: Posture) -> Iterator[str]:
-    yield from wants(account, "networkRuleSet.defaultAction", "Deny")
-    ranges = [
-        rule.get("iPAddressOrRange") for rule in entries_at(account, "networkRuleSet.ipRules")
-    ]
-    if posture.profile == PRIVATE:
-        yield from wants(account, "publicNetworkAccess", "Disabled")
-        if ranges:
-            yield f"networkRuleSet allows {', '.join(map(str, ranges))}"
-        return
-    for unknown in sorted(str(range_) for range_ in ranges if range_ not in posture.addresses):
-        yield f"networkRuleSet allows {unknown}, which is not in the stack's allowed_addresses"
+def _listed(settings: Settings) -> Sequence[str]:
+    return settings.allowed_addresses if _public(settings) else ()
 
 
-NO_PUBLIC_ENDPOINT = ResourceRule(
+def _queried(settings: Settings) -> str:
+    hidden = settings.monitoring.private_link and not _public(settings)
+    return "Disabled" if hidden else "Enabled"
+
+
+MONITORED = {
+    "publicNetworkAccessForIngestion": as_set(
+        lambda s: "Disabled" if s.monitoring.private_link else "Enabled"
+    ),
+    "publicNetworkAccessForQuery": as_set(_queried),
+}
+"""Logs and metrics are sent and read over public endpoints, with an Entra sign-in, unless a private
+link scope is declared."""
+
+NO_PUBLIC_ENDPOINT = table_rule(
     "no-public-endpoint",
     "Workspace, registry, vault and storage are reachable through private endpoints only. In the "
     "allowlisted profile the workspace has a public endpoint with Entra sign-in, and storage is "
     "open to the listed addresses.",
     "Disable public access, or choose the network profile that allows it.",
-    _endpoints,
+    {
+        CONTAINER: {"publicAccess": exactly("None")},
+        WORKSPACE: {
+            "publicNetworkAccess": as_set(lambda s: "Enabled" if _public(s) else "Disabled"),
+            "sharedPrivateLinkResources": UNSET,
+        },
+        VAULT: {
+            "properties.publicNetworkAccess": exactly("Disabled"),
+            "properties.networkAcls.defaultAction": exactly("Deny"),
+            "properties.networkAcls.bypass": one_of("AzureServices", "None"),
+            "properties.networkAcls.ipRules": UNSET,
+            "properties.networkAcls.virtualNetworkRules": UNSET,
+        },
+        REGISTRY: {
+            "publicNetworkAccess": exactly("Disabled"),
+            "networkRuleBypassOptions": one_of("AzureServices", "None"),
+            "networkRuleSet": UNSET,
+        },
+        STORAGE: {
+            "publicNetworkAccess": Expected(
+                lambda s: "one of the profile's" if _public(s) else shown("Disabled"),
+                lambda given, s: _public(s) or given == "Disabled",
+            ),
+            "networkRuleSet.defaultAction": exactly("Deny"),
+            "networkRuleSet.bypass": one_of("AzureServices", "None"),
+            "networkRuleSet.ipRules[].iPAddressOrRange": optional(
+                among(_listed, "an address of allowed_addresses in the allowlisted profile")
+            ),
+            "networkRuleSet.virtualNetworkRules": UNSET,
+            "networkRuleSet.resourceAccessRules": UNSET,
+        },
+        LOGS: MONITORED,
+        INSIGHTS: MONITORED,
+    },
 )
 
 
 def _addresses(
-    resources: Sequence[Resource], _posture: Posture
+    resources: Sequence[Resource], _settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     nat_address_ids = [
         str(address.get("id"))
@@ -84,87 +119,19 @@ NO_PUBLIC_ADDRESS = StackRule(
     _addresses,
 )
 
-
-def _subnets(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind != NETWORK:
-        return
-    for subnet in entries_at(resource, "subnets"):
-        name = subnet.get("name")
-        if not subnet.get("networkSecurityGroup"):
-            yield f"subnet {name} has no network security group"
-        if subnet.get("defaultOutboundAccess") is not False:
-            yield f"subnet {name} has Azure's default outbound access"
-
-
-CLOSED_SUBNETS = ResourceRule(
-    "closed-subnets",
-    "Every subnet has a network security group and no default outbound access.",
-    "Associate a group, and set defaultOutboundAccess to false when the subnet is created.",
-    _subnets,
-)
-
-
-def _network_rules(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind != "network:NetworkSecurityGroup":
-        return
-    rules = entries_at(resource, "securityRules")
-    for rule in rules:
-        if _is(rule, "direction", "Inbound") and _is(rule, "access", "Allow"):
-            sources = [rule.get("sourceAddressPrefix"), *(rule.get("sourceAddressPrefixes") or ())]
-            for source in sources:
-                if str(source).lower() in ANYWHERE:
-                    yield f"rule {rule.get('name')} allows inbound traffic from {source}"
-    for direction in ("Inbound", "Outbound"):
-        last = max(
-            (rule for rule in rules if _is(rule, "direction", direction)),
-            key=lambda rule: int(rule.get("priority", 0)),
-            default=None,
-        )
-        if last is None or not _is(last, "access", "Deny") or not _matches_all(last):
-            yield f"its last {direction.lower()} rule does not deny everything"
-
-
-def _matches_all(rule: Mapping[str, Any]) -> bool:
-    ports = [rule.get("destinationPortRange"), *(rule.get("destinationPortRanges") or ())]
-    ends = ("sourceAddressPrefix", "destinationAddressPrefix", "protocol")
-    return "*" in ports and all(_is(rule, end, "*") for end in ends)
-
-
-def _is(rule: Mapping[str, Any], key: str, expected: str) -> bool:
-    return str(rule.get(key)).lower() == expected.lower()
-
-
-CLOSED_NETWORK_RULES = ResourceRule(
-    "closed-network-rules",
-    "No inbound traffic from the internet is allowed, and whatever no rule allows is denied in "
-    "both directions.",
-    "Name the service tag or subnet to allow, and end with a rule that denies everything.",
-    _network_rules,
-)
-
-
-def _nodes(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind != COMPUTE:
-        return
-    nodes = "properties.properties."
-    yield from wants(resource, nodes + "enableNodePublicIp", expected=False)
-    yield from wants(resource, nodes + "remoteLoginPortPublicAccess", "Disabled")
-    if not input_at(resource, nodes + "subnet.id"):
-        yield f"{nodes}subnet.id is not set, so its nodes are not in a subnet of the stack"
-
-
-NODES_WITHOUT_PUBLIC_ADDRESS = ResourceRule(
+NODES_WITHOUT_PUBLIC_ADDRESS = table_rule(
     "nodes-without-public-address",
-    "Cluster nodes are in the stack's subnets, have no public address and accept no SSH from "
-    "outside.",
-    "Set the three properties when the cluster is created: Azure cannot change them later.",
-    _nodes,
+    "Cluster nodes and serverless computes have no public address and accept no SSH from outside.",
+    "Set the properties when the cluster is created: Azure cannot change them later.",
+    {
+        COMPUTE: {
+            "properties.properties.enableNodePublicIp": exactly(value=False),
+            "properties.properties.remoteLoginPortPublicAccess": exactly("Disabled"),
+        },
+        WORKSPACE: {
+            "serverlessComputeSettings.serverlessComputeNoPublicIP": exactly(value=True),
+        },
+    },
 )
 
-RULES = (
-    NO_PUBLIC_ENDPOINT,
-    NO_PUBLIC_ADDRESS,
-    CLOSED_SUBNETS,
-    CLOSED_NETWORK_RULES,
-    NODES_WITHOUT_PUBLIC_ADDRESS,
-)
+RULES = (NO_PUBLIC_ENDPOINT, NO_PUBLIC_ADDRESS, NODES_WITHOUT_PUBLIC_ADDRESS)

@@ -22,22 +22,34 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from infra.policies import access_rules, exposure_rules, governance_rules, service_rules
-from infra.policies.rule import Posture, ResourceRule, Rule, StackRule, Violation
+from infra.policies import (
+    access_rules,
+    data_rules,
+    exposure_rules,
+    governance_rules,
+    network_rules,
+    reviewed,
+    service_rules,
+)
+from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
 from infra.resources import Resource
+from infra.settings import Settings
 
 NAME = "private-training-platform"
 ALL: tuple[Rule, ...] = (
     *exposure_rules.RULES,
+    *network_rules.RULES,
     *access_rules.RULES,
+    *data_rules.RULES,
     *service_rules.RULES,
     *governance_rules.RULES,
+    *reviewed.RULES,
 )
 
 
-def check(resources: Sequence[Resource], posture: Posture) -> list[Violation]:
+def check(resources: Sequence[Resource], settings: Settings) -> list[Violation]:
     """Return every violation of every rule, in the rules' order."""
-    return [violation for rule in ALL for violation in rule.check(resources, posture)]
+    return [violation for rule in ALL for violation in rule.check(resources, settings)]
 
 
 class Inputs:
@@ -95,11 +107,11 @@ class _Merged(Mapping[str, Any]):
         return len(list(iter(self)))
 
 
-def policies(posture: Callable[[str], Posture]) -> list[Policy]:
+def policies(settings: Callable[[str], Settings]) -> list[Policy]:
     """Return every rule as a policy that stops an update.
 
     Args:
-        posture: Function from a stack's name to its posture; called at each check.
+        settings: Function from a stack's name to its settings; called at each check.
     """
     inputs = Inputs()
     remembering = ResourceValidationPolicy(
@@ -108,46 +120,46 @@ def policies(posture: Callable[[str], Posture]) -> list[Policy]:
         inputs.remember,
         EnforcementLevel.ADVISORY,
     )
-    return [remembering, *_rules(posture, inputs)]
+    return [remembering, *_rules(settings, inputs)]
 
 
-def _rules(posture: Callable[[str], Posture], inputs: Inputs) -> Iterable[Policy]:
+def _rules(settings: Callable[[str], Settings], inputs: Inputs) -> Iterable[Policy]:
     for rule in ALL:
         if isinstance(rule, ResourceRule):
             yield ResourceValidationPolicy(
                 rule.name,
                 rule.description,
-                _one(rule, posture),
+                _one(rule, settings),
                 EnforcementLevel.MANDATORY,
             )
         else:
             yield StackValidationPolicy(
                 rule.name,
                 rule.description,
-                _all(rule, posture, inputs),
+                _all(rule, settings, inputs),
                 EnforcementLevel.MANDATORY,
             )
 
 
 def _one(
-    rule: ResourceRule, posture: Callable[[str], Posture]
+    rule: ResourceRule, settings: Callable[[str], Settings]
 ) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         options = {"protect": args.opts.protect}
         resource = Resource(args.resource_type, args.name, args.props, options, "")
-        for violation in rule.check([resource], posture(_stack(args.urn))):
+        for violation in rule.check([resource], settings(_stack(args.urn))):
             report(violation.message, None)
 
     return validate
 
 
 def _all(
-    rule: StackRule, posture: Callable[[str], Posture], inputs: Inputs
+    rule: StackRule, settings: Callable[[str], Settings], inputs: Inputs
 ) -> Callable[[StackValidationArgs, ReportViolation], None]:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
         resources, urns = inputs.resources(args)
         stack = _stack(args.resources[0].urn)
-        for violation in rule.check(resources, posture(stack)):
+        for violation in rule.check(resources, settings(stack)):
             report(violation.message, urns[violation.resource.key] if violation.resource else None)
 
     return validate

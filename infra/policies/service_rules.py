@@ -3,8 +3,19 @@
 import re
 from collections.abc import Iterator
 
-from infra.policies.rule import Posture, ResourceRule, shown, wants
+from infra.naming import PRIORITIES
+from infra.policies.expected import (
+    Expected,
+    as_set,
+    at_most,
+    exactly,
+    shown,
+    table_rule,
+    violated,
+)
+from infra.policies.rule import ResourceRule, production
 from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, input_at
+from infra.settings import Settings
 
 LONGEST_IDLE = 60
 """Most minutes that a node may be idle before its cluster releases it."""
@@ -12,41 +23,21 @@ LONGEST_IDLE = 60
 DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 """ISO 8601 durations from days to seconds, as Azure accepts for idle times."""
 
-
-def _confidential(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind == WORKSPACE:
-        yield from wants(resource, "hbiWorkspace", expected=True)
-        yield from wants(resource, "v1LegacyMode", expected=False)
-
-
-HIGH_BUSINESS_IMPACT = ResourceRule(
+HIGH_BUSINESS_IMPACT = table_rule(
     "high-business-impact",
     "The workspace is marked high business impact: Microsoft collects less diagnostic data, and "
     "the nodes' scratch disks are encrypted and wiped.",
     "Set it when the workspace is created: Azure cannot change hbiWorkspace later.",
-    _confidential,
-)
-
-
-def _resting(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind != COMPUTE:
-        return
-    scale = "properties.properties.scaleSettings."
-    yield from wants(resource, scale + "minNodeCount", 0)
-    idle = input_at(resource, scale + "nodeIdleTimeBeforeScaleDown")
-    minutes = idle_minutes(idle)
-    if minutes is None or minutes > LONGEST_IDLE:
-        yield (
-            f"{scale}nodeIdleTimeBeforeScaleDown is {shown(idle)} and must be an ISO 8601 "
-            f"duration of {LONGEST_IDLE} minutes at most"
-        )
-
-
-CLUSTERS_REST_AT_ZERO = ResourceRule(
-    "clusters-rest-at-zero",
-    f"Every cluster scales down to zero nodes within {LONGEST_IDLE} minutes of its last job.",
-    "Set both; an idle node is billed by the hour.",
-    _resting,
+    {
+        WORKSPACE: {
+            "hbiWorkspace": exactly(value=True),
+            "v1LegacyMode": exactly(value=False),
+            "managedNetwork.isolationMode": exactly("Disabled"),
+            "enableDataIsolation": as_set(
+                lambda s: bool(s.storage.existing_default or s.vault.existing)
+            ),
+        }
+    },
 )
 
 
@@ -61,26 +52,55 @@ def idle_minutes(duration: object) -> float | None:
     return days * 1440 + hours * 60 + minutes + seconds / 60
 
 
-def _encryption(resource: Resource, _posture: Posture) -> Iterator[str]:
-    if resource.kind == STORAGE:
-        yield from wants(resource, "encryption.requireInfrastructureEncryption", expected=True)
+def _largest(resource: Resource, settings: Settings) -> Iterator[str]:
+    if resource.kind != COMPUTE:
+        return
+    for role, cluster in settings.clusters.by_role.items():
+        if input_at(resource, "computeName") != settings.cluster_name(role):
+            continue
+        for path, expected in {
+            "properties.properties.scaleSettings.maxNodeCount": at_most(
+                lambda _, most=cluster.max_nodes: most
+            ),
+            "properties.properties.vmSize": exactly(cluster.size),
+            "properties.properties.vmPriority": exactly(PRIORITIES[role]),
+        }.items():
+            yield from violated(resource, path, expected, settings)
 
 
-ENCRYPTED_TWICE = ResourceRule(
-    "encrypted-twice",
-    "Storage has infrastructure encryption in addition to service encryption.",
-    "Set it when the account is created: Azure cannot change it later.",
-    _encryption,
+AS_BUDGETED = ResourceRule(
+    "clusters-as-set",
+    "Every cluster has the size, the priority and at most the nodes of the stack's settings, from "
+    "which the budget was planned.",
+    "Change the stack's settings rather than the cluster.",
+    _largest,
+)
+
+CLUSTERS_REST_AT_ZERO = table_rule(
+    "clusters-rest-at-zero",
+    f"Every cluster scales down to zero nodes within {LONGEST_IDLE} minutes of its last job.",
+    "Set both; an idle node is billed by the hour.",
+    {
+        COMPUTE: {
+            "properties.properties.scaleSettings.minNodeCount": exactly(0),
+            "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown": Expected(
+                lambda _: f"an ISO 8601 duration of {LONGEST_IDLE} minutes at most",
+                lambda given, _: (minutes := idle_minutes(given)) is not None
+                and minutes <= LONGEST_IDLE,
+            ),
+        }
+    },
 )
 
 
-def _purge(resource: Resource, posture: Posture) -> Iterator[str]:
+def _purge(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind != VAULT:
         return
-    yield from wants(resource, "properties.enableSoftDelete", expected=True)
     purge = input_at(resource, "properties.enablePurgeProtection")
-    if posture.production and purge is not True:
+    if production(settings) and purge is not True:
         yield f"properties.enablePurgeProtection is {shown(purge)} and must be true in production"
+    elif settings.vault.purge_protection and purge is not True:
+        yield f"properties.enablePurgeProtection is {shown(purge)} and must be true as set"
     elif purge is False:
         yield "properties.enablePurgeProtection is false, which Azure rejects once it was true"
 
@@ -93,9 +113,9 @@ PURGE_PROTECTION = ResourceRule(
 )
 
 
-def _protected(resource: Resource, posture: Posture) -> Iterator[str]:
+def _protected(resource: Resource, settings: Settings) -> Iterator[str]:
     if (
-        posture.production
+        production(settings)
         and resource.kind in {STORAGE, VAULT, REGISTRY, WORKSPACE}
         and not resource.options.get("protect")
     ):
@@ -111,8 +131,8 @@ PROTECTED = ResourceRule(
 
 RULES = (
     HIGH_BUSINESS_IMPACT,
+    AS_BUDGETED,
     CLUSTERS_REST_AT_ZERO,
-    ENCRYPTED_TWICE,
     PURGE_PROTECTION,
     PROTECTED,
 )

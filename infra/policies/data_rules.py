@@ -1,0 +1,215 @@
+"""Rules on data: encryption, restoring what was deleted by mistake, and copies outside the stack."""
+
+from collections.abc import Iterator
+
+from infra.catalog import resource_ids
+from infra.naming import RESULTS_CONTAINER
+from infra.policies.expected import (
+    UNSET,
+    Expected,
+    among,
+    as_set,
+    at_least,
+    exactly,
+    one_of,
+    optional,
+    table_rule,
+    violated,
+)
+from infra.policies.rule import ResourceRule
+from infra.resources import (
+    CONTAINER,
+    DATASTORE,
+    LOGS,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+)
+from infra.settings import Settings
+
+BLOBS = "storage:BlobServiceProperties"
+FILES = "storage:FileServiceProperties"
+AGEING = "storage:ManagementPolicy"
+KEY = "keyvault:Key"
+DIAGNOSTICS = "monitor:DiagnosticSetting"
+
+OFF, ON = exactly(value=False), exactly(value=True)
+
+STUDIO = frozenset(
+    {
+        "https://mlworkspace.azure.ai",
+        "https://ml.azure.com",
+        "https://*.ml.azure.com",
+        "https://ai.azure.com",
+        "https://*.ai.azure.com",
+    }
+)
+"""Origins of Azure Machine Learning's own pages."""
+
+AGEING_PREFIXES = frozenset(
+    {"azureml/ExperimentRun", "snapshots", "snapshotzips", f"{RESULTS_CONTAINER}/"}
+)
+"""Where old blobs may be moved or deleted: logs and code of jobs, and results."""
+
+
+def _key_source(settings: Settings) -> str:
+    own = settings.encryption.customer_managed_keys
+    return "Microsoft.Keyvault" if own else "Microsoft.Storage"
+
+
+def _vault(settings: Settings) -> str:
+    return resource_ids.name(settings.vault.existing or settings.names.vault)
+
+
+OF_OWN_VAULT = Expected(
+    lambda s: f"a key of the vault {_vault(s)}",
+    lambda given, s: str(given).lower().startswith(f"https://{_vault(s)}.vault.azure.net".lower()),
+    required=False,
+)
+
+ENCRYPTED = table_rule(
+    "encrypted",
+    "Storage has infrastructure encryption in addition to service encryption, and services use the "
+    "customer-managed key where the stack has one.",
+    "Set it when the resource is created: Azure cannot change infrastructure encryption later.",
+    {
+        STORAGE: {
+            "encryption.requireInfrastructureEncryption": ON,
+            "encryption.keySource": as_set(_key_source),
+            "encryption.services.blob.enabled": ON,
+            "encryption.services.file.enabled": optional(ON),
+            "encryption.keyVaultProperties.keyVaultUri": OF_OWN_VAULT,
+            "encryption.keyVaultProperties.keyVersion": UNSET,
+        },
+        REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT},
+        WORKSPACE: {"encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT},
+        KEY: {
+            "properties.kty": one_of("RSA", "RSA-HSM"),
+            "properties.keySize": one_of(3072, 4096),
+            "properties.keyOps[]": one_of("wrapKey", "unwrapKey"),
+            "properties.attributes.exportable": optional(OFF),
+            "properties.rotationPolicy.lifetimeActions[].action.type": exactly("rotate"),
+        },
+    },
+)
+
+
+def _encrypted_as_set(resource: Resource, settings: Settings) -> Iterator[str]:
+    """Yield a fault for a registry or workspace that lacks the customer-managed key."""
+    if resource.kind in {REGISTRY, WORKSPACE} and settings.encryption.customer_managed_keys:
+        yield from violated(resource, "encryption.status", exactly("Enabled"), settings)
+
+
+CUSTOMER_KEY = ResourceRule(
+    "customer-managed-key",
+    "Registry and workspace are encrypted with the customer-managed key if the settings ask for it.",
+    "Set it when the resource is created: Azure cannot add it later.",
+    _encrypted_as_set,
+)
+
+RECOVERABLE = table_rule(
+    "recoverable",
+    "What is deleted by mistake can be restored, and logs are kept, for the days of the stack's "
+    "settings; only logs, code and results of jobs age.",
+    "Restore the retention; to shorten it on purpose, change the stack's settings.",
+    {
+        BLOBS: {
+            f"{policy}.{key}": expected
+            for policy in ("deleteRetentionPolicy", "containerDeleteRetentionPolicy")
+            for key, expected in {
+                "enabled": ON,
+                "days": at_least(lambda s: s.storage.soft_delete_retention_days),
+                "allowPermanentDelete": optional(OFF),
+            }.items()
+        },
+        FILES: {
+            "shareDeleteRetentionPolicy.enabled": ON,
+            "shareDeleteRetentionPolicy.days": at_least(
+                lambda s: s.storage.soft_delete_retention_days
+            ),
+        },
+        AGEING: {
+            "policy.rules[].definition.filters.prefixMatch": Expected(
+                lambda _: f"some of {sorted(AGEING_PREFIXES)}",
+                lambda given, _: bool(given) and set(given) <= AGEING_PREFIXES,
+            ),
+            "policy.rules[].definition.actions.baseBlob.delete.daysAfterModificationGreaterThan": (
+                optional(at_least(lambda s: s.storage.snapshot_retention_days))
+            ),
+            "policy.rules[].definition.actions.baseBlob.tierToCool.daysAfterModificationGreaterThan": (
+                optional(at_least(lambda s: s.storage.cool_after_days))
+            ),
+        },
+        VAULT: {
+            "properties.enableSoftDelete": ON,
+            "properties.softDeleteRetentionInDays": at_least(
+                lambda s: s.vault.soft_delete_retention_days
+            ),
+            "properties.createMode": UNSET,
+        },
+        REGISTRY: {
+            "policies.retentionPolicy.days": at_least(lambda s: s.registry.untagged_retention_days),
+        },
+        LOGS: {"retentionInDays": at_least(lambda s: s.monitoring.retention_days)},
+    },
+)
+
+
+def _accounts(settings: Settings) -> list[str]:
+    storage, names = settings.storage, settings.names
+    return [
+        resource_ids.name(storage.existing_default or names.default_storage),
+        resource_ids.name(storage.existing_data or names.data_storage),
+    ]
+
+
+def _log_workspace(settings: Settings) -> str:
+    existing = settings.monitoring.existing_log_workspace
+    return resource_ids.name(existing or settings.names.log_workspace)
+
+
+NO_COPIES = table_rule(
+    "no-copies-outside",
+    "Data, images and logs stay in the stack: no replication to other tenants, no export from the "
+    "registry, no foreign page that reads blobs, no diagnostics sent elsewhere, and datastores and "
+    "the storage policy refer to the stack's own accounts.",
+    "Remove the way out; to use a service that exists already, name it in the stack's settings.",
+    {
+        STORAGE: {
+            "allowCrossTenantReplication": OFF,
+            "allowedCopyScope": one_of("AAD", "PrivateLink"),
+            "sasPolicy.sasExpirationPeriod": exactly("1.00:00:00"),
+        },
+        REGISTRY: {"policies.exportPolicy.status": exactly("disabled")},
+        BLOBS: {"cors.corsRules[].allowedOrigins[]": among(lambda _: STUDIO, "the studio's")},
+        CONTAINER: {"accountName": among(_accounts, "an account of the stack")},
+        DATASTORE: {
+            "properties.accountName": among(_accounts, "an account of the stack"),
+            "properties.endpoint": exactly("core.windows.net"),
+        },
+        DIAGNOSTICS: {
+            "storageAccountId": UNSET,
+            "eventHubAuthorizationRuleId": UNSET,
+            "marketplacePartnerId": UNSET,
+            "workspaceId": Expected(
+                lambda s: f"the log workspace {_log_workspace(s)}",
+                lambda given, s: resource_ids.name(str(given)).lower()
+                == _log_workspace(s).lower(),
+            ),
+        },
+        "network:ServiceEndpointPolicy": {
+            "serviceEndpointPolicyDefinitions[].serviceResources[]": Expected(
+                lambda _: "an account of the stack or Azure Machine Learning's alias",
+                lambda given, s: given == "/services/Azure/MachineLearning"
+                or (
+                    "/storageAccounts/" in given
+                    and resource_ids.name(given).lower() in {a.lower() for a in _accounts(s)}
+                ),
+            ),
+        },
+    },
+)
+
+RULES = (ENCRYPTED, CUSTOMER_KEY, RECOVERABLE, NO_COPIES)

@@ -1,0 +1,147 @@
+"""Tables of what inputs must be: most rules are such a table, by kind of resource and path.
+
+A path is dotted; `[]` stands for every item of a list, and `*` for every key of a mapping whose
+keys are names, such as tags.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from infra.policies.rule import ResourceRule
+from infra.resources import Resource
+from infra.settings import Settings
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one input must be."""
+
+    text: Callable[[Settings], str]
+    """Function that completes "must be ..."."""
+    holds: Callable[[Any, Settings], bool]
+    required: bool = True
+    """Whether a missing input is a fault too, because Azure's default is another value."""
+
+
+Table = Mapping[str, Mapping[str, Expected]]
+"""What inputs must be, by kind of resource and path."""
+
+
+def exactly(value: object) -> Expected:
+    """Expect one value; texts are compared as Azure does, without case."""
+    return Expected(lambda _: shown(value), lambda given, _: same(given, value))
+
+
+def one_of(*values: object) -> Expected:
+    """Expect one of some values."""
+    return Expected(
+        lambda _: " or ".join(map(shown, values)),
+        lambda given, _: any(same(given, value) for value in values),
+    )
+
+
+def as_set(read: Callable[[Settings], object]) -> Expected:
+    """Expect the value that follows from the stack's settings."""
+    return Expected(
+        lambda settings: shown(read(settings)),
+        lambda given, settings: same(given, read(settings)),
+    )
+
+
+def among(read: Callable[[Settings], Collection[str]], what: str) -> Expected:
+    """Expect one of the texts that the stack's settings list.
+
+    Args:
+        read: Function that returns the texts.
+        what: What the texts are, such as "an address of allowed_addresses".
+    """
+    return Expected(
+        lambda _: what,
+        lambda given, settings: any(same(given, text) for text in read(settings)),
+    )
+
+
+def at_least(read: Callable[[Settings], float]) -> Expected:
+    """Expect a number that is not below the one of the stack's settings."""
+    return Expected(
+        lambda settings: f"at least {read(settings):g}",
+        lambda given, settings: _number(given) and given >= read(settings),
+    )
+
+
+def at_most(read: Callable[[Settings], float]) -> Expected:
+    """Expect a number that is not above the one of the stack's settings."""
+    return Expected(
+        lambda settings: f"at most {read(settings):g}",
+        lambda given, settings: _number(given) and given <= read(settings),
+    )
+
+
+def optional(expected: Expected) -> Expected:
+    """Expect it of an input that is set; Azure's default is as good."""
+    return replace(expected, required=False)
+
+
+UNSET = Expected(lambda _: "left out", lambda given, _: given in ("", [], {}), required=False)
+"""An input that opens something, and that the platform never sets."""
+
+
+def table_rule(name: str, description: str, remedy: str, table: Table) -> ResourceRule:
+    """Return the rule that every input of a table is as expected."""
+
+    def faults(resource: Resource, settings: Settings) -> Iterator[str]:
+        for path, expected in table.get(resource.kind, {}).items():
+            yield from violated(resource, path, expected, settings)
+
+    return ResourceRule(name, description, remedy, faults)
+
+
+def violated(
+    resource: Resource, path: str, expected: Expected, settings: Settings
+) -> Iterator[str]:
+    """Yield a fault for each value at the path that is not as expected."""
+    for exact, value in values_at(resource.inputs, path.split(".")):
+        if value is None:
+            if expected.required:
+                yield f"{exact} is not set and must be {expected.text(settings)}"
+        elif not expected.holds(value, settings):
+            yield f"{exact} is {shown(value)} and must be {expected.text(settings)}"
+
+
+def values_at(tree: Any, keys: Sequence[str], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value at a path, with its exact path; None where a part of the path is missing."""
+    if tree is None or not keys:
+        yield ".".join([at, *keys]).removeprefix("."), tree
+        return
+    key, *deeper = keys
+    name = key.removesuffix("[]")
+    found: list[tuple[str, Any]]
+    if name == "*":
+        found = [(f"{at}.{one}", value) for one, value in tree.items()]
+    else:
+        found = [(f"{at}.{name}", tree.get(name) if isinstance(tree, Mapping) else None)]
+    if key.endswith("[]"):
+        found = [
+            (f"{part}[{index}]", item)
+            for part, items in found
+            for index, item in enumerate(items or ())
+        ]
+    for part, value in found:
+        yield from values_at(value, deeper, part)
+
+
+def shown(setting: object) -> str:
+    """Return a value as a stack's configuration would spell it."""
+    return str(setting).lower() if isinstance(setting, bool) else repr(setting)
+
+
+def same(setting: object, expected: object) -> bool:
+    """Compare two values of inputs: texts without case, and true never equals 1."""
+    if isinstance(setting, str) and isinstance(expected, str):
+        return setting.lower() == expected.lower()
+    return setting == expected and isinstance(setting, bool) == isinstance(expected, bool)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

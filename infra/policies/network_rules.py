@@ -1,0 +1,367 @@
+"""Rules on the network: subnets, security rules, private endpoints, name resolution, peering."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Network
+from typing import Any, Final, get_args
+
+from infra.catalog import resource_ids
+from infra.catalog.dns_zones import needed
+from infra.naming import SubnetRole
+from infra.policies.access_rules import CLUSTER_DUTIES, targets
+from infra.policies.expected import (
+    UNSET,
+    Expected,
+    among,
+    as_set,
+    exactly,
+    optional,
+    table_rule,
+)
+from infra.policies.rule import ResourceRule, StackRule, named
+from infra.resources import (
+    COMPUTE,
+    NETWORK,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+    entries_at,
+    input_at,
+    of_kind,
+)
+from infra.settings import Settings
+
+SECURITY_GROUP: Final = "network:NetworkSecurityGroup"
+PRIVATE_ENDPOINT: Final = "network:PrivateEndpoint"
+SUBNETS: Final[tuple[SubnetRole, ...]] = get_args(SubnetRole)
+
+HTTPS: Final = frozenset({"443"})
+WEB: Final = frozenset({"80", "443"})
+SERVICES: Final[Mapping[str, frozenset[str]]] = {
+    "AzureActiveDirectory": WEB,
+    "AzureMachineLearning": frozenset({"443", "8787", "18881", "5831"}),
+    "BatchNodeManagement.{region}": HTTPS,
+    "AzureResourceManager": HTTPS,
+    "Storage.{region}": HTTPS,
+    "MicrosoftContainerRegistry": HTTPS,
+    "AzureFrontDoor.FirstParty": HTTPS,
+    "AzureFrontDoor.FrontEnd": HTTPS,
+    "AzureMonitor": HTTPS,
+    "AzureKeyVault.{region}": HTTPS,
+    "Keyvault.{region}": HTTPS,
+}
+"""Ports on which nodes may reach Azure's services, by service tag (Azure Machine Learning,
+"Configure inbound and outbound network traffic"). A tag without the region would include every
+customer's resources in every region."""
+
+INTERNET: Final[Mapping[SubnetRole, frozenset[str]]] = {"build": WEB, "jump": WEB}
+"""Ports on which a subnet may reach the internet."""
+
+ENDPOINT_PORTS: Final = frozenset({"443", "445"})
+"""Ports of private endpoints: HTTPS, and the workspace's file share."""
+
+DNS: Final = frozenset({"53"})
+REMOTE_ACCESS: Final = frozenset({"22", "3389"})
+NO_PORTS: Final[frozenset[str]] = frozenset()
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "default": ("blob", "file"),
+    "data": ("blob",),
+    "vault": ("vault",),
+    "registry": ("registry",),
+    "workspace": ("amlworkspace",),
+    "monitor": ("azuremonitor",),
+}
+"""Sub-resources of each service that have a private endpoint."""
+
+NAME_INPUTS: Final = {
+    VAULT: "vaultName",
+    REGISTRY: "registryName",
+    STORAGE: "accountName",
+    WORKSPACE: "workspaceName",
+}
+"""Services with private endpoints, and the inputs with their names."""
+
+
+def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
+    if network.kind != NETWORK:
+        return
+    names = settings.names
+    roles = {names.subnet(role): role for role in SUBNETS}
+    for subnet in entries_at(network, "subnets"):
+        name = str(subnet.get("name"))
+        role = roles.get(name)
+        if role is None:
+            yield f"subnet {name} is not one that the settings plan"
+            continue
+        if not _refers(subnet.get("networkSecurityGroup"), names.network_security_group(role)):
+            yield f"subnet {name} is not associated with {names.network_security_group(role)}"
+        if subnet.get("defaultOutboundAccess") is not False:
+            yield f"subnet {name} has Azure's default outbound access"
+        if subnet.get("addressPrefix") != str(settings.address_plan.subnets.get(role)):
+            yield f"subnet {name} has the range {subnet.get('addressPrefix')}, which is not planned"
+        policies = subnet.get("serviceEndpointPolicies") or ()
+        own = [_refers(policy, names.service_endpoint_policy) for policy in policies]
+        if subnet.get("serviceEndpoints") and own != [True]:
+            yield f"subnet {name} reaches every storage account of the region"
+        if role == "endpoints":
+            wanted = {"privateEndpointNetworkPolicies": "NetworkSecurityGroupEnabled"}
+            for key, value in wanted.items():
+                if subnet.get(key) != value:
+                    yield f"subnet {name}: {key} is {subnet.get(key)} and must be {value}"
+
+
+CLOSED_SUBNETS = ResourceRule(
+    "closed-subnets",
+    "Every subnet has the range and the security group that are planned for it, no default outbound "
+    "access, and reaches no storage account but the stack's own through a service endpoint.",
+    "Restore the subnet; set defaultOutboundAccess to false when a subnet is created.",
+    _subnets,
+)
+
+
+def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
+    if group.kind != SECURITY_GROUP:
+        return
+    names = {settings.names.network_security_group(role): role for role in SUBNETS}
+    role = names.get(str(input_at(group, "networkSecurityGroupName")))
+    if role is None:
+        yield "is a security group of no planned subnet"
+        return
+    rules = entries_at(group, "securityRules")
+    for rule in rules:
+        if _is(rule, "access", "Allow"):
+            for fault in _allowed(rule, role, settings):
+                yield f"rule {rule.get('name')} {fault}"
+    for direction in ("Inbound", "Outbound"):
+        last = max(
+            (rule for rule in rules if _is(rule, "direction", direction)),
+            key=lambda rule: int(rule.get("priority", 0)),
+            default=None,
+        )
+        if last is None or not _is(last, "access", "Deny") or not _matches_all(last):
+            yield f"its last {direction.lower()} rule does not deny everything"
+
+
+def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
+    """Yield what a rule allows beyond the traffic of its subnet."""
+    near, far = ("destination", "source"), ("source", "destination")
+    own, other = near if _is(rule, "direction", "Inbound") else far
+    plan = settings.address_plan.subnets
+    for address in _texts(rule, f"{own}AddressPrefix"):
+        if not _within(address, [plan[role]] if role in plan else []):
+            yield f"is about {address}, which is not its subnet"
+    ports = set(_texts(rule, "destinationPortRange"))
+    for address in _texts(rule, f"{other}AddressPrefix"):
+        permitted = _ports(address, role, settings, inbound=other == "source")
+        if permitted is not None and not ports <= permitted:
+            yield (
+                f"allows traffic with {address} on ports {', '.join(sorted(ports))} instead of "
+                f"{', '.join(sorted(permitted)) or 'none'}"
+            )
+
+
+def _ports(
+    address: str, role: SubnetRole, settings: Settings, *, inbound: bool
+) -> frozenset[str] | None:
+    """Return the ports of the allowed traffic between a subnet and an address; None for all."""
+    plan, network = settings.address_plan.subnets, settings.network
+    if role != "endpoints" and _within(address, [plan[role]]):
+        return None
+    if inbound and role == "endpoints":
+        if _within(address, [plan["training"], plan["build"]]):
+            return ENDPOINT_PORTS
+        others = [settings.address_plan.space, *map(IPv4Network, network.peer_address_spaces)]
+        return HTTPS if _within(address, others) else NO_PORTS
+    if inbound:
+        remote = role == "jump" and _within(address, [*map(IPv4Network, network.jump_access)])
+        return REMOTE_ACCESS if remote else NO_PORTS
+    if role == "endpoints":
+        return NO_PORTS
+    if address.removesuffix("/32") in network.dns_servers:
+        return DNS
+    elsewhere = map(IPv4Network, network.existing_endpoints.values())
+    if _within(address, [plan["endpoints"], *elsewhere]):
+        return ENDPOINT_PORTS
+    if address == "Internet":
+        return INTERNET.get(role, NO_PORTS)
+    tag = address.replace(f".{settings.location}", ".{region}")
+    return SERVICES.get(tag, NO_PORTS)
+
+
+def _within(address: str, ranges: Sequence[IPv4Network]) -> bool:
+    try:
+        network = IPv4Network(address)
+    except ValueError:
+        return False
+    return any(network.subnet_of(one) for one in ranges)
+
+
+def _texts(rule: Mapping[str, Any], key: str) -> list[str]:
+    """Return the values of a property that Azure has once as a text and once as a list."""
+    return [str(one) for one in (rule.get(key), *(rule.get(f"{key}s") or ())) if one]
+
+
+def _matches_all(rule: Mapping[str, Any]) -> bool:
+    ends = ("sourceAddressPrefix", "destinationAddressPrefix", "protocol", "sourcePortRange")
+    return "*" in _texts(rule, "destinationPortRange") and all(_is(rule, end, "*") for end in ends)
+
+
+def _is(rule: Mapping[str, Any], key: str, expected: str) -> bool:
+    return str(rule.get(key)).lower() == expected.lower()
+
+
+def _refers(reference: object, name: str) -> bool:
+    """Check whether a sub-resource reference is to the resource of this name."""
+    id_ = reference.get("id") if isinstance(reference, Mapping) else None
+    return resource_ids.name(str(id_)).lower() == name.lower()
+
+
+CLOSED_NETWORK_RULES = ResourceRule(
+    "closed-network-rules",
+    "Machines exchange traffic with their own subnet, the private endpoints and the service tags of "
+    "Azure Machine Learning only, each on its ports; only the build and jump subnets reach the "
+    "internet. Whatever no rule allows is denied in both directions.",
+    "Narrow the rule, and end with a rule that denies everything.",
+    _security_rules,
+)
+
+
+def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
+    wanted: dict[str, SubnetRole] = {}
+    if resource.kind == COMPUTE:
+        duty = {settings.cluster_name(role): CLUSTER_DUTIES[role] for role in settings.clusters.by_role}
+        build = duty.get(str(input_at(resource, "computeName"))) == "build"
+        wanted["properties.properties.subnet.id"] = "build" if build else "training"
+    elif resource.kind == WORKSPACE:
+        wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
+    for path, role in wanted.items():
+        subnet = str(input_at(resource, path))
+        if not _is_subnet(subnet, role, settings):
+            yield f"{path} is {subnet}, which is not the {role} subnet"
+
+
+NODES_IN_THEIR_SUBNET = ResourceRule(
+    "nodes-in-their-subnet",
+    "Nodes that build images are in the build subnet, which reaches the internet, and all others "
+    "in the training subnet, which does not.",
+    "Set the subnet when the cluster is created: Azure cannot change it later.",
+    _nodes,
+)
+
+
+def _is_subnet(id_: str, role: SubnetRole, settings: Settings) -> bool:
+    existing = settings.network.existing
+    if existing is not None:
+        return id_.lower() == str(getattr(existing, f"{role}_subnet", None)).lower()
+    names = settings.names
+    end = f"/virtualNetworks/{names.virtual_network}/subnets/{names.subnet(role)}"
+    return id_.lower().endswith(end.lower())
+
+
+def _is_network(id_: str, settings: Settings) -> bool:
+    existing = settings.network.existing
+    known = [*settings.network.peer_with, *([existing.virtual_network] if existing else [])]
+    own = f"/virtualNetworks/{settings.names.virtual_network}".lower()
+    return id_.lower() in map(str.lower, known) or id_.lower().endswith(own)
+
+
+def _endpoints(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    services = targets(settings)
+    services.append(("monitor", ("Microsoft.Insights/privateLinkScopes", settings.names.monitor_scope)))
+    reached: set[tuple[str, str]] = set()
+    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
+        if not _is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
+            yield endpoint, "is not in the subnet of the private endpoints"
+        connections = entries_at(endpoint, "privateLinkServiceConnections")
+        for connection in connections:
+            id_ = str(connection.get("privateLinkServiceId"))
+            label = next((one for one, target in services if named(id_, *target)), "")
+            for group in connection.get("groupIds") or ("",):
+                if group in GROUPS.get(label, ()):
+                    reached.add((label, group))
+                else:
+                    yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
+    for service in of_kind(resources, *NAME_INPUTS):
+        name = str(input_at(service, NAME_INPUTS[service.kind])).lower()
+        label = next((one for one, (_, known) in services if known.lower() == name), "")
+        for group in GROUPS.get(label, ()):
+            if (label, group) not in reached:
+                yield service, f"has no private endpoint for {group}"
+
+
+PRIVATE_ENDPOINTS = StackRule(
+    "private-endpoints",
+    "Every service has its private endpoints in their own subnet, and no endpoint leads out of the "
+    "stack.",
+    "Restore the endpoint, or remove the one that leads elsewhere.",
+    _endpoints,
+)
+
+
+def _zones(settings: Settings) -> tuple[str, ...]:
+    return needed(monitor=settings.monitoring.private_link)
+
+
+def _is_zone(id_: str, settings: Settings) -> bool:
+    group = settings.network.existing_dns_zones or f"/resourceGroups/{settings.names.resource_group}"
+    return any(
+        id_.lower().endswith(f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}".lower())
+        for zone in _zones(settings)
+    )
+
+
+OWN_NETWORK = table_rule(
+    "own-network",
+    "The network has the address range, the peers, the DNS servers and the route table of the "
+    "stack's settings, and private DNS zones serve this network and its peers only.",
+    "Remove it; to connect another network, name it in the stack's settings.",
+    {
+        NETWORK: {
+            "addressSpace.addressPrefixes[]": as_set(lambda s: s.network.address_space),
+            "virtualNetworkPeerings[].remoteVirtualNetwork.id": optional(
+                among(lambda s: s.network.peer_with, "a network of network.peer_with")
+            ),
+            "virtualNetworkPeerings[].allowGatewayTransit": exactly(value=False),
+            "dhcpOptions.dnsServers[]": optional(
+                among(lambda s: s.network.dns_servers, "an address of network.dns_servers")
+            ),
+            "subnets[].routeTable.id": optional(
+                as_set(lambda s: s.network.route_table or "left out")
+            ),
+            "subnets[].delegations": UNSET,
+        },
+        "privatedns:PrivateZone": {
+            "privateZoneName": among(_zones, "a zone of infra/catalog/dns_zones.py")
+        },
+        "privatedns:VirtualNetworkLink": {
+            "registrationEnabled": exactly(value=False),
+            "virtualNetwork.id": Expected(
+                lambda _: "the stack's network or one of its peers",
+                lambda given, s: _is_network(str(given), s),
+            ),
+        },
+        "network:PrivateDnsZoneGroup": {
+            "privateDnsZoneConfigs[].privateDnsZoneId": Expected(
+                lambda _: "a zone of the stack or of network.existing_dns_zones",
+                lambda given, s: _is_zone(str(given), s),
+            ),
+        },
+        PRIVATE_ENDPOINT: {"manualPrivateLinkServiceConnections": UNSET},
+        "monitor:PrivateLinkScope": {
+            "accessModeSettings.ingestionAccessMode": exactly("Open"),
+            "accessModeSettings.queryAccessMode": exactly("Open"),
+        },
+    },
+)
+
+RULES = (
+    CLOSED_SUBNETS,
+    CLOSED_NETWORK_RULES,
+    NODES_IN_THEIR_SUBNET,
+    PRIVATE_ENDPOINTS,
+    OWN_NETWORK,
+)
