@@ -1,4 +1,4 @@
-"""The alerts as data: which events of the clusters' logs somebody should hear of, and from when on."""
+"""Alert rules as data: the queries of the clusters' logs, and the thresholds of the settings."""
 
 from dataclasses import dataclass
 

@@ -64,6 +64,9 @@ class Registry(Component):
                 quarantine_policy=registry.QuarantinePolicyArgs(
                     status=registry.PolicyStatus.DISABLED
                 ),
+                export_policy=registry.ExportPolicyArgs(
+                    status=registry.ExportPolicyStatus.DISABLED
+                ),
             ),
             identity=_identity(args.key),
             encryption=_encryption(args.key),

@@ -203,9 +203,7 @@ def targets(settings: Settings) -> list[tuple[str, tuple[str, str]]]:
     ]
 
 
-def _holder(
-    assignment: Resource, resources: Sequence[Resource], settings: Settings
-) -> str | None:
+def _holder(assignment: Resource, resources: Sequence[Resource], settings: Settings) -> str | None:
     """Return the duty of the identity, or the group of people, that an assignment is for."""
     principal = input_at(assignment, "principalId")
     for label in PEOPLE:
@@ -245,9 +243,10 @@ def _computes(
     for workspace in of_kind(resources, WORKSPACE):
         held = [resource_ids.name(str(id_)) for id_ in _identities(workspace)]
         primary = resource_ids.name(str(input_at(workspace, "primaryUserAssignedIdentity")))
-        if input_at(workspace, "identity.type") != "UserAssigned" or {*held, primary} != {
-            names.identity("workspace")
-        }:
+        if input_at(workspace, "identity.type") != "UserAssigned" or [*held, primary] != [
+            names.identity("workspace"),
+            names.identity("workspace"),
+        ]:
             yield workspace, f"acts as {held} and must act as {names.identity('workspace')} alone"
         if input_at(workspace, "imageBuildCompute") != settings.cluster_name("build"):
             yield workspace, "its images are not built on the build cluster"

@@ -1,6 +1,6 @@
 """Rules on data: encryption, restoring what was deleted by mistake, and copies outside the stack."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from infra.catalog import resource_ids
 from infra.naming import RESULTS_CONTAINER
@@ -13,13 +13,16 @@ from infra.policies.expected import (
     exactly,
     one_of,
     optional,
+    same,
     table_rule,
     violated,
 )
 from infra.policies.rule import ResourceRule
 from infra.resources import (
+    COMPUTE,
     CONTAINER,
     DATASTORE,
+    INSIGHTS,
     LOGS,
     REGISTRY,
     STORAGE,
@@ -54,6 +57,35 @@ AGEING_PREFIXES = frozenset(
 """Where old blobs may be moved or deleted: logs and code of jobs, and results."""
 
 
+def _default(settings: Settings) -> str:
+    return resource_ids.name(settings.storage.existing_default or settings.names.default_storage)
+
+
+def _accounts(settings: Settings) -> list[str]:
+    storage = settings.storage
+    return [
+        _default(settings),
+        resource_ids.name(storage.existing_data or settings.names.data_storage),
+    ]
+
+
+def _registry(settings: Settings) -> str:
+    return resource_ids.name(settings.registry.existing or settings.names.registry)
+
+
+def log_workspace(settings: Settings) -> str:
+    existing = settings.monitoring.existing_log_workspace
+    return resource_ids.name(existing or settings.names.log_workspace)
+
+
+def by_name(*reads: Callable[[Settings], str]) -> Expected:
+    """Expect the id of a resource by its name; of several, any."""
+    return Expected(
+        lambda s: "the id of " + " or ".join(read(s) for read in reads),
+        lambda given, s: any(same(resource_ids.name(str(given)), read(s)) for read in reads),
+    )
+
+
 def _key_source(settings: Settings) -> str:
     own = settings.encryption.customer_managed_keys
     return "Microsoft.Keyvault" if own else "Microsoft.Storage"
@@ -69,6 +101,19 @@ OF_OWN_VAULT = Expected(
     required=False,
 )
 
+ENCRYPTION_IDENTITY = Expected(
+    lambda s: f"the identity {s.names.identity('encryption')}",
+    lambda given, s: resource_ids.name(str(given)) == s.names.identity("encryption"),
+    required=False,
+)
+
+ENCRYPTION_IDENTITIES = Expected(
+    lambda s: f"the identity {s.names.identity('encryption')} alone",
+    lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity("encryption")],
+    required=False,
+)
+"""A list of ids, or a mapping by id, as the service has it."""
+
 ENCRYPTED = table_rule(
     "encrypted",
     "Storage has infrastructure encryption in addition to service encryption, and services use the "
@@ -82,9 +127,18 @@ ENCRYPTED = table_rule(
             "encryption.services.file.enabled": optional(ON),
             "encryption.keyVaultProperties.keyVaultUri": OF_OWN_VAULT,
             "encryption.keyVaultProperties.keyVersion": UNSET,
+            "encryption.encryptionIdentity.encryptionUserAssignedIdentity": ENCRYPTION_IDENTITY,
+            "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
         },
-        REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT},
-        WORKSPACE: {"encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT},
+        REGISTRY: {
+            "encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT,
+            "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
+        },
+        WORKSPACE: {
+            "encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT,
+            "encryption.keyVaultProperties.keyVaultArmId": optional(by_name(_vault)),
+            "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
+        },
         KEY: {
             "properties.kty": one_of("RSA", "RSA-HSM"),
             "properties.keySize": one_of(3072, 4096),
@@ -152,23 +206,22 @@ RECOVERABLE = table_rule(
         REGISTRY: {
             "policies.retentionPolicy.days": at_least(lambda s: s.registry.untagged_retention_days),
         },
-        LOGS: {"retentionInDays": at_least(lambda s: s.monitoring.retention_days)},
+        LOGS: {
+            "retentionInDays": at_least(lambda s: s.monitoring.retention_days),
+            "workspaceCapping.dailyQuotaGb": at_least(lambda s: s.monitoring.daily_cap_gb),
+        },
     },
 )
 
 
-def _accounts(settings: Settings) -> list[str]:
-    storage, names = settings.storage, settings.names
-    return [
-        resource_ids.name(storage.existing_default or names.default_storage),
-        resource_ids.name(storage.existing_data or names.data_storage),
-    ]
+HERE = as_set(lambda settings: settings.location)
 
-
-def _log_workspace(settings: Settings) -> str:
-    existing = settings.monitoring.existing_log_workspace
-    return resource_ids.name(existing or settings.names.log_workspace)
-
+OWN_REGION = table_rule(
+    "own-region",
+    "Data, images, logs and nodes are in the region of the stack's settings.",
+    "Deploy another stack for another region.",
+    {kind: {"location": HERE} for kind in (STORAGE, REGISTRY, VAULT, WORKSPACE, LOGS, COMPUTE)},
+)
 
 NO_COPIES = table_rule(
     "no-copies-outside",
@@ -193,23 +246,31 @@ NO_COPIES = table_rule(
             "storageAccountId": UNSET,
             "eventHubAuthorizationRuleId": UNSET,
             "marketplacePartnerId": UNSET,
-            "workspaceId": Expected(
-                lambda s: f"the log workspace {_log_workspace(s)}",
-                lambda given, s: resource_ids.name(str(given)).lower()
-                == _log_workspace(s).lower(),
-            ),
+            "workspaceId": by_name(log_workspace),
+        },
+        WORKSPACE: {
+            "storageAccount": by_name(_default),
+            "keyVault": by_name(_vault),
+            "containerRegistry": by_name(_registry),
+            "applicationInsights": optional(by_name(lambda s: s.names.insights)),
+        },
+        INSIGHTS: {"workspaceResourceId": by_name(log_workspace)},
+        "monitor:PrivateLinkScopedResource": {
+            "linkedResourceId": by_name(log_workspace, lambda s: s.names.insights)
         },
         "network:ServiceEndpointPolicy": {
             "serviceEndpointPolicyDefinitions[].serviceResources[]": Expected(
                 lambda _: "an account of the stack or Azure Machine Learning's alias",
-                lambda given, s: given == "/services/Azure/MachineLearning"
-                or (
-                    "/storageAccounts/" in given
-                    and resource_ids.name(given).lower() in {a.lower() for a in _accounts(s)}
+                lambda given, s: (
+                    given == "/services/Azure/MachineLearning"
+                    or (
+                        "/storageAccounts/" in given
+                        and resource_ids.name(given).lower() in {a.lower() for a in _accounts(s)}
+                    )
                 ),
             ),
         },
     },
 )
 
-RULES = (ENCRYPTED, CUSTOMER_KEY, RECOVERABLE, NO_COPIES)
+RULES = (ENCRYPTED, CUSTOMER_KEY, RECOVERABLE, OWN_REGION, NO_COPIES)

@@ -94,7 +94,7 @@ def table_rule(name: str, description: str, remedy: str, table: Table) -> Resour
         for path, expected in table.get(resource.kind, {}).items():
             yield from violated(resource, path, expected, settings)
 
-    return ResourceRule(name, description, remedy, faults)
+    return ResourceRule(name, description, remedy, faults, table)
 
 
 def violated(
@@ -110,7 +110,11 @@ def violated(
 
 
 def values_at(tree: Any, keys: Sequence[str], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value at a path, with its exact path; None where a part of the path is missing."""
+    """Yield each value at a path, with its exact path; None where a part of the path is missing,
+    and nothing for the items of a missing list.
+    """
+    if tree is None and any(key.endswith("[]") for key in keys):
+        return
     if tree is None or not keys:
         yield ".".join([at, *keys]).removeprefix("."), tree
         return

@@ -6,6 +6,7 @@ from typing import Any
 
 from infra.catalog import resource_ids
 from infra.catalog.alert_rules import alert_rules
+from infra.policies.data_rules import by_name, log_workspace
 from infra.policies.expected import (
     UNSET,
     Expected,
@@ -64,26 +65,29 @@ TAGGED = frozenset(
 ALL_LOGS = frozenset({"allLogs"})
 WRITES = frozenset({"StorageWrite", "StorageDelete"})
 LOGGING = {
-    WORKSPACE: (
-        "Microsoft.MachineLearningServices/workspaces", "workspaceName", "", ALL_LOGS
-    ),
+    WORKSPACE: ("Microsoft.MachineLearningServices/workspaces", "workspaceName", "", ALL_LOGS),
     VAULT: ("Microsoft.KeyVault/vaults", "vaultName", "", ALL_LOGS),
     REGISTRY: ("Microsoft.ContainerRegistry/registries", "registryName", "", ALL_LOGS),
-    STORAGE: (
-        "Microsoft.Storage/storageAccounts", "accountName", "/blobServices/default", WRITES
-    ),
+    STORAGE: ("Microsoft.Storage/storageAccounts", "accountName", "/blobServices/default", WRITES),
     "storage:FileServiceProperties": (
-        "Microsoft.Storage/storageAccounts", "accountName", "/fileServices/default", WRITES
+        "Microsoft.Storage/storageAccounts",
+        "accountName",
+        "/fileServices/default",
+        WRITES,
     ),
-    LOGS: (
-        "Microsoft.OperationalInsights/workspaces", "workspaceName", "", frozenset({"audit"})
-    ),
+    LOGS: ("Microsoft.OperationalInsights/workspaces", "workspaceName", "", frozenset({"audit"})),
     NETWORK: ("Microsoft.Network/virtualNetworks", "virtualNetworkName", "", ALL_LOGS),
     "network:NetworkSecurityGroup": (
-        "Microsoft.Network/networkSecurityGroups", "networkSecurityGroupName", "", ALL_LOGS
+        "Microsoft.Network/networkSecurityGroups",
+        "networkSecurityGroupName",
+        "",
+        ALL_LOGS,
     ),
     "network:PublicIPAddress": (
-        "Microsoft.Network/publicIPAddresses", "publicIpAddressName", "", ALL_LOGS
+        "Microsoft.Network/publicIPAddresses",
+        "publicIpAddressName",
+        "",
+        ALL_LOGS,
     ),
 }
 """Services that write resource logs: the Azure type, the input with the name, the path of the part
@@ -103,8 +107,8 @@ BUDGET_INPUTS = {
     "filter": UNSET,
     "scope": Expected(
         lambda s: f"the resource group {s.names.resource_group}",
-        lambda given, s: str(given).lower().endswith(
-            f"/resourcegroups/{s.names.resource_group}".lower()
+        lambda given, s: (
+            str(given).lower().endswith(f"/resourcegroups/{s.names.resource_group}".lower())
         ),
     ),
 }
@@ -152,6 +156,7 @@ def _budget(
             (notification.get("thresholdType"), notification.get("threshold"))
             for _, notification in _mapping(budget, "notifications")
             if notification.get("enabled")
+            and notification.get("operator") == "GreaterThanOrEqualTo"
             and set(settings.budget.emails) <= set(notification.get("contactEmails") or ())
         }
         for kind, percent in sorted(planned - reached):
@@ -186,11 +191,18 @@ def _alerts(
         if alert is None:
             yield None, f"has no alert {settings.names.alert(rule.name)}"
             continue
-        notified = [resource_ids.name(str(id_)) for id_ in entries_at(alert, "actions.actionGroups")]
+        notified = [
+            resource_ids.name(str(id_)) for id_ in entries_at(alert, "actions.actionGroups")
+        ]
         if not {str(input_at(group, "actionGroupName")) for group in people} & set(notified):
             yield alert, "notifies no action group of the stack"
         [criterion, *others] = entries_at(alert, "criteria.allOf") or [{}]
-        wanted = {"threshold": rule.threshold, "operator": "GreaterThanOrEqual"}
+        wanted = {
+            "threshold": rule.threshold,
+            "operator": "GreaterThanOrEqual",
+            "timeAggregation": "Maximum" if rule.measure_column else "Count",
+            "metricMeasureColumn": rule.measure_column,
+        }
         changed = [key for key, value in wanted.items() if criterion.get(key) != value]
         query = str(criterion.get("query"))
         if others or changed or not (query.startswith(rule.table) and query.endswith(rule.query)):
@@ -217,6 +229,7 @@ ALERTS_ON = table_rule(
             "evaluationFrequency": exactly("PT15M"),
             "windowSize": exactly("PT1H"),
             "muteActionsDuration": UNSET,
+            "scopes[]": by_name(log_workspace),
             "criteria.allOf[].failingPeriods.numberOfEvaluationPeriods": exactly(1),
             "criteria.allOf[].failingPeriods.minFailingPeriodsToAlert": exactly(1),
         },

@@ -80,6 +80,7 @@ NAME_INPUTS: Final = {
     REGISTRY: "registryName",
     STORAGE: "accountName",
     WORKSPACE: "workspaceName",
+    "monitor:PrivateLinkScope": "scopeName",
 }
 """Services with private endpoints, and the inputs with their names."""
 
@@ -103,13 +104,17 @@ def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
             yield f"subnet {name} has the range {subnet.get('addressPrefix')}, which is not planned"
         policies = subnet.get("serviceEndpointPolicies") or ()
         own = [_refers(policy, names.service_endpoint_policy) for policy in policies]
-        if subnet.get("serviceEndpoints") and own != [True]:
-            yield f"subnet {name} reaches every storage account of the region"
-        if role == "endpoints":
-            wanted = {"privateEndpointNetworkPolicies": "NetworkSecurityGroupEnabled"}
-            for key, value in wanted.items():
-                if subnet.get(key) != value:
-                    yield f"subnet {name}: {key} is {subnet.get(key)} and must be {value}"
+        if (subnet.get("serviceEndpoints") or policies) and own != [True]:
+            yield f"subnet {name} reaches storage accounts that are not the stack's"
+        services = [one.get("service") for one in subnet.get("serviceEndpoints") or ()]
+        if services != (["Microsoft.Storage"] if role == "training" else []):
+            yield f"subnet {name} has service endpoints of {services}"
+        gateway = subnet.get("natGateway")
+        if gateway and (role == "endpoints" or not _refers(gateway, names.nat_gateway)):
+            yield f"subnet {name} reaches the internet through another gateway than planned"
+        wanted = "NetworkSecurityGroupEnabled" if role == "endpoints" else "Disabled"
+        if subnet.get("privateEndpointNetworkPolicies") != wanted:
+            yield f"subnet {name}: privateEndpointNetworkPolicies must be {wanted}"
 
 
 CLOSED_SUBNETS = ResourceRule(
@@ -231,7 +236,9 @@ CLOSED_NETWORK_RULES = ResourceRule(
 def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
     wanted: dict[str, SubnetRole] = {}
     if resource.kind == COMPUTE:
-        duty = {settings.cluster_name(role): CLUSTER_DUTIES[role] for role in settings.clusters.by_role}
+        duty = {
+            settings.cluster_name(role): CLUSTER_DUTIES[role] for role in settings.clusters.by_role
+        }
         build = duty.get(str(input_at(resource, "computeName"))) == "build"
         wanted["properties.properties.subnet.id"] = "build" if build else "training"
     elif resource.kind == WORKSPACE:
@@ -271,7 +278,9 @@ def _endpoints(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     services = targets(settings)
-    services.append(("monitor", ("Microsoft.Insights/privateLinkScopes", settings.names.monitor_scope)))
+    services.append(
+        ("monitor", ("Microsoft.Insights/privateLinkScopes", settings.names.monitor_scope))
+    )
     reached: set[tuple[str, str]] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         if not _is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
@@ -307,7 +316,9 @@ def _zones(settings: Settings) -> tuple[str, ...]:
 
 
 def _is_zone(id_: str, settings: Settings) -> bool:
-    group = settings.network.existing_dns_zones or f"/resourceGroups/{settings.names.resource_group}"
+    group = (
+        settings.network.existing_dns_zones or f"/resourceGroups/{settings.names.resource_group}"
+    )
     return any(
         id_.lower().endswith(f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}".lower())
         for zone in _zones(settings)
@@ -326,6 +337,10 @@ OWN_NETWORK = table_rule(
                 among(lambda s: s.network.peer_with, "a network of network.peer_with")
             ),
             "virtualNetworkPeerings[].allowGatewayTransit": exactly(value=False),
+            "virtualNetworkPeerings[].useRemoteGateways": Expected(
+                lambda _: "true only for network.remote_gateway",
+                lambda given, s: given is False or s.network.remote_gateway is not None,
+            ),
             "dhcpOptions.dnsServers[]": optional(
                 among(lambda s: s.network.dns_servers, "an address of network.dns_servers")
             ),

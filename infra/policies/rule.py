@@ -1,7 +1,7 @@
 """Rules and violations. Pure: they read declared resources and the settings of their stack."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from infra.resources import Resource
 from infra.settings import Settings
@@ -31,6 +31,8 @@ class ResourceRule:
     faults: Callable[[Resource, Settings], Iterator[str]]
     """Function that yields what is wrong with a resource; nothing if the rule does not apply to
     it."""
+    inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Paths of the inputs that the rule decides on, by kind of resource."""
 
     def check(self, resources: Sequence[Resource], settings: Settings) -> Iterator[Violation]:
         for resource in resources:

@@ -85,8 +85,9 @@ CLUSTERS_REST_AT_ZERO = table_rule(
             "properties.properties.scaleSettings.minNodeCount": exactly(0),
             "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown": Expected(
                 lambda _: f"an ISO 8601 duration of {LONGEST_IDLE} minutes at most",
-                lambda given, _: (minutes := idle_minutes(given)) is not None
-                and minutes <= LONGEST_IDLE,
+                lambda given, _: (
+                    (minutes := idle_minutes(given)) is not None and minutes <= LONGEST_IDLE
+                ),
             ),
         }
     },

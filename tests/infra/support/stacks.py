@@ -4,7 +4,7 @@ import json
 from functools import cache
 
 from infra.offline.render import run
-from infra.policies.posture import posture
+
 from infra.resources import of_kind
 from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load
@@ -26,12 +26,12 @@ def only(resources, kind, name=None):
     return resource
 
 
-def posture_of(stack, **overrides):
-    """What the rules must know about the same stack."""
+def settings_of(stack, **overrides):
+    """The settings of the same stack."""
     _, values = configuration(stack)
     for key, value in _dotted(overrides).items():
         values = assign(values, key, value)
-    return posture(load(with_subscription(values) | {"stack": stack}))
+    return load(with_subscription(values) | {"stack": stack})
 
 
 @cache
