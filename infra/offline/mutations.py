@@ -327,7 +327,7 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         "principal-types": {"principalType": (Absent, "User")},
         "least-privilege": {
             "scope": (
-                "/subscriptions/99999999-9999-9999-9999-999999999999",
+                f"/subscriptions/{STRANGER}",
                 ELSEWHERE,
                 STORAGE,
                 "/",
@@ -529,6 +529,7 @@ def changed(tree: Any, keys: Sequence[str], values: Sequence[Any]) -> Iterator[t
     name = key.removesuffix("[]")
     if not isinstance(tree, Mapping):
         return
+    current: Any
     for one in list(tree) if name == "*" else [name]:
         current = tree.get(one)
         if key.endswith("[]"):

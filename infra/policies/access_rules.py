@@ -173,7 +173,7 @@ LEAST_PRIVILEGE = StackRule(
     "least-privilege",
     "Each identity and each group of people has only the roles of its duty, each on one service: "
     "only the publishers and the preparation identity can write training data.",
-    "Remove the assignment; if the duty needs it, add it to GRANTS in infra/policies/access_rules.py.",
+    "Remove the assignment, or add it to GRANTS in infra/policies/access_rules.py.",
     _assignments,
 )
 

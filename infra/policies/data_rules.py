@@ -1,4 +1,4 @@
-"""Rules on data: encryption, restoring what was deleted by mistake, and copies outside the stack."""
+"""Rules on data: encryption, recovery of what was deleted by mistake, and copies elsewhere."""
 
 from collections.abc import Callable, Iterator
 
@@ -51,6 +51,7 @@ STUDIO = frozenset(
 )
 """Origins of Azure Machine Learning's own pages."""
 
+AGEING_ACTIONS = "policy.rules[].definition.actions.baseBlob"
 AGEING_PREFIXES = frozenset(
     {"azureml/ExperimentRun", "snapshots", "snapshotzips", f"{RESULTS_CONTAINER}/"}
 )
@@ -158,7 +159,7 @@ def _encrypted_as_set(resource: Resource, settings: Settings) -> Iterator[str]:
 
 CUSTOMER_KEY = ResourceRule(
     "customer-managed-key",
-    "Registry and workspace are encrypted with the customer-managed key if the settings ask for it.",
+    "Registry and workspace are encrypted with the customer-managed key of the settings, if any.",
     "Set it when the resource is created: Azure cannot add it later.",
     _encrypted_as_set,
 )
@@ -189,11 +190,11 @@ RECOVERABLE = table_rule(
                 lambda _: f"some of {sorted(AGEING_PREFIXES)}",
                 lambda given, _: bool(given) and set(given) <= AGEING_PREFIXES,
             ),
-            "policy.rules[].definition.actions.baseBlob.delete.daysAfterModificationGreaterThan": (
-                optional(at_least(lambda s: s.storage.snapshot_retention_days))
+            f"{AGEING_ACTIONS}.delete.daysAfterModificationGreaterThan": optional(
+                at_least(lambda s: s.storage.snapshot_retention_days)
             ),
-            "policy.rules[].definition.actions.baseBlob.tierToCool.daysAfterModificationGreaterThan": (
-                optional(at_least(lambda s: s.storage.cool_after_days))
+            f"{AGEING_ACTIONS}.tierToCool.daysAfterModificationGreaterThan": optional(
+                at_least(lambda s: s.storage.cool_after_days)
             ),
         },
         VAULT: {

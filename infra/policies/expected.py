@@ -70,11 +70,10 @@ def at_least(read: Callable[[Settings], float]) -> Expected:
     )
 
 
-def at_most(read: Callable[[Settings], float]) -> Expected:
-    """Expect a number that is not above the one of the stack's settings."""
+def at_most(limit: float) -> Expected:
+    """Expect a number that is not above a limit."""
     return Expected(
-        lambda settings: f"at most {read(settings):g}",
-        lambda given, settings: _number(given) and given <= read(settings),
+        lambda _: f"at most {limit:g}", lambda given, _: _number(given) and given <= limit
     )
 
 

@@ -11,7 +11,6 @@ from infra.policies.expected import (
     UNSET,
     Expected,
     as_set,
-    at_most,
     exactly,
     one_of,
     table_rule,
@@ -99,7 +98,7 @@ BUDGET_KIND = "consumption:Budget"
 DIAGNOSTIC = "monitor:DiagnosticSetting"
 
 BUDGET_INPUTS = {
-    "amount": at_most(lambda s: s.budget.amount),
+    "amount": as_set(lambda settings: settings.budget.amount),
     "category": exactly("Cost"),
     "timeGrain": exactly("Monthly"),
     "timePeriod.startDate": as_set(lambda s: f"{s.budget.start}T00:00:00Z"),

@@ -88,39 +88,43 @@ NAME_INPUTS: Final = {
 def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
     if network.kind != NETWORK:
         return
-    names = settings.names
-    roles = {names.subnet(role): role for role in SUBNETS}
+    roles = {settings.names.subnet(role): role for role in SUBNETS}
     for subnet in entries_at(network, "subnets"):
         name = str(subnet.get("name"))
-        role = roles.get(name)
-        if role is None:
+        if name in roles:
+            for fault in _subnet(subnet, roles[name], settings):
+                yield f"subnet {name} {fault}"
+        else:
             yield f"subnet {name} is not one that the settings plan"
-            continue
-        if not _refers(subnet.get("networkSecurityGroup"), names.network_security_group(role)):
-            yield f"subnet {name} is not associated with {names.network_security_group(role)}"
-        if subnet.get("defaultOutboundAccess") is not False:
-            yield f"subnet {name} has Azure's default outbound access"
-        if subnet.get("addressPrefix") != str(settings.address_plan.subnets.get(role)):
-            yield f"subnet {name} has the range {subnet.get('addressPrefix')}, which is not planned"
-        policies = subnet.get("serviceEndpointPolicies") or ()
-        own = [_refers(policy, names.service_endpoint_policy) for policy in policies]
-        if (subnet.get("serviceEndpoints") or policies) and own != [True]:
-            yield f"subnet {name} reaches storage accounts that are not the stack's"
-        services = [one.get("service") for one in subnet.get("serviceEndpoints") or ()]
-        if services != (["Microsoft.Storage"] if role == "training" else []):
-            yield f"subnet {name} has service endpoints of {services}"
-        gateway = subnet.get("natGateway")
-        if gateway and (role == "endpoints" or not _refers(gateway, names.nat_gateway)):
-            yield f"subnet {name} reaches the internet through another gateway than planned"
-        wanted = "NetworkSecurityGroupEnabled" if role == "endpoints" else "Disabled"
-        if subnet.get("privateEndpointNetworkPolicies") != wanted:
-            yield f"subnet {name}: privateEndpointNetworkPolicies must be {wanted}"
+
+
+def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
+    names, endpoints = settings.names, role == "endpoints"
+    if not _refers(subnet.get("networkSecurityGroup"), names.network_security_group(role)):
+        yield f"is not associated with {names.network_security_group(role)}"
+    if subnet.get("defaultOutboundAccess") is not False:
+        yield "has Azure's default outbound access"
+    if subnet.get("addressPrefix") != str(settings.address_plan.subnets.get(role)):
+        yield f"has the range {subnet.get('addressPrefix')}, which is not planned"
+    services = [one.get("service") for one in subnet.get("serviceEndpoints") or ()]
+    if services != (["Microsoft.Storage"] if role == "training" else []):
+        yield f"has service endpoints of {services}"
+    policies = subnet.get("serviceEndpointPolicies") or ()
+    own = [_refers(policy, names.service_endpoint_policy) for policy in policies]
+    if (services or policies) and own != [True]:
+        yield "reaches storage accounts that are not the stack's"
+    gateway = subnet.get("natGateway")
+    if gateway and (endpoints or not _refers(gateway, names.nat_gateway)):
+        yield "reaches the internet through another gateway than planned"
+    wanted = "NetworkSecurityGroupEnabled" if endpoints else "Disabled"
+    if subnet.get("privateEndpointNetworkPolicies") != wanted:
+        yield f"must have privateEndpointNetworkPolicies {wanted}"
 
 
 CLOSED_SUBNETS = ResourceRule(
     "closed-subnets",
-    "Every subnet has the range and the security group that are planned for it, no default outbound "
-    "access, and reaches no storage account but the stack's own through a service endpoint.",
+    "Every subnet has the range and the security group that are planned for it, no default "
+    "outbound access, and reaches only the stack's own accounts through service endpoints.",
     "Restore the subnet; set defaultOutboundAccess to false when a subnet is created.",
     _subnets,
 )
@@ -171,28 +175,48 @@ def _ports(
     address: str, role: SubnetRole, settings: Settings, *, inbound: bool
 ) -> frozenset[str] | None:
     """Return the ports of the allowed traffic between a subnet and an address; None for all."""
-    plan, network = settings.address_plan.subnets, settings.network
-    if role != "endpoints" and _within(address, [plan[role]]):
+    if role != "endpoints" and _within(address, [settings.address_plan.subnets[role]]):
         return None
-    if inbound and role == "endpoints":
-        if _within(address, [plan["training"], plan["build"]]):
-            return ENDPOINT_PORTS
-        others = [settings.address_plan.space, *map(IPv4Network, network.peer_address_spaces)]
-        return HTTPS if _within(address, others) else NO_PORTS
-    if inbound:
-        remote = role == "jump" and _within(address, [*map(IPv4Network, network.jump_access)])
-        return REMOTE_ACCESS if remote else NO_PORTS
-    if role == "endpoints":
-        return NO_PORTS
-    if address.removesuffix("/32") in network.dns_servers:
-        return DNS
-    elsewhere = map(IPv4Network, network.existing_endpoints.values())
-    if _within(address, [plan["endpoints"], *elsewhere]):
-        return ENDPOINT_PORTS
-    if address == "Internet":
-        return INTERNET.get(role, NO_PORTS)
+    allowed = _inbound(role, settings) if inbound else _outbound(role, settings)
     tag = address.replace(f".{settings.location}", ".{region}")
-    return SERVICES.get(tag, NO_PORTS)
+    return next(
+        (
+            ports
+            for other, ports in allowed
+            if other == tag or (isinstance(other, IPv4Network) and _within(address, [other]))
+        ),
+        NO_PORTS,
+    )
+
+
+Allowed = list[tuple[str | IPv4Network, frozenset[str]]]
+"""Addresses or service tags with the ports of the traffic that is allowed."""
+
+
+def _inbound(role: SubnetRole, settings: Settings) -> Allowed:
+    plan, network = settings.address_plan, settings.network
+    if role == "endpoints":
+        peers = map(IPv4Network, network.peer_address_spaces)
+        return [
+            (plan.training, ENDPOINT_PORTS),
+            (plan.build, ENDPOINT_PORTS),
+            *((other, HTTPS) for other in (plan.space, *peers)),
+        ]
+    remote = network.jump_access if role == "jump" else ()
+    return [(IPv4Network(space), REMOTE_ACCESS) for space in remote]
+
+
+def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
+    network = settings.network
+    if role == "endpoints":
+        return []
+    elsewhere = map(IPv4Network, network.existing_endpoints.values())
+    return [
+        *((IPv4Network(server), DNS) for server in network.dns_servers),
+        *((other, ENDPOINT_PORTS) for other in (settings.address_plan.endpoints, *elsewhere)),
+        *SERVICES.items(),
+        ("Internet", INTERNET.get(role, NO_PORTS)),
+    ]
 
 
 def _within(address: str, ranges: Sequence[IPv4Network]) -> bool:
@@ -225,8 +249,8 @@ def _refers(reference: object, name: str) -> bool:
 
 CLOSED_NETWORK_RULES = ResourceRule(
     "closed-network-rules",
-    "Machines exchange traffic with their own subnet, the private endpoints and the service tags of "
-    "Azure Machine Learning only, each on its ports; only the build and jump subnets reach the "
+    "Machines exchange traffic with their own subnet, the private endpoints and the service tags "
+    "of Azure Machine Learning only, each on its ports; only the build and jump subnets reach the "
     "internet. Whatever no rule allows is denied in both directions.",
     "Narrow the rule, and end with a rule that denies everything.",
     _security_rules,

@@ -31,20 +31,22 @@ RULES_WITH_TABLES: Final[Sequence[Rule]] = (
 COMMON: Final = "location resourceGroupName tags"
 REVIEWED: Final[Mapping[str, str]] = {
     "authorization:RoleAssignment": "principalId roleAssignmentName roleDefinitionId scope",
-    "consumption:Budget": "amount budgetName category notifications scope timeGrain timePeriod.startDate",
+    "consumption:Budget": "amount budgetName category notifications scope timeGrain "
+    "timePeriod.startDate",
     "containerregistry:Registry": "dataEndpointEnabled encryption.keyVaultProperties.identity "
     "encryption.status identity.type policies.quarantinePolicy policies.retentionPolicy.status "
     "registryName sku zoneRedundancy",
     "keyvault:Key": "keyName properties.rotationPolicy vaultName",
-    "keyvault:Vault": "properties.enablePurgeProtection properties.sku properties.tenantId vaultName",
+    "keyvault:Vault": "properties.enablePurgeProtection properties.sku properties.tenantId "
+    "vaultName",
     "machinelearningservices:Compute": "computeName identity properties.computeLocation "
     "properties.computeType properties.properties.isolatedNetwork properties.properties.osType "
     "properties.properties.scaleSettings.maxNodeCount properties.properties.subnet.id "
     "properties.properties.vmPriority properties.properties.vmSize workspaceName",
     "machinelearningservices:Datastore": "name properties.containerName properties.datastoreType "
     "properties.resourceGroup properties.subscriptionId workspaceName",
-    "machinelearningservices:Workspace": "encryption.status friendlyName identity imageBuildCompute "
-    "kind managedNetwork.enableNetworkMonitor primaryUserAssignedIdentity "
+    "machinelearningservices:Workspace": "encryption.status friendlyName identity "
+    "imageBuildCompute kind managedNetwork.enableNetworkMonitor primaryUserAssignedIdentity "
     "serverlessComputeSettings.serverlessComputeCustomSubnet sku workspaceName",
     "managedidentity:UserAssignedIdentity": "resourceName",
     "monitor:ActionGroup": "actionGroupName emailReceivers enabled groupShortName",
@@ -78,7 +80,8 @@ REVIEWED: Final[Mapping[str, str]] = {
     "virtualNetworkPeerings[].allowVirtualNetworkAccess",
     "operationalinsights:Workspace": "features.enableLogAccessUsingOnlyResourcePermissions sku "
     "workspaceName",
-    "applicationinsights:Component": "applicationType flowType ingestionMode kind requestSource resourceName",
+    "applicationinsights:Component": "applicationType flowType ingestionMode kind "
+    "requestSource resourceName",
     "privatedns:PrivateZone": "",
     "privatedns:VirtualNetworkLink": "privateZoneName virtualNetworkLinkName",
     "resources:ResourceGroup": "",

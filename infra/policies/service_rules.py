@@ -58,13 +58,11 @@ def _largest(resource: Resource, settings: Settings) -> Iterator[str]:
     for role, cluster in settings.clusters.by_role.items():
         if input_at(resource, "computeName") != settings.cluster_name(role):
             continue
-        for path, expected in {
-            "properties.properties.scaleSettings.maxNodeCount": at_most(
-                lambda _, most=cluster.max_nodes: most
-            ),
-            "properties.properties.vmSize": exactly(cluster.size),
-            "properties.properties.vmPriority": exactly(PRIORITIES[role]),
-        }.items():
+        for path, expected in (
+            ("properties.properties.vmSize", exactly(cluster.size)),
+            ("properties.properties.vmPriority", exactly(PRIORITIES[role])),
+            ("properties.properties.scaleSettings.maxNodeCount", at_most(cluster.max_nodes)),
+        ):
             yield from violated(resource, path, expected, settings)
 
 
