@@ -1,4 +1,8 @@
-"""Every rule, shown to fail on what breaks it and to pass on what keeps it."""
+"""Every rule, shown to fail on what breaks it and to pass on what keeps it.
+
+`test_mutations` shows that each rule catches what it is for; these are what the rules decide by the
+settings of the stack.
+"""
 
 import dataclasses
 
@@ -8,88 +12,31 @@ from hypothesis import strategies as st
 
 from infra.catalog import roles
 from infra.policies import pack
-from infra.policies.access_rules import ADMINISTRATORS, training_accounts
 from infra.policies.governance_rules import TAGGED
 from infra.policies.rule import ResourceRule, StackRule
 from infra.policies.service_rules import idle_minutes
 from infra.resources import Resource
-from tests.infra.support import samples
-from tests.infra.support.samples import DATA, DEFAULT, GROUP, PRIVATE, STACK, changed, without
-from tests.infra.support.stacks import posture_of, rendered
+from tests.infra.support.samples import (
+    DATA,
+    DEFAULT,
+    GROUP,
+    PUBLISHERS,
+    SETTINGS,
+    STACK,
+    VAULT,
+    assignment,
+    azure,
+    changed,
+    without,
+)
+from tests.infra.support.stacks import rendered, settings_of
 from tests.infra.support.variants import OPTIONS
 
-ALLOWLISTED = dataclasses.replace(
-    PRIVATE, profile="allowlisted", addresses=frozenset({"203.0.113.0/24"})
-)
-UNPROTECTED = dataclasses.replace(PRIVATE, production=False)
-NODES = "properties.properties."
-SUBNET = "subnets.0."
-DENY_IN, DENY_OUT = "securityRules.1.", "securityRules.2."
-
-BROKEN_INPUTS = [
-    # rule, resource, input, value (None leaves it out)
-    ("no-public-endpoint", "workspace", "publicNetworkAccess", "Enabled"),
-    ("no-public-endpoint", "workspace", "publicNetworkAccess", None),
-    ("no-public-endpoint", "registry", "publicNetworkAccess", "Enabled"),
-    ("no-public-endpoint", "vault", "properties.publicNetworkAccess", "enabled"),
-    ("no-public-endpoint", "vault", "properties.networkAcls", None),
-    ("no-public-endpoint", "storage-mldata", "publicNetworkAccess", "Enabled"),
-    ("no-public-endpoint", "storage-mldata", "networkRuleSet.defaultAction", "Allow"),
-    (
-        "no-public-endpoint",
-        "storage-mldata",
-        "networkRuleSet.ipRules",
-        [{"iPAddressOrRange": "203.0.113.7"}],
-    ),
-    ("no-public-endpoint", "data-prepared", "publicAccess", "Blob"),
-    ("no-public-address", "nat", "publicIpAddresses", []),
-    ("closed-subnets", "network", SUBNET + "networkSecurityGroup", None),
-    ("closed-subnets", "network", SUBNET + "defaultOutboundAccess", None),
-    ("closed-network-rules", "nsg", "securityRules.0.sourceAddressPrefix", "Internet"),
-    ("closed-network-rules", "nsg", "securityRules.0.sourceAddressPrefixes", ["0.0.0.0/0"]),
-    ("closed-network-rules", "nsg", DENY_IN + "access", "Allow"),
-    ("closed-network-rules", "nsg", DENY_OUT + "destinationAddressPrefix", "Storage"),
-    ("closed-network-rules", "nsg", DENY_OUT + "destinationPortRange", "443"),
-    ("nodes-without-public-address", "gpu", NODES + "enableNodePublicIp", True),
-    ("nodes-without-public-address", "gpu", NODES + "enableNodePublicIp", None),
-    ("nodes-without-public-address", "gpu", NODES + "remoteLoginPortPublicAccess", "NotSpecified"),
-    ("nodes-without-public-address", "gpu", NODES + "subnet", None),
-    ("no-keys", "storage-mldata", "allowSharedKeyAccess", True),
-    ("no-keys", "storage-mldefault", "allowSharedKeyAccess", None),
-    ("no-keys", "storage-mldata", "allowBlobPublicAccess", True),
-    ("no-keys", "registry", "adminUserEnabled", True),
-    ("no-keys", "registry", "anonymousPullEnabled", True),
-    ("no-keys", "vault", "properties.enableRbacAuthorization", False),
-    ("no-keys", "workspace", "systemDatastoresAuthMode", "AccessKey"),
-    ("no-keys", "gpu", "properties.disableLocalAuth", False),
-    ("no-keys", "prepared", "properties.credentials.credentialsType", "AccountKey"),
-    ("no-keys", "logs", "features.disableLocalAuth", False),
-    ("no-keys", "insights", "disableLocalAuth", False),
-    ("tls-1-2", "storage-mldata", "minimumTlsVersion", "TLS1_1"),
-    ("tls-1-2", "storage-mldata", "enableHttpsTrafficOnly", False),
-    ("principal-types", "training-data-read", "principalType", None),
-    ("high-business-impact", "workspace", "hbiWorkspace", False),
-    ("high-business-impact", "workspace", "hbiWorkspace", None),
-    ("high-business-impact", "workspace", "v1LegacyMode", True),
-    ("clusters-rest-at-zero", "gpu", NODES + "scaleSettings.minNodeCount", 1.0),
-    ("clusters-rest-at-zero", "gpu", NODES + "scaleSettings.nodeIdleTimeBeforeScaleDown", "120"),
-    ("clusters-rest-at-zero", "gpu", NODES + "scaleSettings.nodeIdleTimeBeforeScaleDown", "P1D"),
-    ("clusters-rest-at-zero", "gpu", NODES + "scaleSettings.nodeIdleTimeBeforeScaleDown", None),
-    ("encrypted-twice", "storage-mldata", "encryption.requireInfrastructureEncryption", False),
-    ("purge-protection", "vault", "properties.enablePurgeProtection", None),
-    ("purge-protection", "vault", "properties.enablePurgeProtection", False),
-    ("purge-protection", "vault", "properties.enableSoftDelete", False),
-    ("required-tags", "gpu", "tags", None),
-    ("required-tags", "network", "tags", {"owner": "vision"}),
-    ("required-tags", "network", "tags", {"owner": "vision", "cost-center": ""}),
-    ("budget-present", "budget", "notifications.coming", None),
-    ("budget-present", "budget", "notifications.spent.enabled", False),
-    ("budget-present", "budget", "notifications.spent.contactEmails", []),
-]
+OPEN = OPTIONS["everything on"]
 
 
-def found(stack, posture=PRIVATE):
-    return [(one.rule, one.resource and one.resource.name) for one in pack.check(stack, posture)]
+def found(stack, settings=SETTINGS):
+    return [(one.rule, one.resource and one.resource.name) for one in pack.check(stack, settings)]
 
 
 def added(*resources):
@@ -97,28 +44,15 @@ def added(*resources):
 
 
 def lock(scope, token="authorization:ManagementLockByScope"):
-    return samples.azure(token, "lock", "Microsoft.Authorization/locks/lock", {"scope": scope})
+    return azure(token, "lock", {"scope": scope})
 
 
-def test_a_stack_that_keeps_every_rule_has_no_violation():
-    assert found(STACK) == []
-
-
-@pytest.mark.parametrize(("rule", "name", "path", "setting"), BROKEN_INPUTS)
-def test_an_input_that_breaks_a_rule_is_found_by_that_rule_alone(rule, name, path, setting):
-    wrong = name if rule != "no-public-address" else "nat-address"
-    assert set(found(changed(name, path, setting))) == {(rule, wrong)}
-
-
-def test_every_rule_is_shown_to_fail():
-    shown = {rule for rule, *_ in BROKEN_INPUTS} | {
-        "no-owner",
-        "only-publishers-write",
-        "protected",
-        "diagnostics",
-        "no-group-lock",
-    }
-    assert shown == {rule.name for rule in pack.ALL}
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_no_rule_fires_on_any_option(stack, name):
+    overrides = OPTIONS[name]
+    violations = pack.check(rendered(stack, **overrides), settings_of(stack, **overrides))
+    assert [one.message for one in violations] == []
 
 
 def test_names_of_rules_are_unique_and_usable_by_pulumi():
@@ -128,7 +62,7 @@ def test_names_of_rules_are_unique_and_usable_by_pulumi():
 
 
 def test_a_violation_names_the_resource_the_input_and_the_remedy():
-    [one] = pack.check(changed("workspace", "hbiWorkspace", setting=False), PRIVATE)
+    [one] = pack.check(changed("workspace", "hbiWorkspace", setting=False), SETTINGS)
     assert one.message == (
         "workspace (machinelearningservices:Workspace): hbiWorkspace is false and must be true. "
         "Set it when the workspace is created: Azure cannot change hbiWorkspace later."
@@ -138,43 +72,35 @@ def test_a_violation_names_the_resource_the_input_and_the_remedy():
 def test_a_versioned_type_is_held_to_the_same_rules():
     stack = [
         dataclasses.replace(one, type=one.type.replace(":storage:", ":storage/v20240101:"))
-        for one in changed("storage-mldata", "minimumTlsVersion", "TLS1_0")
+        for one in changed("storage-data", "minimumTlsVersion", "TLS1_0")
     ]
-    assert found(stack) == [("tls-1-2", "storage-mldata")]
+    assert found(stack) == [("tls-1-2", "storage-data")]
 
 
-def test_the_allowlisted_profile_opens_workspace_and_listed_addresses():
-    stack = changed("workspace", "publicNetworkAccess", "Enabled")
-    for account in ("storage-mldata", "storage-mldefault"):
-        stack = changed(account, "publicNetworkAccess", "Enabled", stack)
-        listed = [{"iPAddressOrRange": "203.0.113.0/24"}]
-        stack = changed(account, "networkRuleSet.ipRules", listed, stack)
-    assert found(stack, ALLOWLISTED) == []
-
-    other = [{"iPAddressOrRange": "198.51.100.1"}]
-    broken = changed("storage-mldata", "networkRuleSet.ipRules", other, stack)
-    assert found(broken, ALLOWLISTED) == [("no-public-endpoint", "storage-mldata")]
-    for name, path in [
-        ("registry", "publicNetworkAccess"),
-        ("vault", "properties.publicNetworkAccess"),
+def test_the_allowlisted_profile_opens_workspace_and_listed_addresses_only():
+    settings, stack = settings_of("dev", **OPEN), rendered("dev", **OPEN)
+    assert found(stack, settings) == []
+    for name, path, setting in [
+        ("storage-data", "networkRuleSet.ipRules", [{"iPAddressOrRange": "198.51.100.1"}]),
+        ("storage-data", "networkRuleSet.defaultAction", "Allow"),
+        ("registry", "publicNetworkAccess", "Enabled"),
+        ("vault", "properties.publicNetworkAccess", "Enabled"),
     ]:
-        broken = changed(name, path, "Enabled", stack)
-        assert found(broken, ALLOWLISTED) == [("no-public-endpoint", name)]
-    broken = changed("storage-mldata", "networkRuleSet.defaultAction", "Allow", stack)
-    assert found(broken, ALLOWLISTED) == [("no-public-endpoint", "storage-mldata")]
+        broken = changed(name, path, setting, stack)
+        assert ("no-public-endpoint", name) in found(broken, settings)
 
 
-@pytest.mark.parametrize("role", ADMINISTRATORS)
-def test_nobody_is_given_a_role_that_gives_roles(role):
-    scope = f"{GROUP}/providers/Microsoft.KeyVault/vaults/kv"
-    assert found(added(samples.assignment("bad", role, scope, "training"))) == [("no-owner", "bad")]
+def test_the_allowlisted_stack_would_break_the_private_profile():
+    private = dataclasses.replace(settings_of("dev", **OPEN), profile="private")
+    opened = {name for rule, name in found(rendered("dev", **OPEN), private) if "public" in rule}
+    assert {"workspace", "storage-default", "storage-data"} <= opened
 
 
-def test_a_role_that_the_catalogue_does_not_list_is_refused():
-    unknown = "00000000-1111-2222-3333-444444444444"
-    scope = f"{GROUP}/providers/Microsoft.KeyVault/vaults/kv"
-    bad = samples.assignment("bad", unknown, scope, "training")
-    assert found(added(bad)) == [("no-owner", "bad")]
+@pytest.mark.parametrize(
+    "role", [roles.OWNER, roles.BLOB_DATA_OWNER, "00000000-1111-2222-3333-444444444444"]
+)
+def test_a_role_that_the_catalogue_does_not_list_is_refused_before_it_is_assigned(role):
+    assert ("no-owner", "bad") in found(added(assignment("bad", role, VAULT, "training")))
 
 
 @pytest.mark.parametrize(
@@ -185,72 +111,89 @@ def test_a_role_that_the_catalogue_does_not_list_is_refused():
         f"{DATA}/blobServices/default/containers/raw",
         GROUP,
         "/subscriptions/s",
-        "/subscriptions/s/",
         "/providers/Microsoft.Management/managementGroups/all",
         "/",
     ],
 )
 @pytest.mark.parametrize("role", sorted(roles.WRITES_BLOBS - {roles.OWNER}))
 def test_the_training_identity_may_write_training_data_through_no_scope(role, scope):
-    bad = samples.assignment("bad", role, scope, "training")
-    assert ("only-publishers-write", "bad") in found(added(bad))
+    bad = assignment("bad", role, scope, "training")
+    assert ("least-privilege", "bad") in found(added(bad))
 
 
 def test_an_account_whose_name_begins_alike_is_another_account():
-    other = samples.assignment("fine", roles.BLOB_DATA_CONTRIBUTOR, f"{DATA}2", "training")
-    assert found(added(other)) == []
-
-
-def test_the_workspaces_own_account_may_be_written():
-    fine = samples.assignment("fine", roles.CONTRIBUTOR, DEFAULT, "training")
-    assert found(added(fine)) == []
+    other = assignment("bad", roles.BLOB_DATA_READER, f"{DATA}2", "training")
+    assert found(added(other)) == [("least-privilege", "bad")]
 
 
 def test_a_publisher_may_write_data_and_nothing_more():
-    bad = samples.assignment("bad", roles.CONTRIBUTOR, DATA)
-    assert found(added(bad)) == [("only-publishers-write", "bad")]
-    nobody = dataclasses.replace(PRIVATE, publishers=frozenset())
-    assert found(STACK, nobody) == [("only-publishers-write", "publishers-data-write")]
+    fine = assignment("fine", roles.BLOB_DATA_CONTRIBUTOR, f"{DATA}/blobServices/default")
+    assert found(added(fine)) == []
+    for scope, role in [(DATA, roles.CONTRIBUTOR), (DEFAULT, roles.BLOB_DATA_CONTRIBUTOR)]:
+        assert found(added(assignment("bad", role, scope))) == [("least-privilege", "bad")]
 
 
-def test_a_brought_account_holds_training_data_if_a_datastore_leads_there():
-    stack = changed("prepared", "properties.accountName", "brought")
-    scope = "/subscriptions/s/resourceGroups/theirs/providers/Microsoft.Storage/storageAccounts"
-    bad = samples.assignment("bad", roles.BLOB_DATA_CONTRIBUTOR, f"{scope}/brought", "training")
-    assert found([*stack, bad]) == [("only-publishers-write", "bad")]
+def test_a_group_that_the_settings_do_not_name_has_no_role():
+    nobody = dataclasses.replace(
+        SETTINGS, people=dataclasses.replace(SETTINGS.people, publishers=None)
+    )
+    [name] = [one.name for one in STACK if one.inputs.get("principalId") == PUBLISHERS]
+    assert found(STACK, nobody) == [("least-privilege", name)]
 
 
-@pytest.mark.parametrize("name", ["storage-mldata", "vault", "registry", "workspace"])
+def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
+    theirs = OPTIONS["everything theirs"]
+    reads = "training-data-storage-storage-blob-data-reader"
+    writes = f"/roleDefinitions/{roles.BLOB_DATA_CONTRIBUTOR}"
+    stack = changed(reads, "roleDefinitionId", writes, rendered("dev", **theirs))
+    assert found(stack, settings_of("dev", **theirs)) == [("least-privilege", reads)]
+
+
+def test_a_gpu_cluster_may_not_act_as_the_preparation_identity():
+    preparation = next(one.id for one in STACK if one.name == "identity-preparation")
+    stack = changed("cluster-gpu", "identity.userAssignedIdentities", [preparation])
+    assert found(stack) == [("identity-of-duty", "cluster-gpu")]
+
+
+@pytest.mark.parametrize("name", ["storage-data", "vault", "registry", "workspace"])
 def test_production_protects_what_cannot_be_made_again(name):
-    stack = [dataclasses.replace(one, options={}) if one.name == name else one for one in STACK]
+    kinds = {"vault": "keyvault:Vault", "registry": "containerregistry:Registry"}
+    stack = [
+        dataclasses.replace(one, options={})
+        if one.name == name and one.kind == kinds.get(name, one.kind)
+        else one
+        for one in STACK
+    ]
     assert found(stack) == [("protected", name)]
-    assert found(stack, UNPROTECTED) == []
+    dev = [dataclasses.replace(one, options={}) for one in rendered("dev")]
+    assert "protected" not in {rule for rule, _ in found(dev, settings_of("dev"))}
+
+
+def test_the_stack_called_prod_is_production_whatever_it_says():
+    settings = settings_of("prod", protect=False)
+    stack = rendered("prod", protect=False)
+    assert {rule for rule, _ in found(stack, settings)} == {"protected"}
 
 
 def test_elsewhere_a_vault_may_be_purged_but_purging_is_never_switched_off():
-    path = "properties.enablePurgeProtection"
-    assert found(changed("vault", path, None), UNPROTECTED) == []
-    broken = changed("vault", path, setting=False)
-    assert found(broken, UNPROTECTED) == [("purge-protection", "vault")]
+    settings, path = settings_of("dev"), "properties.enablePurgeProtection"
+    assert found(rendered("dev"), settings) == []
+    broken = changed("vault", path, False, rendered("dev"))
+    assert found(broken, settings) == [("purge-protection", "vault")]
 
 
-@pytest.mark.parametrize("service", ["workspace", "vault", "registry", "default", "data"])
-def test_a_service_without_diagnostics_is_named(service):
-    names = {"default": "storage-mldefault", "data": "storage-mldata"}
-    wanted = [("diagnostics", names.get(service, service))]
-    setting = f"diagnostics-{service}"
-    assert found(without(setting)) == wanted
-    assert found(changed(setting, "workspaceId", None)) == wanted
-    assert found(changed(setting, "logs.0.enabled", setting=False)) == wanted
+def test_a_deployed_state_repeats_ids_in_another_case():
+    path = "privateLinkServiceConnections.0.privateLinkServiceId"
+    assert found(changed("vault", path, VAULT.upper())) == []
 
 
 def test_diagnostics_of_an_account_are_not_those_of_its_blobs():
-    stack = changed("diagnostics-data", "resourceUri", DATA)
-    assert found(stack) == [("diagnostics", "storage-mldata")]
+    stack = changed("diagnostics-data-blob", "resourceUri", DATA)
+    assert found(stack) == [("diagnostics", "storage-data")]
 
 
 def test_a_stack_without_a_budget_is_told_so_without_a_resource():
-    [one] = pack.check(without("budget"), PRIVATE)
+    [one] = pack.check(without("budget"), SETTINGS)
     assert (one.rule, one.resource) == ("budget-present", None)
     assert one.message.startswith("the stack: has no budget")
 
@@ -265,27 +208,30 @@ def test_a_stack_without_a_budget_is_told_so_without_a_resource():
     ],
 )
 def test_a_lock_on_a_group_subscription_or_network_is_refused(scope):
-    assert found(added(lock(scope))) == [("no-group-lock", "lock")]
+    assert ("no-group-lock", "lock") in found(added(lock(scope)))
 
 
 def test_a_lock_on_one_resource_is_allowed():
-    assert found(added(lock(DATA))) == []
+    assert ("no-group-lock", "lock") not in found(added(lock(DATA)))
 
 
 def test_a_lock_that_can_only_hold_a_group_is_refused_whatever_it_says():
     token = "authorization:ManagementLockAtResourceGroupLevel"
-    assert found(added(lock(None, token))) == [("no-group-lock", "lock")]
+    assert ("no-group-lock", "lock") in found(added(lock(None, token)))
 
 
 def test_resources_of_other_providers_are_nobodys_business():
-    assert found(added(Resource("random:index:RandomString", "r", {}, {}, "r"))) == []
+    assert found(added(Resource("random:index:RandomString", "r", {"x": 1}, {}, "r"))) == []
 
 
 def test_rules_about_one_resource_are_checked_before_it_is_created():
     assert {rule.name for rule in pack.ALL if isinstance(rule, StackRule)} == {
         "no-public-address",
-        "only-publishers-write",
+        "least-privilege",
+        "identity-of-duty",
+        "private-endpoints",
         "budget-present",
+        "alerts",
         "diagnostics",
     }
 
@@ -302,82 +248,21 @@ def test_what_is_no_duration_is_not_taken_for_one(text):
     assert minutes is None or text.startswith("P")
 
 
-OPEN = OPTIONS["everything on"]
-STACKS = [
-    ("dev", {}),
-    ("prod", {}),
-    ("dev", OPEN),
-    ("dev", OPTIONS["everything theirs"]),
-    ("dev", OPTIONS["other clusters"]),
-]
-
-
-@pytest.mark.parametrize(("stack", "overrides"), STACKS)
-def test_the_projects_own_stacks_keep_every_rule(stack, overrides):
-    found = pack.check(rendered(stack, **overrides), posture_of(stack, **overrides))
-    assert [one.message for one in found] == []
-
-
-def test_the_allowlisted_stack_would_break_the_private_profile():
-    private = dataclasses.replace(posture_of("dev", **OPEN), profile="private")
-    found = pack.check(rendered("dev", **OPEN), private)
-    assert {(one.rule, one.resource.name) for one in found} == {
-        ("no-public-endpoint", name) for name in ("workspace", "storage-default", "storage-data")
-    }
-
-
-def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
-    theirs = OPTIONS["everything theirs"]
-    reads = "training-data-storage-storage-blob-data-reader"
-    stack = [
-        dataclasses.replace(
-            one,
-            inputs=one.inputs | {"roleDefinitionId": f"/x/{roles.BLOB_DATA_CONTRIBUTOR}"},
-        )
-        if one.name == reads
-        else one
-        for one in rendered("dev", **theirs)
-    ]
-    found = pack.check(stack, posture_of("dev", **theirs))
-    assert [(one.rule, one.resource.name) for one in found] == [("only-publishers-write", reads)]
-
-
-def test_the_development_stack_would_break_productions_rules():
-    posture = dataclasses.replace(posture_of("dev"), production=True)
-    assert {one.rule for one in pack.check(rendered("dev"), posture)} == {
-        "protected",
-        "purge-protection",
-    }
-
-
 def test_every_resource_rule_is_about_something_that_is_declared():
-    posture = posture_of("prod")
-    bare = [dataclasses.replace(one, inputs={}, options={}) for one in rendered("prod")]
-    reached = {one.rule for one in pack.check(bare, posture)}
-    wanted = {rule.name for rule in pack.ALL if isinstance(rule, ResourceRule)}
-    # Neither says anything of a network without subnets, nor of a stack without locks.
-    assert wanted - reached == {"closed-subnets", "no-group-lock"}
+    bare = [dataclasses.replace(one, inputs={}, options={}) for one in STACK]
+    reached = {rule for rule, _ in found(bare)}
+    expected = {rule.name for rule in pack.ALL if isinstance(rule, ResourceRule)}
+    # These say nothing of what is not there: a subnet, a lock, an input too many.
+    assert expected - reached <= {
+        "closed-subnets",
+        "no-group-lock",
+        "only-reviewed",
+        "customer-managed-key",
+        "clusters-as-set",
+        "own-network",
+    }
 
 
 def test_every_resource_that_azure_lets_us_tag_is_held_to_the_tags():
     with_tags = {one.kind for one in rendered("prod") if "tags" in one.inputs}
     assert with_tags <= TAGGED
-
-
-def test_the_data_account_of_the_stack_is_found_to_hold_training_data():
-    names = training_accounts(rendered("dev"))
-    [account] = names
-    assert "data" in account
-
-
-def test_the_posture_follows_from_the_settings():
-    posture = posture_of("dev", **OPEN)
-    assert posture.profile == "allowlisted"
-    assert posture.addresses == frozenset(OPEN["allowed_addresses"])
-    assert posture.publishers == frozenset({OPEN["people.publishers"]})
-    assert not posture.production
-    assert posture_of("prod").production
-
-
-def test_the_stack_called_prod_is_production_whatever_it_says():
-    assert posture_of("prod", protect=False).production
