@@ -19,7 +19,7 @@ from infra.policies import pack
 from infra.policies.rule import ResourceRule
 from infra.resources import Resource
 from infra.settings import Settings
-from infra.stack_config import assign, configuration
+from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load
 
 MOST: Final = 5
@@ -170,6 +170,7 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         "no-keys": {
             "properties.enableRbacAuthorization": FLIP,
             "properties.accessPolicies": ([{"objectId": STRANGER, "tenantId": STRANGER}],),
+            "properties.tenantId": (STRANGER,),
             "properties.enabledForDeployment": FLIP,
             "properties.enabledForDiskEncryption": FLIP,
             "properties.enabledForTemplateDeployment": FLIP,
@@ -616,7 +617,7 @@ def _settings(stack: str, overrides: Mapping[str, object]) -> Settings:
     _, values = configuration(stack)
     for key, value in overrides.items():
         values = assign(values, key, value)
-    return load(values | {"stack": stack})
+    return load(with_subscription(values) | {"stack": stack})
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from infra.catalog import resource_ids, roles
-from infra.naming import ClusterRole, IdentityRole
-from infra.policies.expected import UNSET, exactly, one_of, optional, table_rule
+from infra.naming import DUTY_IDENTITIES, IdentityRole
+from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
     ASSIGNMENT,
@@ -27,12 +27,6 @@ from infra.settings import Settings
 
 DUTIES: Final = get_args(IdentityRole)
 PEOPLE: Final = ("publishers", "scientists", "operators")
-CLUSTER_DUTIES: Final[Mapping[ClusterRole, IdentityRole]] = {
-    "gpu": "training",
-    "gpu-dedicated": "training",
-    "preparation": "preparation",
-    "build": "build",
-}
 OFF, ON = exactly(value=False), exactly(value=True)
 
 NO_KEYS = table_rule(
@@ -51,6 +45,7 @@ NO_KEYS = table_rule(
         },
         REGISTRY: {"adminUserEnabled": OFF, "anonymousPullEnabled": OFF},
         VAULT: {
+            "properties.tenantId": as_set(lambda settings: settings.subscription.tenant),
             "properties.enableRbacAuthorization": ON,
             "properties.accessPolicies": UNSET,
             "properties.enabledForDeployment": OFF,
@@ -231,7 +226,10 @@ def _computes(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     names = settings.names
-    own = {settings.cluster_name(role): CLUSTER_DUTIES[role] for role in settings.clusters.by_role}
+    own = {
+        settings.cluster_name(key): DUTY_IDENTITIES[cluster.duty]
+        for key, cluster in settings.clusters.items()
+    }
     for cluster in of_kind(resources, COMPUTE):
         duty = own.get(str(input_at(cluster, "computeName")))
         if duty is None:
@@ -248,7 +246,8 @@ def _computes(
             names.identity("workspace"),
         ]:
             yield workspace, f"acts as {held} and must act as {names.identity('workspace')} alone"
-        if input_at(workspace, "imageBuildCompute") != settings.cluster_name("build"):
+        builders = [name for name, duty in own.items() if duty == "build"]
+        if [input_at(workspace, "imageBuildCompute")] != builders:
             yield workspace, "its images are not built on the build cluster"
 
 

@@ -6,8 +6,8 @@ from typing import Any, Final, get_args
 
 from infra.catalog import resource_ids
 from infra.catalog.dns_zones import needed
-from infra.naming import SubnetRole
-from infra.policies.access_rules import CLUSTER_DUTIES, targets
+from infra.naming import DUTY_SUBNETS, SubnetRole
+from infra.policies.access_rules import targets
 from infra.policies.expected import (
     UNSET,
     Expected,
@@ -260,17 +260,18 @@ CLOSED_NETWORK_RULES = ResourceRule(
 def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
     wanted: dict[str, SubnetRole] = {}
     if resource.kind == COMPUTE:
-        duty = {
-            settings.cluster_name(role): CLUSTER_DUTIES[role] for role in settings.clusters.by_role
+        subnets = {
+            settings.cluster_name(key): DUTY_SUBNETS[cluster.duty]
+            for key, cluster in settings.clusters.items()
         }
-        build = duty.get(str(input_at(resource, "computeName"))) == "build"
-        wanted["properties.properties.subnet.id"] = "build" if build else "training"
+        subnet = subnets.get(str(input_at(resource, "computeName")), "training")
+        wanted["properties.properties.subnet.id"] = subnet
     elif resource.kind == WORKSPACE:
         wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
     for path, role in wanted.items():
-        subnet = str(input_at(resource, path))
-        if not _is_subnet(subnet, role, settings):
-            yield f"{path} is {subnet}, which is not the {role} subnet"
+        id_ = str(input_at(resource, path))
+        if not _is_subnet(id_, role, settings):
+            yield f"{path} is {id_}, which is not the {role} subnet"
 
 
 NODES_IN_THEIR_SUBNET = ResourceRule(

@@ -37,8 +37,7 @@ REVIEWED: Final[Mapping[str, str]] = {
     "encryption.status identity.type policies.quarantinePolicy policies.retentionPolicy.status "
     "registryName sku zoneRedundancy",
     "keyvault:Key": "keyName properties.rotationPolicy vaultName",
-    "keyvault:Vault": "properties.enablePurgeProtection properties.sku properties.tenantId "
-    "vaultName",
+    "keyvault:Vault": "properties.enablePurgeProtection properties.sku vaultName",
     "machinelearningservices:Compute": "computeName identity properties.computeLocation "
     "properties.computeType properties.properties.isolatedNetwork properties.properties.osType "
     "properties.properties.scaleSettings.maxNodeCount properties.properties.subnet.id "

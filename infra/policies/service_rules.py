@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from infra.naming import PRIORITIES
 from infra.policies.expected import (
     Expected,
     as_set,
@@ -55,12 +54,12 @@ def idle_minutes(duration: object) -> float | None:
 def _largest(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind != COMPUTE:
         return
-    for role, cluster in settings.clusters.by_role.items():
-        if input_at(resource, "computeName") != settings.cluster_name(role):
+    for key, cluster in settings.clusters.items():
+        if input_at(resource, "computeName") != settings.cluster_name(key):
             continue
         for path, expected in (
             ("properties.properties.vmSize", exactly(cluster.size)),
-            ("properties.properties.vmPriority", exactly(PRIORITIES[role])),
+            ("properties.properties.vmPriority", exactly(cluster.azure_priority)),
             ("properties.properties.scaleSettings.maxNodeCount", at_most(cluster.max_nodes)),
         ):
             yield from violated(resource, path, expected, settings)

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from infra.settings import Settings
-from infra.stack_config import configuration, from_stack
+from infra.stack_config import configuration, from_stack, with_subscription
 from infra.validation import load
 
 STACK_VARIABLES = frozenset({"PULUMI_PROJECT", "PULUMI_STACK", "PULUMI_DRY_RUN"})
@@ -28,4 +28,4 @@ def settings_of(name: str) -> Settings:
         return from_stack()
     file = os.environ.get(CONFIG_FILE)
     _, values = configuration(name, Path(file) if file else None)
-    return load(values | {"stack": name})
+    return load(with_subscription(values) | {"stack": name})

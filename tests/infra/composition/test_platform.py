@@ -23,7 +23,7 @@ from infra.resources import (
 )
 from infra.stack_config import PLACEHOLDERS
 from tests import ROOT
-from tests.infra.support.stacks import only, posture_of, ran, rendered
+from tests.infra.support.stacks import only, ran, rendered, settings_of
 from tests.infra.support.variants import (
     KEYS,
     NETWORK,
@@ -49,7 +49,7 @@ def of_azure(resources):
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_declared_within_the_rules(option):
     overrides = OPTIONS[option]
-    assert check(rendered("dev", **overrides), posture_of("dev", **overrides)) == []
+    assert check(rendered("dev", **overrides), settings_of("dev", **overrides)) == []
 
 
 @pytest.mark.parametrize("size", SIZES)

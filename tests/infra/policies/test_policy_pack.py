@@ -13,7 +13,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
 from infra.policies import pack
-from infra.stack_config import assign, configuration, encode
+from infra.stack_config import assign, configuration, encode, with_subscription
 from tests import ROOT
 from tests.infra.support.samples import GROUP, OVERRIDES, STACK, changed, without
 
@@ -23,7 +23,7 @@ def configured():
     _, values = configuration("prod")
     for key, value in OVERRIDES.items():
         values = assign(values, key, value)
-    return values
+    return with_subscription(values)
 
 
 PACK = ROOT / "infra" / "policies"
