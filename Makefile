@@ -50,7 +50,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ images-test: $(INFRA) $(TRAINER) images lint-images ## Test the CPU image: train
 images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead of NVIDIA's image, and inspect it
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
 	$(INFRA_PYTHON) -m pytest -m images_gpu tests/images/test_gpu_image.py
+
+mutations: $(INFRA) ## Hold the security rules against changed stacks, and print what they catch
+	@$(INFRA_PYTHON) -m infra.offline.mutations $(ARGS)
 
 render: $(INFRA) ## List what a stack declares, without Azure, and update all snapshots: STACK=dev
 	@$(INFRA_PYTHON) -m infra.offline.render $(STACK) --output build/$(STACK).resources.json $(ARGS)

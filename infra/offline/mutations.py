@@ -621,12 +621,16 @@ def _settings(stack: str, overrides: Mapping[str, object]) -> Settings:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Return how many mutations of each rule were caught, as a Markdown table."""
+    """Return every rule and how many of its mutations were caught, as a Markdown table."""
     made = Counter(outcome.mutation.rule for outcome in outcomes)
     caught = Counter(outcome.mutation.rule for outcome in outcomes if outcome.caught)
-    rows = [f"| `{rule}` | {made[rule]} | {caught[rule]} |" for rule in sorted(made)]
-    total = f"| all | {made.total()} | {caught.total()} |"
-    return "\n".join(["| rule | mutations | caught |", "|---|---|---|", *rows, total])
+    rows = [
+        f"| `{rule.name}` | {rule.description} | {made[rule.name]} | {caught[rule.name]} |"
+        for rule in pack.ALL
+    ]
+    total = f"| all | | {made.total()} | {caught.total()} |"
+    head = ["| rule | what it requires | mutations | caught |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, total]) + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -634,7 +638,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.offline.mutations", description=__doc__)
     parser.parse_args(arguments)
     outcomes = run(STACK, OVERRIDES)
-    print(table(outcomes))
+    print(table(outcomes), end="")
     for outcome in outcomes:
         if not outcome.caught:
             change = outcome.mutation.change

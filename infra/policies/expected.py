@@ -82,7 +82,7 @@ def optional(expected: Expected) -> Expected:
     return replace(expected, required=False)
 
 
-UNSET = Expected(lambda _: "left out", lambda given, _: given in ("", [], {}), required=False)
+UNSET = Expected(lambda _: "left out", lambda given, _: not given, required=False)
 """An input that opens something, and that the platform never sets."""
 
 

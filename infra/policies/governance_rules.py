@@ -218,8 +218,7 @@ ALERTS = StackRule(
 
 ALERTS_ON = table_rule(
     "alerts-on",
-    "Alert rules are enabled, look every quarter of an hour, and at the log workspace; private "
-    "link scopes are as open as Azure Machine Learning needs, and no wider.",
+    "Alert rules are enabled, and query the log workspace every quarter of an hour.",
     "Restore the input.",
     {
         ALERT: {

@@ -124,13 +124,13 @@ def _unknown(resource: Resource, _settings: Settings) -> Iterator[str]:
 
 def _paths(tree: Any, at: str = "") -> Iterator[str]:
     """Yield the path of every value, with `[]` for the items of a list."""
-    if isinstance(tree, Mapping) and tree:
+    if isinstance(tree, Mapping):
         for key in tree:
             yield from _paths(tree[key], f"{at}.{key}" if at else key)
-    elif isinstance(tree, Sequence) and not isinstance(tree, str) and tree:
+    elif isinstance(tree, Sequence) and not isinstance(tree, str):
         for item in tree:
             yield from _paths(item, f"{at}[]")
-    elif tree not in (None, [], {}):
+    elif tree is not None:
         yield at
 
 

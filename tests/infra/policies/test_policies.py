@@ -16,7 +16,7 @@ from infra.policies.governance_rules import TAGGED
 from infra.policies.rule import ResourceRule, StackRule
 from infra.policies.service_rules import idle_minutes
 from infra.resources import Resource
-from tests.infra.support.samples import (
+from tests.infra.support.production import (
     DATA,
     DEFAULT,
     GROUP,

@@ -15,7 +15,7 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 from infra.policies import pack
 from infra.stack_config import assign, configuration, encode, with_subscription
 from tests import ROOT
-from tests.infra.support.samples import GROUP, OVERRIDES, STACK, changed, without
+from tests.infra.support.production import GROUP, OVERRIDES, STACK, changed, without
 
 
 def configured():
