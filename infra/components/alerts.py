@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import monitor
 
-from infra.catalog.alert_rules import AlertRule
+from infra.alert_rules import AlertRule
 from infra.components.base import Component, StackContext
 
 EVERYWHERE = "global"

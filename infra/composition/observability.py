@@ -3,7 +3,7 @@
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
-from infra.catalog.alert_rules import alert_rules
+from infra.alert_rules import alert_rules
 from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.base import StackContext
 from infra.components.budget import Budget, BudgetArgs

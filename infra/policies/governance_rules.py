@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from infra.alert_rules import alert_rules
 from infra.catalog import resource_ids
-from infra.catalog.alert_rules import alert_rules
 from infra.policies.data_rules import by_name, log_workspace
 from infra.policies.expected import (
     UNSET,
@@ -205,7 +205,7 @@ def _alerts(
         changed = [key for key, value in wanted.items() if criterion.get(key) != value]
         query = str(criterion.get("query"))
         if others or changed or not (query.startswith(rule.table) and query.endswith(rule.query)):
-            yield alert, "does not ask for what infra/catalog/alert_rules.py states"
+            yield alert, "does not ask for what infra/alert_rules.py states"
 
 
 ALERTS = StackRule(

@@ -2,12 +2,13 @@
 
 import pytest
 
-from infra.components.alerts import AlertsArgs, alert_rules
+from infra.alert_rules import alert_rules
 from infra.resources import of_kind
+from infra.settings import MonitoringSettings
 from tests.infra.support.stacks import only, rendered
 from tests.infra.support.variants import LOGS, OPTIONS
 
-ALERTS = AlertsArgs("logs", "workspace", ["a@example.com"], 3, 45, 2, 80)
+ALERTS = MonitoringSettings(preempted_nodes=3, idle_minutes=45, failed_jobs=2, quota_percent=80)
 
 
 def test_every_service_that_logs_sends_to_the_one_log_workspace():
