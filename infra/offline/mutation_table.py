@@ -57,7 +57,6 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
             "encryption.requireInfrastructureEncryption": FLIP,
             "encryption.keySource": ("Microsoft.Storage", "Microsoft.Keyvault", Absent),
             "encryption.services.blob.enabled": FLIP,
-            "encryption.keyVaultProperties.keyVaultUri": ("https://elsewhere.vault.azure.net/",),
             "identity.userAssignedIdentities": ([IDENTITY],),
         },
         "no-copies-outside": {
@@ -66,10 +65,13 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
             "sasPolicy.sasExpirationPeriod": ("365.00:00:00", Absent),
         },
         "only-reviewed": {"immutableStorageWithVersioning.enabled": (True,)},
+        "own-services": {
+            "encryption.keyVaultProperties.keyVaultUri": ("https://elsewhere.vault.azure.net/",),
+        },
     },
     "storage:BlobContainer": {
         "no-public-endpoint": {"publicAccess": ("Blob", "Container", Absent)},
-        "no-copies-outside": {"accountName": ("elsewhere",)},
+        "own-services": {"accountName": ("elsewhere",)},
     },
     "storage:BlobServiceProperties": {
         "recoverable": {
@@ -109,11 +111,13 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         "no-copies-outside": {"policies.exportPolicy.status": ("enabled", Absent)},
         "recoverable": {"policies.retentionPolicy.days": (0, 1)},
         "encrypted": {
-            "encryption.keyVaultProperties.keyIdentifier": (KEY,),
             "identity.userAssignedIdentities": ({IDENTITY: {}},),
         },
         "customer-managed-key": {"encryption.status": ("disabled", Absent)},
         "only-reviewed": {"policies.softDeletePolicy.status": ("disabled",)},
+        "own-services": {
+            "encryption.keyVaultProperties.keyIdentifier": (KEY,),
+        },
     },
     "keyvault:Vault": {
         "own-region": {"location": ("eastus", Absent)},
@@ -166,11 +170,7 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         "nodes-in-their-subnet": {
             "serverlessComputeSettings.serverlessComputeCustomSubnet": (SUBNET, Absent)
         },
-        "no-copies-outside": {
-            "storageAccount": (STORAGE, Absent),
-            "keyVault": (VAULT, Absent),
-            "containerRegistry": (f"{ELSEWHERE}/registries/elsewhere", Absent),
-        },
+        "no-copies-outside": {},
         "identity-of-duty": {
             "identity.type": ("SystemAssigned", "SystemAssigned,UserAssigned"),
             "identity.userAssignedIdentities": ([IDENTITY], Absent),
@@ -178,8 +178,6 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
             "imageBuildCompute": ("gpu", Absent),
         },
         "encrypted": {
-            "encryption.keyVaultProperties.keyIdentifier": (KEY,),
-            "encryption.keyVaultProperties.keyVaultArmId": (VAULT,),
             "encryption.identity.userAssignedIdentity": (IDENTITY,),
         },
         "customer-managed-key": {"encryption.status": ("Disabled", Absent)},
@@ -187,6 +185,13 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
             "ipAllowlist": (["0.0.0.0/0"],),
             "allowRoleAssignmentOnRG": (True,),
             "featureStoreSettings.computeRuntime": ({"sparkRuntimeVersion": "3"},),
+        },
+        "own-services": {
+            "storageAccount": (STORAGE, Absent),
+            "keyVault": (VAULT, Absent),
+            "containerRegistry": (f"{ELSEWHERE}/registries/elsewhere", Absent),
+            "encryption.keyVaultProperties.keyIdentifier": (KEY,),
+            "encryption.keyVaultProperties.keyVaultArmId": (VAULT,),
         },
     },
     "machinelearningservices:Compute": {
@@ -226,8 +231,10 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         },
         "tls-1-2": {"properties.protocol": ("http",)},
         "no-copies-outside": {
-            "properties.accountName": ("elsewhere",),
             "properties.endpoint": ("elsewhere.example",),
+        },
+        "own-services": {
+            "properties.accountName": ("elsewhere",),
         },
     },
     "operationalinsights:Workspace": {
@@ -372,7 +379,7 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         },
     },
     "network:ServiceEndpointPolicy": {
-        "no-copies-outside": {
+        "own-services": {
             "serviceEndpointPolicyDefinitions[].serviceResources": (
                 [STORAGE],
                 ["/subscriptions/00000000-0000-0000-0000-000000000000"],

@@ -173,10 +173,18 @@ def run(stack: str, overrides: Mapping[str, object]) -> list[Outcome]:
     """
     # A render lists the resources in the order of their registration, which varies.
     resources = sorted(render(stack, overrides), key=lambda resource: resource.key)
-    settings = _settings(stack, overrides)
+    return hold(resources, _settings(stack, overrides))
+
+
+def hold(resources: Sequence[Resource], settings: Settings) -> list[Outcome]:
+    """Hold the rules against every mutation of these resources, rendered or deployed.
+
+    Raises:
+        ValueError: the unchanged resources break a rule already.
+    """
     broken = pack.check(resources, settings)
     if broken:
-        raise ValueError(f"the unchanged stack {stack} breaks a rule: {broken[0].message}")
+        raise ValueError(f"the unchanged stack breaks a rule: {broken[0].message}")
     unchanged = {id(resource) for resource in resources}
     outcomes = []
     for mutation in mutations(resources):

@@ -7,6 +7,7 @@ from typing import Final, get_args
 from infra.catalog import resource_ids, roles
 from infra.naming import DUTY_IDENTITIES, IdentityRole
 from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
+from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
     ASSIGNMENT,
@@ -146,7 +147,7 @@ NO_OWNER = ResourceRule(
 def _assignments(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
-    principals = _principals(resources, settings)
+    principals, services = _principals(resources, settings), targets(resources, settings)
     for assignment in of_kind(resources, ASSIGNMENT):
         principal, role = str(input_at(assignment, "principalId")), _role(assignment)
         holder = _holder(assignment, resources, settings)
@@ -157,7 +158,7 @@ def _assignments(
         if principal != principals[holder]:
             yield assignment, f"{gives} through the principal {principal}, which is not {holder}"
         scope = str(input_at(assignment, "scope"))
-        target = next((label for label, id_ in targets(settings) if named(scope, *id_)), None)
+        target = next((label for label, id_ in services if named(scope, *id_)), None)
         if target is None:
             yield assignment, f"{gives} on {scope}, which is not one service of the stack"
         elif (target, role) not in GRANTS[holder]:
@@ -171,31 +172,6 @@ LEAST_PRIVILEGE = StackRule(
     "Remove the assignment, or add it to GRANTS in infra/policies/access_rules.py.",
     _assignments,
 )
-
-
-def targets(settings: Settings) -> list[tuple[str, tuple[str, str]]]:
-    """Return what roles are assigned on: label, Azure type and name."""
-    names, storage = settings.names, settings.storage
-    account = "Microsoft.Storage/storageAccounts"
-    brought = resource_ids.name
-    return [
-        ("default", (account, brought(storage.existing_default or names.default_storage))),
-        ("data", (account, brought(storage.existing_data or names.data_storage))),
-        ("vault", ("Microsoft.KeyVault/vaults", brought(settings.vault.existing or names.vault))),
-        (
-            "registry",
-            (
-                "Microsoft.ContainerRegistry/registries",
-                brought(settings.registry.existing or names.registry),
-            ),
-        ),
-        ("insights", ("Microsoft.Insights/components", names.insights)),
-        ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
-        *(
-            ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
-            for service in ("default-blob", "default-file")
-        ),
-    ]
 
 
 def _holder(assignment: Resource, resources: Sequence[Resource], settings: Settings) -> str | None:

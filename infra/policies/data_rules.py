@@ -20,7 +20,6 @@ from infra.policies.expected import (
 from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
-    CONTAINER,
     DATASTORE,
     INSIGHTS,
     LOGS,
@@ -58,22 +57,6 @@ AGEING_PREFIXES = frozenset(
 """Where old blobs may be moved or deleted: logs and code of jobs, and results."""
 
 
-def _default(settings: Settings) -> str:
-    return resource_ids.name(settings.storage.existing_default or settings.names.default_storage)
-
-
-def _accounts(settings: Settings) -> list[str]:
-    storage = settings.storage
-    return [
-        _default(settings),
-        resource_ids.name(storage.existing_data or settings.names.data_storage),
-    ]
-
-
-def _registry(settings: Settings) -> str:
-    return resource_ids.name(settings.registry.existing or settings.names.registry)
-
-
 def log_workspace(settings: Settings) -> str:
     existing = settings.monitoring.existing_log_workspace
     return resource_ids.name(existing or settings.names.log_workspace)
@@ -91,16 +74,6 @@ def _key_source(settings: Settings) -> str:
     own = settings.encryption.customer_managed_keys
     return "Microsoft.Keyvault" if own else "Microsoft.Storage"
 
-
-def _vault(settings: Settings) -> str:
-    return resource_ids.name(settings.vault.existing or settings.names.vault)
-
-
-OF_OWN_VAULT = Expected(
-    lambda s: f"a key of the vault {_vault(s)}",
-    lambda given, s: str(given).lower().startswith(f"https://{_vault(s)}.vault.azure.net".lower()),
-    required=False,
-)
 
 ENCRYPTION_IDENTITY = Expected(
     lambda s: f"the identity {s.names.identity('encryption')}",
@@ -126,18 +99,14 @@ ENCRYPTED = table_rule(
             "encryption.keySource": as_set(_key_source),
             "encryption.services.blob.enabled": ON,
             "encryption.services.file.enabled": optional(ON),
-            "encryption.keyVaultProperties.keyVaultUri": OF_OWN_VAULT,
             "encryption.keyVaultProperties.keyVersion": UNSET,
             "encryption.encryptionIdentity.encryptionUserAssignedIdentity": ENCRYPTION_IDENTITY,
             "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
         },
         REGISTRY: {
-            "encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT,
             "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
         },
         WORKSPACE: {
-            "encryption.keyVaultProperties.keyIdentifier": OF_OWN_VAULT,
-            "encryption.keyVaultProperties.keyVaultArmId": optional(by_name(_vault)),
             "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
         },
         KEY: {
@@ -227,8 +196,7 @@ OWN_REGION = table_rule(
 NO_COPIES = table_rule(
     "no-copies-outside",
     "Data, images and logs stay in the stack: no replication to other tenants, no export from the "
-    "registry, no foreign page that reads blobs, no diagnostics sent elsewhere, and datastores and "
-    "the storage policy refer to the stack's own accounts.",
+    "registry, no foreign page that reads blobs, and no logs sent elsewhere.",
     "Remove the way out; to use a service that exists already, name it in the stack's settings.",
     {
         STORAGE: {
@@ -238,9 +206,7 @@ NO_COPIES = table_rule(
         },
         REGISTRY: {"policies.exportPolicy.status": exactly("disabled")},
         BLOBS: {"cors.corsRules[].allowedOrigins[]": among(lambda _: STUDIO, "the studio's")},
-        CONTAINER: {"accountName": among(_accounts, "an account of the stack")},
         DATASTORE: {
-            "properties.accountName": among(_accounts, "an account of the stack"),
             "properties.endpoint": exactly("core.windows.net"),
         },
         DIAGNOSTICS: {
@@ -250,26 +216,11 @@ NO_COPIES = table_rule(
             "workspaceId": by_name(log_workspace),
         },
         WORKSPACE: {
-            "storageAccount": by_name(_default),
-            "keyVault": by_name(_vault),
-            "containerRegistry": by_name(_registry),
             "applicationInsights": optional(by_name(lambda s: s.names.insights)),
         },
         INSIGHTS: {"workspaceResourceId": by_name(log_workspace)},
         "monitor:PrivateLinkScopedResource": {
             "linkedResourceId": by_name(log_workspace, lambda s: s.names.insights)
-        },
-        "network:ServiceEndpointPolicy": {
-            "serviceEndpointPolicyDefinitions[].serviceResources[]": Expected(
-                lambda _: "an account of the stack or Azure Machine Learning's alias",
-                lambda given, s: (
-                    given == "/services/Azure/MachineLearning"
-                    or (
-                        "/storageAccounts/" in given
-                        and resource_ids.name(given).lower() in {a.lower() for a in _accounts(s)}
-                    )
-                ),
-            ),
         },
     },
 )

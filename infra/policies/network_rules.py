@@ -7,7 +7,6 @@ from typing import Any, Final, get_args
 from infra.catalog import resource_ids
 from infra.catalog.dns_zones import needed
 from infra.naming import DUTY_SUBNETS, SubnetRole
-from infra.policies.access_rules import targets
 from infra.policies.expected import (
     UNSET,
     Expected,
@@ -17,6 +16,7 @@ from infra.policies.expected import (
     optional,
     table_rule,
 )
+from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
     COMPUTE,
@@ -302,10 +302,7 @@ def _is_network(id_: str, settings: Settings) -> bool:
 def _endpoints(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
-    services = targets(settings)
-    services.append(
-        ("monitor", ("Microsoft.Insights/privateLinkScopes", settings.names.monitor_scope))
-    )
+    services = targets(resources, settings)
     reached: set[tuple[str, str]] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         if not _is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):

@@ -28,6 +28,7 @@ from infra.policies import (
     exposure_rules,
     governance_rules,
     network_rules,
+    own_services,
     reviewed,
     service_rules,
 )
@@ -39,6 +40,7 @@ NAME = "private-training-platform"
 ALL: tuple[Rule, ...] = (
     *exposure_rules.RULES,
     *network_rules.RULES,
+    *own_services.RULES,
     *access_rules.RULES,
     *data_rules.RULES,
     *service_rules.RULES,

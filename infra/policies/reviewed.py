@@ -14,6 +14,7 @@ from infra.policies import (
     exposure_rules,
     governance_rules,
     network_rules,
+    own_services,
     service_rules,
 )
 from infra.policies.rule import ResourceRule, Rule
@@ -23,6 +24,7 @@ from infra.settings import Settings
 RULES_WITH_TABLES: Final[Sequence[Rule]] = (
     *exposure_rules.RULES,
     *network_rules.RULES,
+    *own_services.RULES,
     *access_rules.RULES,
     *data_rules.RULES,
     *service_rules.RULES,
@@ -99,12 +101,7 @@ REVIEWED: Final[Mapping[str, str]] = {
 
 
 def _known(kind: str) -> frozenset[str]:
-    decided = (
-        path
-        for rule in RULES_WITH_TABLES
-        if isinstance(rule, ResourceRule)
-        for path in rule.inputs.get(kind, ())
-    )
+    decided = (path for rule in RULES_WITH_TABLES for path in rule.inputs.get(kind, ()))
     return frozenset({*decided, *COMMON.split(), *REVIEWED[kind].split()})
 
 

@@ -48,6 +48,8 @@ class StackRule:
     description: str
     remedy: str
     faults: Callable[[Sequence[Resource], Settings], Iterator[tuple[Resource | None, str]]]
+    inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Paths of the inputs that the rule decides on, by kind of resource."""
 
     def check(self, resources: Sequence[Resource], settings: Settings) -> Iterator[Violation]:
         for resource, fault in self.faults(resources, settings):

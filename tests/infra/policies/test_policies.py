@@ -229,6 +229,7 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
         "no-public-address",
         "least-privilege",
         "identity-of-duty",
+        "own-services",
         "private-endpoints",
         "budget-present",
         "alerts",

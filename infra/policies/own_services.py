@@ -1,0 +1,116 @@
+"""The services of a stack, and the rule that everything refers to them and to no others.
+
+Their names are read from the stack itself: a service that exists keeps its name, however names are
+formed now.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from infra.catalog import resource_ids
+from infra.policies.expected import same, shown, values_at
+from infra.policies.rule import StackRule
+from infra.resources import (
+    CONTAINER,
+    DATASTORE,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+    input_at,
+    of_kind,
+)
+from infra.settings import Settings
+
+Targets = Sequence[tuple[str, tuple[str, str]]]
+"""Services of a stack: label, Azure type and name."""
+
+ALIAS: Final = "/services/Azure/MachineLearning"
+"""Azure Machine Learning's own accounts, in a service endpoint policy."""
+
+ACCOUNTS: Final = ("default", "data")
+REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    CONTAINER: {"accountName": ACCOUNTS},
+    DATASTORE: {"properties.accountName": ACCOUNTS},
+    WORKSPACE: {
+        "storageAccount": ("default",),
+        "keyVault": ("vault",),
+        "containerRegistry": ("registry",),
+        "encryption.keyVaultProperties.keyVaultArmId": ("vault",),
+        "encryption.keyVaultProperties.keyIdentifier": ("vault",),
+    },
+    REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": ("vault",)},
+    STORAGE: {"encryption.keyVaultProperties.keyVaultUri": ("vault",)},
+    "network:ServiceEndpointPolicy": {
+        "serviceEndpointPolicyDefinitions[].serviceResources[]": ACCOUNTS
+    },
+}
+"""Inputs that refer to a service by id, name or address, and the services that they may mean."""
+
+REQUIRED: Final = frozenset({"storageAccount", "keyVault", "containerRegistry"})
+
+
+def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
+    """Return the services of a stack, declared or existing."""
+    names, storage = settings.names, settings.storage
+    account = "Microsoft.Storage/storageAccounts"
+
+    def name(resource: str, key: str, existing: str | None, kind: str) -> str:
+        declared = [
+            str(input_at(one, key)) for one in of_kind(resources, kind) if one.name == resource
+        ]
+        return resource_ids.name(existing) if existing else next(iter(declared), "")
+
+    default = name("storage-default", "accountName", storage.existing_default, STORAGE)
+    data = name("storage-data", "accountName", storage.existing_data, STORAGE)
+    vault = name("vault", "vaultName", settings.vault.existing, VAULT)
+    registry = name("registry", "registryName", settings.registry.existing, REGISTRY)
+    return [
+        ("default", (account, default)),
+        ("data", (account, data)),
+        ("vault", ("Microsoft.KeyVault/vaults", vault)),
+        ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
+        ("insights", ("Microsoft.Insights/components", names.insights)),
+        ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
+        ("monitor", ("Microsoft.Insights/privateLinkScopes", names.monitor_scope)),
+        *(
+            ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
+            for service in ("default-blob", "default-file")
+        ),
+    ]
+
+
+def _references(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    names = {label: name for label, (_, name) in targets(resources, settings)}
+    for resource in of_kind(resources, *REFERENCES):
+        for path, labels in REFERENCES[resource.kind].items():
+            for exact, value in values_at(resource.inputs, path.split(".")):
+                if value is None and path not in REQUIRED:
+                    continue
+                if value != ALIAS and not any(same(_name(value), names[one]) for one in labels):
+                    wanted = " or ".join(labels)
+                    yield resource, f"{exact} is {shown(value)}, not the stack's {wanted}"
+
+
+def _name(value: object) -> str:
+    """Return the name in an id, an address or a name."""
+    text = str(value)
+    if text.startswith("https://"):
+        return text.removeprefix("https://").split(".")[0]
+    # A whole group or subscription in a service endpoint policy is no service.
+    return resource_ids.name(text) if "/providers/" in text or "/" not in text else text
+
+
+OWN_SERVICES = StackRule(
+    "own-services",
+    "Workspace, datastores, containers, encryption and the storage policy of the network refer to "
+    "the stack's own services.",
+    "Restore it; to use a service that exists already, name it in the stack's settings.",
+    _references,
+    REFERENCES,
+)
+
+RULES = (OWN_SERVICES,)
