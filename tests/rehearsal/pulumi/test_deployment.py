@@ -30,7 +30,7 @@ BEFORE = digests()
 def deployed(deployment):
     """The dev stack; `test_policies_engine.py` previews it first."""
     output = ran(deployment, "up", "--yes", "--skip-preview")
-    assert "118 created" in output
+    assert "119 created" in output
     return deployment
 
 
