@@ -35,5 +35,5 @@ def test_a_download_that_differs_from_its_source_is_an_error(tmp_path):
     with pytest.raises(UserError, match="0 files differ, 1 are missing"):
         _compare(source, target)
     (target / "other").write_bytes(b"6")
-    with pytest.raises(UserError, match="1 files differ, 0 are missing"):
+    with pytest.raises(UserError, match="1 file differs, 0 are missing"):
         _compare(source, target)
