@@ -267,7 +267,8 @@ def show(data: Mapping[str, Any]) -> str:
             f"- {USUAL} / {OURS} {less.text()}; the goal is at least {FASTER}",
             f"- {OURS} / {COPY} {ratio(samples, OURS, COPY).text()}; the goal is at most {COPIES}",
             f"- memory {max(few, many):.0f} MB; the goal is below {MEMORY_MB}",
-            f"- ten times the images need {many / few:.2f} times the memory; the goal is at most {GROWTH}",
+            f"- ten times the images need {many / few:.2f} times the memory; the goal is at most"
+            f" {GROWTH}",
         ]
     )
 
