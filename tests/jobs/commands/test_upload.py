@@ -296,7 +296,7 @@ def test_odd_names_and_empty_files_arrive_and_hidden_ones_stay(live, tmp_path, c
     send_folder(live, folder, "raw/odd")
     said = capsys.readouterr().err
     assert "skipped: 1 hidden file, such as .hidden" in said
-    assert "skipped: 1 empty folders, such as void" in said
+    assert "skipped: 1 empty folder, such as void" in said
     found = blobs(live, "raw/odd")
     assert sorted(found) == sorted(names)
     assert found["empty"].size == 0
