@@ -184,7 +184,7 @@ def unknown_key(
     # Compare only the last part: a common prefix makes all keys of a group look similar.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
     close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
-    problem = f"{key}: there is no such key"
+    problem = f"{key}: unknown key"
     if close:
         return f"{problem}; did you mean {names[close[0]]}?"
     return f"{problem}; known here: {', '.join(known)}" if list_known else problem

@@ -28,7 +28,7 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
   up           deploy the platform, or the changes to it
   preflight    check whether a run could start: sign-in, network, cluster, quota, image, data
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
-               submit --preset imagenet-ndv2 --nodes 4 --data.asset imagenet:VERSION -- --epochs 90
+               submit --preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90
   prepare      convert raw images into shards, as a job:
                prepare imagenet --raw ilsvrc2012 --prepared imagenet -- --train FILE ...
   spec         print the job as YAML for `az ml job create`, without submitting it

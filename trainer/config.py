@@ -35,12 +35,12 @@ class DataConfig:
     later ones and later runs read it. What does not fit is read from `dir`."""
 
     streams: Annotated[int, Positive] = 64
-    """Streams that the records of an epoch are dealt to. World sizes that divide it see identical
-    global batches, whatever the number of ranks; more streams mix better and open more files."""
+    """Streams into which the records of an epoch are divided. With every world size that divides
+    this number, the global batches are the same; more streams mix better and open more files."""
 
     shuffle_window: Annotated[int, Positive] = 512
     """Records shuffled together inside one stream. A rank holds up to 3 x window x streams / ranks
-    encoded images in memory, and re-reads at most one window a stream when it resumes."""
+    encoded images in memory, and reads at most one window per stream again when it resumes."""
 
     augment: Literal["random-resized-crop", "shift", "none"] = "random-resized-crop"
     """random-resized-crop: Inception's crop of random area and aspect; shift: the whole image moved
@@ -116,20 +116,20 @@ class OptimizerConfig:
     """What `step` multiplies the rate by."""
 
     momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
-    """Part of the velocity kept from step to step."""
+    """Fraction of the velocity that is kept from step to step."""
 
     nesterov: bool = False
     """Look ahead by one step of momentum."""
 
     weight_decay: Annotated[float, NotNegative] = 1e-4
-    """w times this is added to the gradient of kernels; never of batch norm's or biases'."""
+    """This times w is added to the gradient of kernels, but not of biases or batch norm."""
 
     label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
-    """Part of the target spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
+    """Fraction of the target that is spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
 
     accumulation: Annotated[int, Positive] = 1
-    """Micro-batches a rank's batch is computed in, one after the other, to fit into memory; the
-    reduction and the update still happen once a step. Batch norm sees micro-batches."""
+    """Micro-batches into which a rank's batch is divided, to fit into memory; they are computed one
+    after the other, with one exchange and update per step. Batch norm sees micro-batches."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ComputeConfig:
     wait for its end."""
 
     threads: Annotated[int, NotNegative] = 0
-    """Threads a rank computes with; 0 is the rank's share of the cores."""
+    """Threads with which a rank computes; 0 is the rank's share of the cores."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class ExchangeConfig:
     """How ranks find each other and sum their gradients. Read by Horovod when it starts."""
 
     groups: Annotated[int, Positive] = 1
-    """Grouped all-reduces a step. One is cheapest; several can overlap with the backward pass."""
+    """Grouped all-reduces per step. One is cheapest; several can overlap with the backward pass."""
 
     compression: Literal["none", "fp16"] = "none"
     """fp16 halves the bytes, for mixed_float16 only: its loss scale keeps small gradients from
@@ -169,8 +169,8 @@ class ExchangeConfig:
     """Largest buffer that tensors are fused into, in MiB; holds all of ResNet50's gradients."""
 
     infiniband: bool = False
-    """The exchange is meant to go over InfiniBand: a node of several that cannot use it, or an NCCL
-    that chose another network, is warned of loudly. Changes nothing else."""
+    """Whether the exchange should use InfiniBand: a run over several nodes then prints a warning if
+    a node cannot use it, or if NCCL has chosen another network. Changes nothing else."""
 
     timeline: str | None = None
     """File in which Horovod notes when each tensor of rank 0 was negotiated, queued and summed
@@ -186,13 +186,13 @@ class WatchdogConfig:
     """When a rank that hangs ends itself, with exit status 7, so that the run can be restarted."""
 
     step_seconds: Annotated[int, NotNegative] = 600
-    """Longest time without a step done; 0 switches the watchdog off. Must cover a step, and what
-    rank 0 does while others wait. Longer than `exchange.timeout_seconds`, so that Gloo's own error
-    comes first: the watchdog is for MPI and NCCL, which wait for ever, and for all else."""
+    """Longest time without a completed step, in seconds; 0 switches the watchdog off. Must cover a
+    step, and whatever rank 0 does while the others wait. Longer than `exchange.timeout_seconds`, so
+    that Gloo's own error comes first; MPI and NCCL raise none, and would wait forever."""
 
     startup_seconds: Annotated[int, Positive] = 1800
-    """Longest time without any progress where there are no steps: start-up, the first step with its
-    compilation, a batch of an evaluation, a checkpoint, the export."""
+    """Longest time without progress outside of steps, in seconds: during start-up, compilation, a
+    batch of an evaluation, a checkpoint or the export."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class EvaluationConfig:
     """Epochs between two evaluations; 0 evaluates at the end only."""
 
     batch_size: Annotated[int | None, Positive] = None
-    """Images a rank evaluates at once; None is the training batch."""
+    """Images that a rank evaluates at once; None is the training batch."""
 
 
 @dataclass(frozen=True)
@@ -230,12 +230,12 @@ class CheckpointConfig:
     """Keep the one with the best top-1 as well. The result is always of the final weights."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
-    """Keep the first one in each stretch of so many steps as well, as history; 0 keeps none."""
+    """Also keep the first one in each interval of so many steps, as history; 0 keeps none."""
 
     when_busy: Literal["wait", "skip"] = "wait"
-    """When a save comes while the previous one is still being written: wait for that, or skip:
-    continue training, and of several saves that wait to be written keep only the newest, which
-    takes the memory of a second copy."""
+    """If a save is due while the previous one is still being written: wait for that; or skip:
+    continue training, and write only the newest of the saves that are due, which takes the memory
+    of a second copy."""
 
     on_non_finite: Literal["stop", "roll-back"] = "stop"
     """When a loss or gradient is not finite: stop with status 5, or go back to the newest
@@ -265,7 +265,7 @@ class TrainConfig:
     """One training run."""
 
     preset: Literal["digits", "images", "synthetic", "imagenet-1gpu", "imagenet-ndv2"] = "digits"
-    """The preset that the other options are changes of."""
+    """Preset whose values the other options change."""
 
     name: str | None = None
     """Name of the run and its folder; None makes one of preset and time. An existing run is
@@ -279,15 +279,15 @@ class TrainConfig:
     run that exists."""
 
     ranks: Annotated[int, Positive] = 1
-    """Processes to start on this machine. Ignored when a launcher (mpirun, horovodrun) has started
-    them: then the launcher's world counts."""
+    """Processes to start on this machine. Ignored if a launcher (mpirun, horovodrun) has started
+    them, because its world size then counts."""
 
     restarts: Annotated[int, NotNegative] = 3
     """How often in a row a crashed run is restarted without a newer checkpoint; never under
-    mpirun, horovodrun or Azure ML. With 0 a single rank has no launcher at all."""
+    mpirun, horovodrun or Azure ML. With 0, a single rank runs without a launcher."""
 
     batch_size: Annotated[int, Positive] = 256
-    """Images a rank takes a step; the global batch is this times the ranks."""
+    """Images per rank and step; the global batch is this times the number of ranks."""
 
     epochs: Annotated[int, Positive] = 90
     """Passes over the training split."""
@@ -303,7 +303,7 @@ class TrainConfig:
 
     profile_steps: str | None = None
     """A:B records what rank 0 does after step A up to step B, 1 <= A < B, for TensorFlow's
-    profiler; steps inside the span are called one by one. Trace as few as show the matter: 5."""
+    profiler; each of these steps is a separate call. Three to five steps are enough."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)

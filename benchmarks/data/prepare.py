@@ -263,10 +263,12 @@ def show(data: Mapping[str, Any]) -> str:
             "",
             columns(rows),
             "",
-            f"{OURS} needs {less.text()} times less than {USUAL}; the goal is at least {FASTER}",
-            f"{OURS} / {COPY} {ratio(samples, OURS, COPY).text()}; the goal is at most {COPIES}",
-            f"memory {max(few, many):.0f} MB; the goal is below {MEMORY_MB}",
-            f"ten times the images need {many / few:.2f} times that; the goal is at most {GROWTH}",
+            # A list, because Markdown joins lines.
+            f"- {USUAL} / {OURS} {less.text()}; the goal is at least {FASTER}",
+            f"- {OURS} / {COPY} {ratio(samples, OURS, COPY).text()}; the goal is at most {COPIES}",
+            f"- memory {max(few, many):.0f} MB; the goal is below {MEMORY_MB}",
+            f"- ten times the images need {many / few:.2f} times the memory; the goal is at most"
+            f" {GROWTH}",
         ]
     )
 

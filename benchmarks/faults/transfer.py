@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final
 
 from benchmarks.measure import BenchmarkOptions, columns, spread
 from common.errors import UserError
+from common.text import plural
 from trainer.config import Positive
 
 PYTHON: Final = ".venv/bin/python"
@@ -233,4 +234,7 @@ def _compare(source: Path, target: Path) -> None:
     names = [path.name for path in source.iterdir()]
     _, wrong, missing = filecmp.cmpfiles(source, target, names, shallow=False)
     if wrong or missing:
-        raise UserError(f"{target}: {len(wrong)} files differ, {len(missing)} are missing")
+        raise UserError(
+            f"{target}: {plural(len(wrong), 'file differs', 'files differ')},"
+            f" {plural(len(missing), 'is', 'are')} missing"
+        )

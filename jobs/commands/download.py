@@ -10,7 +10,7 @@ from azure.storage.blob import ContainerClient
 from common import fields
 from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, ConfigError
-from common.text import listing, size
+from common.text import listing, plural, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import results
 from jobs.azure.storage import Blob, listed
@@ -167,8 +167,8 @@ def _download(
             for_each(items, work, options.threads, retry)
         except KeyboardInterrupt:
             console.note(
-                f"stopped: {progress.total_files:,} of {len(items):,} files are complete; run the"
-                " same command again to continue"
+                f"stopped: {progress.total_files:,} of {plural(len(items), 'file')} complete;"
+                " run the same command again to continue"
             )
             return None
         finally:
@@ -186,6 +186,6 @@ def _download(
 
 def _words(done: Mapping[str, Any]) -> str:
     return (
-        f"{done['folder']}: {done['files']:,} files, {size(done['bytes'])};"
-        f" {done['new_files']:,} are new"
+        f"{done['folder']}: {plural(done['files'], 'file')}, {size(done['bytes'])};"
+        f" {done['new_files']:,} new"
     )

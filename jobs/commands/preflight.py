@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.errors import UserError
+from common.text import plural
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.assets import prepared_data
 from jobs.azure import clusters
@@ -195,8 +196,8 @@ def _image(manager: ResourceManager, environment: str, files: int) -> str:
     except MissingError:
         # Not a failure, as submit registers it.
         return (
-            f"{environment} is not registered yet; submit registers it ({files} files), and the"
-            " first job waits until it is built"
+            f"{environment} is not registered yet; submit registers it ({plural(files, 'file')}),"
+            " and the first job waits until it is built"
         )
     return f"{environment} is registered"
 
@@ -213,6 +214,7 @@ def _data(
     manifest = prepared_data.read_manifest(storage, options.data, uri)
     plan = prepared_data.plan(config, ranks, manifest)
     return (
-        f"version {manifest.version}: {plan.examples:,} images, {len(manifest.classes)} classes;"
-        f" {plan.last_step:,} steps of {plan.global_batch:,} images"
+        f"version {manifest.version}: {plural(plan.examples, 'image')},"
+        f" {plural(len(manifest.classes), 'class', 'classes')};"
+        f" {plural(plan.last_step, 'step')} of {plural(plan.global_batch, 'image')}"
     )

@@ -151,9 +151,10 @@ def check_protected(stack: str, resources: Sequence[StackResource]) -> None:
     names = [resource.name for resource in resources if resource.protected]
     if names:
         raise ProtectedError(
-            f"stack {stack}: {len(names)} resources are protected ({', '.join(names)}), so nothing"
-            " was deleted. They hold what cannot be recreated: training data, results, keys. To"
-            " delete them as well, first remove the protection:\n"
+            f"stack {stack}: {plural(len(names), 'resource is', 'resources are')} protected"
+            f" ({', '.join(names)}), so nothing was deleted. They hold what cannot be"
+            " recreated: training data, results, keys. To delete them as well, first"
+            " remove the protection:\n"
             f"  pulumi state unprotect --all --stack {stack}\n"
             "then run the same command again"
         )

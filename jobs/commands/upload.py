@@ -15,7 +15,7 @@ from azure.core.exceptions import AzureError
 from common import fields
 from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, ConfigError
-from common.text import duration, size
+from common.text import duration, plural, size
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.assets import data_sets
 from jobs.assets.data_sets import DataSet
@@ -230,31 +230,33 @@ def _problems(options: UploadOptions) -> list[str]:
 
 def _notes(data: LocalDataSet) -> list[str]:
     notes = []
-    for what, names in (("hidden", data.folder.hidden), ("empty folders", data.folder.empty)):
+    for what, names in (("hidden file", data.folder.hidden), ("empty folder", data.folder.empty)):
         if names:
-            notes.append(f"skipped: {len(names)} {what}, such as {names[0]}")
+            notes.append(f"skipped: {plural(len(names), what)}, such as {names[0]}")
     if data.manifest is None:
         notes.append("no manifest.json: uploading raw files, verified only by their own hashes")
     return notes
 
 
-def _preview_words(facts: Mapping[str, object], would: Mapping[str, list[str]]) -> str:
+def _preview_words(facts: Mapping[str, Any], would: Mapping[str, list[str]]) -> str:
     lines = [f"{action:8} {name}" for action, names in would.items() for name in names]
     counts = ", ".join(f"{action} {len(names):,}" for action, names in would.items() if names)
-    return "\n".join([*lines, f"would {counts} of {facts['files']} files: {facts['uri']}"])
+    files = plural(facts["files"], "file")
+    return "\n".join([*lines, f"would {counts} of {files}: {facts['uri']}"])
 
 
 def _stopped_words(facts: Mapping[str, Any], files: int, sent: int) -> str:
     return (
-        f"stopped: {files:,} of {facts['files']:,} files and {size(sent)} were sent; run the same"
-        " command again to send the rest"
+        f"stopped: {files:,} of {plural(facts['files'], 'file')} and {size(sent)} were sent; run"
+        " the same command again to send the rest"
     )
 
 
 def _words(done: Mapping[str, Any]) -> str:
     asset = f"; registered as {done['asset']}" if done["asset"] else ""
     return (
-        f"{done['files']:,} files, {size(done['bytes'])}, complete in {done['uri']}{asset}\n"
-        f"sent {done['new_files']:,} files, {size(done['sent_bytes'])}, in"
+        f"{plural(done['files'], 'file')}, {size(done['bytes'])}, complete in"
+        f" {done['uri']}{asset}\n"
+        f"sent {plural(done['new_files'], 'file')}, {size(done['sent_bytes'])}, in"
         f" {duration(done['seconds'])}"
     )

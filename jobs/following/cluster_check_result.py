@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.errors import UserError
+from common.text import plural
 from infra.outputs import Cluster
 
 _MIB: Final = 1 << 20
@@ -110,7 +111,7 @@ def _reading(measured: Mapping[str, Any]) -> list[tuple[bool, str]]:
     return [
         (
             True,
-            f"data: {min(rates) / 1e6:.0f} MB/s on the slowest of {len(rates)} nodes,"
+            f"data: {min(rates) / 1e6:.0f} MB/s on the slowest of {plural(len(rates), 'node')},"
             f" {sum(rates) / 1e6:.0f} MB/s in total",
         )
     ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.errors import UserError
+from common.text import plural
 from jobs.azure.job_records import Jobs
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console, confirm, next_command
@@ -121,7 +122,7 @@ def check_idle(cluster: str, jobs: Sequence[str]) -> None:
     """
     if jobs:
         raise UserError(
-            f"cluster {cluster}: {len(jobs)} jobs on it have not ended ({', '.join(jobs)}), so"
-            " nothing was deleted; wait for them, or run"
+            f"cluster {cluster}: {plural(len(jobs), 'job on it has', 'jobs on it have')} not"
+            f" ended ({', '.join(jobs)}), so nothing was deleted; wait for them, or run"
             f" `{next_command('cancel', jobs[0])}`"
         )

@@ -26,13 +26,15 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
     if manifest is not None:
         images = manifest.splits["train"].examples
         facts["data set"] = (
-            f"version {manifest.version}: {images:,} training images,"
-            f" {len(manifest.classes)} classes"
+            f"version {manifest.version}: {plural(images, 'training image')},"
+            f" {plural(len(manifest.classes), 'class', 'classes')}"
         )
     if plan is not None:
         whole = f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""
-        facts["batch"] = f"{plan.global_batch:,} images per step over {plural(plan.ranks, 'rank')}"
-        facts["steps"] = f"{plan.last_step:,}{whole} ({plan.epochs} epochs)"
+        facts["batch"] = (
+            f"{plural(plan.global_batch, 'image')} per step over {plural(plan.ranks, 'rank')}"
+        )
+        facts["steps"] = f"{plan.last_step:,}{whole} ({plural(plan.epochs, 'epoch')})"
     elif unknown is not None:
         facts["steps"] = f"unknown: {unknown}"
     facts["timeout"] = _lifetime(spec.timeout_seconds)

@@ -13,7 +13,7 @@ from typing import Final
 
 from azure.storage.blob import ContainerClient
 
-from common.text import listing
+from common.text import listing, plural
 from jobs.azure.storage import Blob, listed
 from jobs.errors import RequestError
 from jobs.transfer.blob_upload import BlobUploader
@@ -190,9 +190,9 @@ class FolderUpload:
         strange = sorted(set(blobs) - set(self.data.files))
         if strange:
             raise LocalError(
-                f"{self.target}: contains {len(strange)} files that {self.source} does not, such"
-                f" as {strange[0]}; upload to an empty folder, or to one where this upload was"
-                " interrupted"
+                f"{self.target}: contains {plural(len(strange), 'file')} that {self.source} does"
+                f" not, such as {strange[0]}; upload to an empty folder, or to one where this"
+                " upload was interrupted"
             )
         return blobs
 

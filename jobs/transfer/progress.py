@@ -11,7 +11,7 @@ from typing import Final, Self
 from rich import progress
 from rich.console import Console
 
-from common.text import duration, size
+from common.text import duration, plural, size
 
 WINDOW: Final = 20.0
 """Seconds over which the rate is averaged."""
@@ -32,7 +32,9 @@ class Progress:
         self._lock = threading.Lock()
         self._told = time.monotonic()
         self._bar = progress.Progress(
-            progress.TextColumn("{task.description} {task.fields[files]} of " + f"{files:,} files"),
+            progress.TextColumn(
+                "{task.description} {task.fields[files]} of " + plural(files, "file")
+            ),
             progress.BarColumn(),
             progress.DownloadColumn(),
             progress.TransferSpeedColumn(),
@@ -107,7 +109,7 @@ def line(activity: str, done_files: int, files: int, done: int, total: int, rate
         total: Bytes of all files.
         rate: Bytes per second.
     """
-    text = f"{activity} {done_files:,} of {files:,} files, {size(done)} of {size(total)}"
+    text = f"{activity} {done_files:,} of {plural(files, 'file')}, {size(done)} of {size(total)}"
     if rate <= 0:
         return text
     return f"{text}, {size(rate)}/s, {duration((total - done) / rate)} left"

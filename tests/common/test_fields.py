@@ -67,13 +67,13 @@ def test_missing_keys_take_their_defaults():
         ("disk", {"size_gb": 65}, "disk.size_gb: 65 must be from 1 to 64"),
         ("disk", {"kind": "tape"}, "disk.kind: 'tape' is not one of hdd, ssd"),
         ("disk", 3, "disk: 3 is not a group of keys"),
-        ("dsik", {}, "dsik: there is no such key; did you mean disk?"),
+        ("dsik", {}, "dsik: unknown key; did you mean disk?"),
         ("disk", {"space": 4}, "disk.space: is now called disk.size_gb"),
-        ("disk", {"knid": "hdd"}, "disk.knid: there is no such key; did you mean disk.kind?"),
+        ("disk", {"knid": "hdd"}, "disk.knid: unknown key; did you mean disk.kind?"),
         ("more_disks", {"two": {"size_gb": 65}}, "more_disks.two.size_gb: 65 must be from 1 to 64"),
         ("more_disks", {"two": 2}, "more_disks.two: 2 is not a group of keys"),
         ("more_disks", {"tow": None}, "more_disks.tow: None is not a group of keys"),
-        ("disk", {"x": 1}, "disk.x: there is no such key; known here: disk.size_gb, disk.kind"),
+        ("disk", {"x": 1}, "disk.x: unknown key; known here: disk.size_gb, disk.kind"),
     ],
 )
 def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, problem):

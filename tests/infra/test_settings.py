@@ -63,7 +63,7 @@ def test_a_stack_has_the_clusters_that_it_names_and_the_defaults_that_it_does_no
 
 
 def test_an_unknown_key_says_which_was_probably_meant():
-    assert problem(("locaton", "x")) == "locaton: there is no such key; did you mean location?"
+    assert problem(("locaton", "x")) == "locaton: unknown key; did you mean location?"
     assert problem(("network.adress_space", "10.0.0.0/16")).endswith(
         "did you mean network.address_space?"
     )
@@ -71,7 +71,7 @@ def test_an_unknown_key_says_which_was_probably_meant():
 
 def test_an_unknown_key_like_no_other_lists_those_that_exist():
     found = problem(("registry.zzz", 1))
-    assert found.startswith("registry.zzz: there is no such key; known here: registry.untagged")
+    assert found.startswith("registry.zzz: unknown key; known here: registry.untagged")
 
 
 FORMER = [

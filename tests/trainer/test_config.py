@@ -123,7 +123,7 @@ def test_the_command_line_lists_every_problem_at_once():
         cli.parse_train(["--model.dept", "50", "--batch-size", "many", "--epochs", "0"])
     problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 3
-    assert "--model.dept: there is no such key; did you mean --model.depth?" in problems
+    assert "--model.dept: unknown key; did you mean --model.depth?" in problems
     assert "--batch-size: 'many' is not a whole number" in problems
     assert "--epochs: 0 must be at least 1" in problems
 
@@ -134,7 +134,7 @@ def test_plain_data_list_every_problem_at_once():
         fields.from_dict(TrainConfig, data)
     problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 4
-    assert "model.dept: there is no such key; did you mean model.depth?" in problems
+    assert "model.dept: unknown key; did you mean model.depth?" in problems
     assert "batch_size: 'many' is not a whole number" in problems
     assert "epochs: 0 must be at least 1" in problems
     assert "data.source: 'web' is not one of digits, tfrecords, synthetic" in problems
@@ -146,7 +146,7 @@ def test_unknown_key_names_the_one_that_was_meant():
 
 
 def test_an_unknown_key_with_an_equals_sign_is_named_without_its_value():
-    with pytest.raises(ConfigError, match=r"--epoch: there is no such key; did you mean --epochs"):
+    with pytest.raises(ConfigError, match=r"--epoch: unknown key; did you mean --epochs"):
         cli.parse_train(["--epoch=3"])
 
 
@@ -368,7 +368,7 @@ def test_a_bad_configuration_is_refused_before_tensorflow_is_imported():
     assert result.returncode == 2
     assert result.stdout == "False\n"
     assert "--epochs: 0 must be at least 1" in result.stderr
-    assert "--batch: there is no such key; did you mean --batch-size?" in result.stderr
+    assert "--batch: unknown key; did you mean --batch-size?" in result.stderr
 
 
 def test_an_option_without_its_value_is_listed_with_everything_else():

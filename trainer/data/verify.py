@@ -234,14 +234,14 @@ def _check_counts(name: str, split: Split, counts: SplitCounts, classes: tuple[s
     """Compare the counts over all records of a split with those in the manifest."""
     faults = Faults(name)
     if len(split.class_counts) != len(classes):
-        faults.add(f"the manifest counts images of {len(split.class_counts)} classes, not"
-                   f" {len(classes)}")  # fmt: skip
+        of_classes = plural(len(split.class_counts), "class", "classes")
+        faults.add(f"the manifest counts images of {of_classes}, not {len(classes)}")
         return faults
     for label, (expected, counted) in enumerate(
         zip(split.class_counts, counts.class_counts, strict=True)
     ):
         if expected != counted:
-            faults.add(f"{counted:,} images of {classes[label]!r}, not {expected:,}")
+            faults.add(f"{plural(counted, 'image')} of {classes[label]!r}, not {expected:,}")
     if split.sides not in (Sides(), Sides(tuple(counts.short), tuple(counts.long))):
         faults.add("the image sizes counted in the manifest differ from those of the images")
     return faults

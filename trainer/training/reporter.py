@@ -117,7 +117,7 @@ class Reporter:
             return
         self.console.say(
             f"step {step:,}: the loss or a gradient is not finite; rolled back to the checkpoint of"
-            f" step {back:,}, leaving out {images:,} images (rollback {number} of at most"
+            f" step {back:,}, leaving out {plural(images, 'image')} (rollback {number} of at most"
             f" {self._config.checkpoint.rollbacks})"
         )
         self._folder.metrics.rewind(back)

@@ -32,8 +32,8 @@ def test_a_download_that_differs_from_its_source_is_an_error(tmp_path):
     assert _size(tmp_path / "nowhere") == 0
     _compare(source, target)
     (source / "other").write_bytes(b"5")
-    with pytest.raises(UserError, match="0 files differ, 1 are missing"):
+    with pytest.raises(UserError, match="0 files differ, 1 is missing"):
         _compare(source, target)
     (target / "other").write_bytes(b"6")
-    with pytest.raises(UserError, match="1 files differ, 0 are missing"):
+    with pytest.raises(UserError, match="1 file differs, 0 are missing"):
         _compare(source, target)

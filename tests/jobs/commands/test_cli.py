@@ -100,8 +100,8 @@ def test_every_command_has_a_help_with_its_options(command, capsys):
 def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
     assert main(["submit", "--preset", "digits", "--node", "4", "--nmae", "x"]) == 2
     text = capsys.readouterr().err
-    assert "--node: there is no such key; did you mean --nodes?" in text
-    assert "--nmae: there is no such key; did you mean --name?" in text
+    assert "--node: unknown key; did you mean --nodes?" in text
+    assert "--nmae: unknown key; did you mean --name?" in text
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_option_without_its_value_is_told_with_all_other_problems(capsys):
     assert main(["status", "--stack", "--node", "4", "--runs", "x"]) == 2
     text = capsys.readouterr().err
     assert "--stack: needs a value" in text
-    assert "--node: there is no such key" in text
+    assert "--node: unknown key" in text
     assert "--runs: 'x' is not a whole number" in text
 
 
@@ -140,7 +140,7 @@ def test_a_preparation_refuses_the_options_that_it_would_ignore(capsys):
     for option in ignored:
         assert option not in text
         assert main(["prepare", "folder", "--raw", "a", "--prepared", "b", option, "1"]) == 2
-        assert f"{option}: there is no such key" in capsys.readouterr().err
+        assert f"{option}: unknown key" in capsys.readouterr().err
     for option in ("--experiment", "--timeout-hours", "--variables", "--resubmit.attempts"):
         assert option in text
 
@@ -154,7 +154,7 @@ def test_what_to_prepare_is_one_of_two(capsys):
 
 def test_options_of_the_trainer_stand_after_two_dashes(capsys):
     assert main(["submit", "--preset", "digits", "--", "--epoch", "4"]) == 2
-    assert "--epoch: there is no such key; did you mean --epochs?" in capsys.readouterr().err
+    assert "--epoch: unknown key; did you mean --epochs?" in capsys.readouterr().err
     assert main(["status", "--", "--epochs", "4"]) == 1
     assert "this command accepts no trainer options" in capsys.readouterr().err
 

@@ -48,7 +48,7 @@ def test_a_cluster_with_jobs_is_left_alone_and_they_are_named(stack):
     declare_job(stack.live, "long-r1", tags={}, command="sleep 60")
     (on,) = connect(stack.outputs).manager.items("jobs")
     name = on["properties"]["computeId"].rpartition("/")[2]
-    with pytest.raises(UserError, match=r"1 jobs on it have not ended \(long-r1\), so nothing was"):
+    with pytest.raises(UserError, match=r"1 job on it has not ended \(long-r1\), so nothing was"):
         stack.tear_down(replace(YES, cluster=name))
     assert stack.deletions() == []
     other = next(iter(clusters(stack) - {name}))

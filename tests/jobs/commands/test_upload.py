@@ -199,7 +199,7 @@ def test_a_version_in_another_folder_is_refused(live, tmp_path):
 def test_files_that_the_local_folder_does_not_have_are_refused(live, tmp_path):
     send_folder(live, write_files(tmp_path / "one", 3, 10), "raw/mixed", register=False)
     (tmp_path / "one" / "file-00001.bin").unlink()
-    with pytest.raises(LocalError, match=r"contains 1 files that .* such as file-00001.bin"):
+    with pytest.raises(LocalError, match=r"contains 1 file that .* such as file-00001.bin"):
         send_folder(live, tmp_path / "one", "raw/mixed", register=False)
 
 
@@ -295,8 +295,8 @@ def test_odd_names_and_empty_files_arrive_and_hidden_ones_stay(live, tmp_path, c
     (folder / "void").mkdir()
     send_folder(live, folder, "raw/odd")
     said = capsys.readouterr().err
-    assert "skipped: 1 hidden, such as .hidden" in said
-    assert "skipped: 1 empty folders, such as void" in said
+    assert "skipped: 1 hidden file, such as .hidden" in said
+    assert "skipped: 1 empty folder, such as void" in said
     found = blobs(live, "raw/odd")
     assert sorted(found) == sorted(names)
     assert found["empty"].size == 0

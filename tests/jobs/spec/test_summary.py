@@ -14,7 +14,7 @@ def test_a_summary_names_what_is_paid_for_and_guesses_nothing():
     spec, found = training(4, platform()), manifest()
     text = lines(spec, plan(IMAGENET, spec.ranks, found), found, None)
     assert "4 x Standard_ND40rs_v2 with 8 GPUs, InfiniBand, LowPriority" in text
-    assert f"version {found.version}: 1,281,167 training images, 1000 classes" in text
+    assert f"version {found.version}: 1,281,167 training images, 1,000 classes" in text
     assert "over 32 ranks" in text
     assert "azureml:imagenet:3 (ro_mount)" in text
     assert "7 days" in text

@@ -7,7 +7,7 @@ def test_a_line_tells_rate_and_time_left():
 
 
 def test_without_a_rate_no_time_is_guessed():
-    assert line("uploading", 0, 1, 0, 5, 0) == "uploading 0 of 1 files, 0 B of 5 B"
+    assert line("uploading", 0, 1, 0, 5, 0) == "uploading 0 of 1 file, 0 B of 5 B"
 
 
 def test_without_a_terminal_lines_come_now_and_then(capsys):

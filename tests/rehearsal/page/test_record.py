@@ -24,8 +24,8 @@ def edited(change):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda d: d.update(colour="red"), "the record: colour: there is no such key"),
-        (lambda d: d["steps"][1].update(colour="red"), r"steps\[1\]\.colour: there is no such key"),
+        (lambda d: d.update(colour="red"), "the record: colour: unknown key"),
+        (lambda d: d["steps"][1].update(colour="red"), r"steps\[1\]\.colour: unknown key"),
         (lambda d: d["attempts"][0].pop("job"), r"attempts\[0\]\.job: is missing"),
         (lambda d: d.update(seconds="long"), r"seconds: 'long' is not a number"),
         (lambda d: d.update(seconds=True), "seconds: True is not a number"),

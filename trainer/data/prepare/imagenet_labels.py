@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from common.text import plural
 from trainer.errors import DataError
 
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
@@ -159,7 +160,9 @@ def _from_csv(path: Path, lines: Sequence[str]) -> list[str]:
         synsets[int(image[1])] = synset[0]
     missing = next((n for n in range(1, len(synsets) + 1) if n not in synsets), None)
     if missing is not None:
-        raise DataError(f"{path}: has {len(synsets)} images, but not ILSVRC2012_val_{missing:08d}")
+        raise DataError(
+            f"{path}: has {plural(len(synsets), 'image')}, but not ILSVRC2012_val_{missing:08d}"
+        )
     return [synsets[number] for number in range(1, len(synsets) + 1)]
 
 

@@ -172,7 +172,9 @@ def _write(
             missing.append(files)
     done = len(shards) - len(missing)
     if done:
-        print(f"{output}: continuing, {done:,} of {len(shards):,} shards are finished", flush=True)
+        print(
+            f"{output}: continuing, {done:,} of {plural(len(shards), 'shard')} finished", flush=True
+        )
     rejections.check(output)
     images = sum(files.end - files.begin for files in missing)
     with work_through(write_shard, missing, images, "writing", processes) as results:

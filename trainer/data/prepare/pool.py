@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from common.errors import UserError
+from common.text import plural
 from trainer.diagnostics.environment import cores
 
 Task = TypeVar("Task")
@@ -157,7 +158,7 @@ class _Bar:
             self._told = now
             left = (self._images - done) / rate
             print(
-                f"{self._what}: {done:,} of {self._images:,} images, {rate:,.0f} images/s,"
+                f"{self._what}: {done:,} of {plural(self._images, 'image')}, {rate:,.0f} images/s,"
                 f" {left / 60:.0f} minutes left",
                 flush=True,
             )

@@ -81,7 +81,7 @@ def test_numbers_alone_are_refused_as_they_are_not_labels(fails, layout, tmp_pat
         ("ImageId,PredictionString\nILSVRC2012_val_00000001,\n", "line 2: is not like"),
         (
             f"ImageId,PredictionString\nILSVRC2012_val_00000002,{TENCH} 1 2 3 4\n",
-            "has 1 images, but not ILSVRC2012_val_00000001",
+            "has 1 image, but not ILSVRC2012_val_00000001",
         ),
         (
             "ImageId,PredictionString\n"
