@@ -328,7 +328,7 @@ def test_the_allowlisted_stack_would_break_the_private_profile():
 
 def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
     theirs = OPTIONS["everything theirs"]
-    reads = "training-data-storage-storage-blob-data-reader"
+    reads = "training-prepared-storage-blob-data-reader"
     stack = [
         dataclasses.replace(
             one,
