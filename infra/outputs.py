@@ -15,6 +15,12 @@ from infra.errors import OutputsError
 SCHEMA_VERSION = 2
 """Incremented when a field is removed or changes its meaning."""
 
+RUNS_FOLDER = "runs"
+"""Folder of the runs in the container of results: the only one there that trainings may change."""
+CONTEXTS_FOLDER = "environments"
+"""Folder of images' build contexts in the container of results: the only one there that builds may
+read."""
+
 Profile = Literal["private", "allowlisted"]
 Duty = Literal["train", "prepare", "build"]
 """What a cluster is for. It decides the identity of its jobs: train reads data and writes results,

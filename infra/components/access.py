@@ -14,6 +14,7 @@ from pulumi_azure_native import machinelearningservices as ml
 from infra.catalog import role_conditions, roles
 from infra.components.base import Component, StackContext
 from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
+from infra.outputs import CONTEXTS_FOLDER, RUNS_FOLDER
 from infra.settings import PeopleSettings
 
 
@@ -195,9 +196,12 @@ nodes through the vault. Whether a node reads them as its cluster's identity is 
 the identities may read the vault's secrets."""
 
 ALL_BUT_RESULTS = Grant(
-    "default_storage", roles.BLOB_DATA_READER, role_conditions.reads_all_but(RESULTS_CONTAINER)
+    "default_storage",
+    roles.BLOB_DATA_READER,
+    role_conditions.reads_all_but(RESULTS_CONTAINER, except_below=CONTEXTS_FOLDER),
 )
-"""Reads code and build contexts, whose containers Azure Machine Learning names, but no results."""
+"""Reads code and build contexts, but no results. Azure Machine Learning names the containers of
+code, so they cannot be listed."""
 
 GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
     "workspace": (
@@ -213,7 +217,7 @@ GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
     "training": (
         *JOB_GRANTS,
         Grant("default_storage", roles.BLOB_DATA_READER),
-        Grant("results", roles.BLOB_DATA_CONTRIBUTOR),
+        Grant("results", roles.BLOB_DATA_CONTRIBUTOR, role_conditions.writes_below(RUNS_FOLDER)),
         Grant("prepared", roles.BLOB_DATA_READER),
     ),
     "preparation": (
@@ -232,7 +236,7 @@ _LOGS = Grant("job_logs", roles.BLOB_DATA_CONTRIBUTOR)
 _OUTPUTS = Grant(
     "job_outputs", roles.BLOB_DATA_CONTRIBUTOR, role_conditions.writes_below("azureml")
 )
-"""Default outputs are below `azureml/`; build contexts are elsewhere in the container."""
+"""Default outputs are below `azureml/`; the SDK's build contexts are elsewhere in the container."""
 
 LATE_GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
     "training": (_LOGS, _OUTPUTS),

@@ -1,7 +1,8 @@
 """Parses and evaluates conditions of role assignments on blobs. Pure.
 
-Supported are AND, OR, `!`, parentheses, ActionMatches, and comparisons of a container's name or a
-blob's path with one text. A condition of another form is refused.
+Supported are AND, OR, NOT or `!`, parentheses, ActionMatches, the suboperation Blob.List, and
+comparisons of a container's name or a blob's path with one text. A condition of another form is
+refused.
 """
 
 import re
@@ -20,11 +21,13 @@ class Operation:
     """Data action, such as `.../containers/blobs/read`."""
     container: str
     path: str
+    """Path of the blob; empty if all blobs of the container are listed."""
 
 
 Condition: TypeAlias = Callable[[Operation], bool]
 """Decides whether a role applies to an operation."""
 
+_READ: Final = f"{CONTAINERS}/blobs/read"
 _TOKEN: Final = re.compile(r"\s*([()!{}]|'[^']*'|@Resource\[[^\]]*\]|\w+)")
 _ATTRIBUTES: Final[Mapping[str, Callable[[Operation], str]]] = {
     f"@Resource[{CONTAINERS}:name]": lambda operation: operation.container,
@@ -77,7 +80,7 @@ class _Parser:
 
     def _one(self) -> Condition:
         word = self._next()
-        if word == "!":
+        if word in {"!", "NOT"}:
             negated = self._one()
             return lambda operation: not negated(operation)
         if word == "(":
@@ -85,15 +88,23 @@ class _Parser:
             self._next(")")
             return inner
         if word == "ActionMatches":
-            self._next("{")
-            action = self._text()
-            self._next("}")
+            action = self._braced()
             return lambda operation: operation.action == action
+        if word == "SubOperationMatches":
+            if self._braced() != "Blob.List":
+                raise ValueError("the condition has a suboperation that is not supported here")
+            return lambda operation: operation.action == _READ and not operation.path
         attribute, test = _ATTRIBUTES.get(word), _TESTS.get(self._next())
         if attribute is None or test is None:
             raise ValueError(f"the condition's comparison of {word} is not supported here")
         text = self._text()
         return lambda operation: test(attribute(operation), text)
+
+    def _braced(self) -> str:
+        self._next("{")
+        text = self._text()
+        self._next("}")
+        return text
 
     def _text(self) -> str:
         word = self._next()

@@ -79,7 +79,8 @@ def test_training_data_are_written_by_preparation_and_publishers_only():
     }
 
 
-ALL_BUT_RESULTS = role_conditions.reads_all_but("results")
+ALL_BUT_RESULTS = role_conditions.reads_all_but("results", except_below="environments")
+RUNS = role_conditions.writes_below("runs")
 DEFAULT_OUTPUTS = role_conditions.writes_below("azureml")
 
 
@@ -88,7 +89,7 @@ DEFAULT_OUTPUTS = role_conditions.writes_below("azureml")
     [
         (
             "training",
-            {("", roles.BLOB_DATA_READER): None, ("results", roles.BLOB_DATA_CONTRIBUTOR): None},
+            {("", roles.BLOB_DATA_READER): None, ("results", roles.BLOB_DATA_CONTRIBUTOR): RUNS},
             DEFAULT_OUTPUTS,
         ),
         ("preparation", {("", roles.BLOB_DATA_READER): ALL_BUT_RESULTS}, DEFAULT_OUTPUTS),
