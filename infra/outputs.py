@@ -23,8 +23,8 @@ read."""
 
 Profile = Literal["private", "allowlisted"]
 Duty = Literal["train", "prepare", "build"]
-"""What a cluster is for. It decides the identity of its jobs: train reads data and writes results,
-prepare writes data, build builds images."""
+"""What a cluster is for. It decides the identity of its jobs: train reads prepared data and writes
+results, prepare reads raw data and writes prepared ones, build builds images."""
 Priority = Literal["LowPriority", "Dedicated"]
 """LowPriority nodes are cheaper and may be pre-empted at any time."""
 
@@ -63,7 +63,7 @@ class Datastore:
     blob_endpoint: Https
     """Blob endpoint as Azure returns it, with a trailing slash."""
     container: Filled
-    role: Literal["read", "write"]
+    role: Literal["none", "read", "write"]
     """Access of the training identity."""
 
 
