@@ -199,6 +199,17 @@ def test_a_cluster_of_any_name_acts_as_the_identity_of_its_duty_in_the_subnet_of
     }
 
 
+def test_no_cluster_writes_training_data_if_another_stack_prepares_them():
+    def acted_as(**overrides):
+        return {
+            one.inputs["identity"]["userAssignedIdentities"][0].rpartition("-")[2]
+            for one in of_kind(rendered("dev", **overrides), COMPUTE)
+        }
+
+    assert acted_as(**{"clusters.preparation": None}) == {"training", "build"}
+    assert acted_as(**OPTIONS["prepares for another stack"]) == {"preparation", "build"}
+
+
 def test_every_assignment_says_what_kind_of_principal_it_is_for():
     for one in assignments(rendered("dev", **PEOPLE)):
         people = one.name.split("-")[0] in {"publishers", "scientists", "operators"}
