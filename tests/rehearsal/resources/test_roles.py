@@ -363,3 +363,23 @@ def test_a_cluster_without_an_identity_opens_nothing(guarded):
     assert "The cluster bare has no identity." in failure(client, "bare")
     client.job("needs-nothing", "true", computeId=given["computeId"])
     assert client.wait("needs-nothing")["status"] == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("isolated", "names"),
+    [
+        (False, {"azureml", "azureml-blobstore-{}"}),
+        (True, {"{}-azureml", "{}-azureml-blobstore"}),
+    ],
+)
+def test_a_role_can_be_given_on_the_containers_of_a_workspace(guarded, grant, isolated, names):
+    path = f"{WORKSPACE}-{isolated}"
+    properties = {"storageAccount": ACCOUNT, "enableDataIsolation": isolated}
+    made = guarded.put(path, "", {"location": "westeurope", "properties": properties})
+    guid = made["properties"]["workspaceId"]
+    stores = ("workspaceblobstore", "workspaceartifactstore")
+    documents = [guarded.resources.get(f"{path}/datastores/{store}") for store in stores]
+    containers = {one["properties"]["containerName"] for one in documents}
+    assert containers == {name.format(guid) for name in names}
+    for container in containers:
+        grant("me", BLOB_DATA_READER, f"{ACCOUNT}/blobServices/default/containers/{container}")
