@@ -15,10 +15,16 @@ from infra.errors import OutputsError
 SCHEMA_VERSION = 2
 """Incremented when a field is removed or changes its meaning."""
 
+RUNS_FOLDER = "runs"
+"""Folder of the runs in the container of results: the only one there that trainings may change."""
+CONTEXTS_FOLDER = "environments"
+"""Folder of images' build contexts in the container of results: the only one there that builds may
+read."""
+
 Profile = Literal["private", "allowlisted"]
 Duty = Literal["train", "prepare", "build"]
-"""What a cluster is for. It decides the identity of its jobs: train reads data and writes results,
-prepare writes data, build builds images."""
+"""What a cluster is for. It decides the identity of its jobs: train reads prepared data and writes
+results, prepare reads raw data and writes prepared ones, build builds images."""
 Priority = Literal["LowPriority", "Dedicated"]
 """LowPriority nodes are cheaper and may be pre-empted at any time."""
 
@@ -57,7 +63,7 @@ class Datastore:
     blob_endpoint: Https
     """Blob endpoint as Azure returns it, with a trailing slash."""
     container: Filled
-    role: Literal["read", "write"]
+    role: Literal["none", "read", "write"]
     """Access of the training identity."""
 
 

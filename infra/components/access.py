@@ -1,14 +1,20 @@
-"""Access: identities and their role assignments, with least privilege."""
+"""Access: identities and their role assignments.
+
+Roles restrict what jobs on a cluster can reach, and not who may submit one: whoever may submit jobs
+to the workspace can choose any of its clusters, and so acts as the identity of any of them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_azure_native import authorization, managedidentity
+from pulumi_azure_native import machinelearningservices as ml
 
-from infra.catalog import roles
+from infra.catalog import role_conditions, roles
 from infra.components.base import Component, StackContext
-from infra.naming import IdentityRole
+from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
+from infra.outputs import CONTEXTS_FOLDER, RUNS_FOLDER
 from infra.settings import PeopleSettings
 
 
@@ -30,6 +36,16 @@ class Scope:
 
     label: str
     id: pulumi.Input[str]
+    ready: Sequence[pulumi.Resource] = ()
+    """Resources that must exist before a role is assigned on it, as its id does not refer to
+    them."""
+
+    def container(
+        self, label: str, name: pulumi.Input[str], ready: Sequence[pulumi.Resource] = ()
+    ) -> "Scope":
+        """Return one blob container of this account as a scope."""
+        id_ = pulumi.Output.concat(self.id, "/blobServices/default/containers/", name)
+        return Scope(label, id_, ready)
 
 
 def grant(
@@ -38,6 +54,7 @@ def grant(
     scope: Scope,
     role_ids: Sequence[str],
     opts: pulumi.ResourceOptions,
+    condition: str | None = None,
 ) -> list[pulumi.Resource]:
     """Assign roles to a principal on a scope.
 
@@ -50,8 +67,12 @@ def grant(
         scope: Resource that the roles apply to.
         role_ids: GUIDs of the roles.
         opts: Options of the assignments.
+        condition: Condition of the assignments, if any.
     """
-    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
+    options = pulumi.ResourceOptions.merge(
+        opts,
+        pulumi.ResourceOptions(delete_before_replace=True, depends_on=list(scope.ready) or None),
+    )
     return [
         authorization.RoleAssignment(
             f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
@@ -62,6 +83,8 @@ def grant(
             principal_type=principal.type,
             role_definition_id=roles.definition_id(context.subscription, role),
             scope=scope.id,
+            condition=condition,
+            condition_version=role_conditions.VERSION if condition else None,
             opts=options,
         )
         for role in role_ids
@@ -69,12 +92,10 @@ def grant(
 
 
 class Identities(Component):
-    """One user-assigned identity per duty, so that no job holds permissions that only another
-    needs.
+    """One user-assigned identity for the workspace and for each duty of clusters.
 
-    Training only reads the data; preparation writes them; the build identity pushes images and has
-    no access to data. A system-assigned identity would only exist once the workspace does, too late
-    to get roles before it.
+    A job acts as the identity of the cluster that it runs on. A system-assigned identity would only
+    exist once the workspace does, too late to get roles before it.
     """
 
     def __init__(
@@ -108,6 +129,11 @@ class Scopes:
 
     default_storage: Scope
     data_storage: Scope
+    results: Scope
+    """Container of the default account."""
+    raw: Scope
+    """Container of the data account, like `prepared`."""
+    prepared: Scope
     vault: Scope
     registry: Scope
     insights: Scope | None
@@ -116,34 +142,108 @@ class Scopes:
     """Private endpoints of the default account, which the studio looks up."""
 
 
-JOB_ROLES: Mapping[str, tuple[str, ...]] = {
-    "default_storage": (roles.BLOB_DATA_CONTRIBUTOR,),
-    "vault": (roles.KEY_VAULT_SECRETS_USER,),
-    "registry": (roles.ACR_PULL,),
-    "insights": (roles.MONITORING_METRICS_PUBLISHER,),
-}
-"""Roles of every cluster's identity: to write logs and results, to pull images, and to read the
-credentials that a high-business-impact workspace passes to its nodes through the vault."""
+@dataclass(frozen=True)
+class JobScopes:
+    """The containers that Azure Machine Learning creates with a workspace, for its jobs.
 
-IDENTITY_ROLES: Mapping[IdentityRole, Mapping[str, tuple[str, ...]]] = {
-    "workspace": {
-        "default_storage": (
-            roles.CONTRIBUTOR,
-            roles.BLOB_DATA_CONTRIBUTOR,
-            roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR,
-        ),
-        "data_storage": (roles.BLOB_DATA_READER,),
-        "vault": (roles.CONTRIBUTOR, roles.KEY_VAULT_ADMINISTRATOR),
-        "registry": (roles.CONTRIBUTOR,),
-        "insights": (roles.CONTRIBUTOR,),
-    },
-    "training": {**JOB_ROLES, "data_storage": (roles.BLOB_DATA_READER,)},
-    "preparation": {**JOB_ROLES, "data_storage": (roles.BLOB_DATA_CONTRIBUTOR,)},
-    "build": {**JOB_ROLES, "registry": (roles.ACR_PULL, roles.ACR_PUSH)},
+    Names as in "Set up service authentication" (with data isolation) and "Data concepts"; that of
+    the logs was observed.
+    """
+
+    job_logs: Scope
+    """Logs, `outputs` folders and MLflow artifacts of all jobs."""
+    job_outputs: Scope
+    """Default datastore: build contexts, and outputs of jobs that name no other place."""
+
+    @classmethod
+    def of(cls, default_storage: Scope, workspace: ml.Workspace, *, isolated: bool) -> "JobScopes":
+        """Return the containers of a workspace.
+
+        Args:
+            default_storage: Default account of the workspace.
+            workspace: The workspace; the containers exist once it does.
+            isolated: Whether the workspace isolates its data from those of others in its account.
+        """
+        logs, outputs = (
+            ("{}-azureml", "{}-azureml-blobstore")
+            if isolated
+            else ("azureml", "azureml-blobstore-{}")
+        )
+        guid = workspace.workspace_id
+        return cls(
+            default_storage.container("job-logs", guid.apply(logs.format), [workspace]),
+            default_storage.container("job-outputs", guid.apply(outputs.format), [workspace]),
+        )
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A role on one of the scopes."""
+
+    scope: str
+    """Field of `Scopes` or `JobScopes`."""
+    role: str
+    condition: str | None = None
+
+
+JOB_GRANTS: tuple[Grant, ...] = (
+    Grant("vault", roles.KEY_VAULT_SECRETS_USER),
+    Grant("registry", roles.ACR_PULL),
+    Grant("insights", roles.MONITORING_METRICS_PUBLISHER),
+)
+"""Roles of every cluster's identity. A high-business-impact workspace passes credentials to its
+nodes through the vault. Whether a node reads them as its cluster's identity is not documented, so
+the identities may read the vault's secrets."""
+
+ALL_BUT_RESULTS = Grant(
+    "default_storage",
+    roles.BLOB_DATA_READER,
+    role_conditions.reads_all_but(RESULTS_CONTAINER, except_below=CONTEXTS_FOLDER),
+)
+"""Reads code and build contexts, but no results. Azure Machine Learning names the containers of
+code, so they cannot be listed."""
+
+GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
+    "workspace": (
+        Grant("default_storage", roles.CONTRIBUTOR),
+        Grant("default_storage", roles.BLOB_DATA_CONTRIBUTOR),
+        Grant("default_storage", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR),
+        Grant("data_storage", roles.BLOB_DATA_READER),
+        Grant("vault", roles.CONTRIBUTOR),
+        Grant("vault", roles.KEY_VAULT_ADMINISTRATOR),
+        Grant("registry", roles.CONTRIBUTOR),
+        Grant("insights", roles.CONTRIBUTOR),
+    ),
+    "training": (
+        *JOB_GRANTS,
+        Grant("default_storage", roles.BLOB_DATA_READER),
+        Grant("results", roles.BLOB_DATA_CONTRIBUTOR, role_conditions.writes_below(RUNS_FOLDER)),
+        Grant("prepared", roles.BLOB_DATA_READER),
+    ),
+    "preparation": (
+        *JOB_GRANTS,
+        ALL_BUT_RESULTS,
+        Grant("raw", roles.BLOB_DATA_READER),
+        Grant("prepared", roles.BLOB_DATA_CONTRIBUTOR),
+    ),
+    "build": (*JOB_GRANTS, ALL_BUT_RESULTS, Grant("registry", roles.ACR_PUSH)),
 }
-"""Roles by identity and scope. Azure Machine Learning requires the workspace's identity to be
-Contributor on the resources the workspace uses ("Set up service authentication"). The training data
-account is not one of them: only data roles are assigned on it."""
+"""Roles that exist before the workspace. Azure Machine Learning requires the workspace's identity
+to be Contributor on the resources the workspace uses ("Set up service authentication"). The
+training data account is not one of them: only data roles are assigned on it."""
+
+_LOGS = Grant("job_logs", roles.BLOB_DATA_CONTRIBUTOR)
+_OUTPUTS = Grant(
+    "job_outputs", roles.BLOB_DATA_CONTRIBUTOR, role_conditions.writes_below("azureml")
+)
+"""Default outputs are below `azureml/`; the SDK's build contexts are elsewhere in the container."""
+
+LATE_GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
+    "training": (_LOGS, _OUTPUTS),
+    "preparation": (_LOGS, _OUTPUTS),
+    "build": (_LOGS,),
+}
+"""Roles on what exists only once the workspace does."""
 
 
 class Access(Component):
@@ -158,17 +258,12 @@ class Access(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("access", opts)
-        self.assignments: dict[IdentityRole, list[pulumi.Resource]] = {}
-        for identity_role, scope_roles in IDENTITY_ROLES.items():
-            principal = identities.principal(identity_role)
-            self.assignments[identity_role] = [
-                assignment
-                for scope, role_ids in scope_roles.items()
-                if getattr(scopes, scope) is not None
-                for assignment in grant(
-                    context, principal, getattr(scopes, scope), role_ids, self.child_options()
-                )
-            ]
+        self.assignments = {
+            identity_role: _assign(
+                context, identities.principal(identity_role), scopes, grants, self.child_options()
+            )
+            for identity_role, grants in GRANTS.items()
+        }
         workspace_identity = identities.principal("workspace")
         for endpoint in scopes.default_endpoints:
             self.assignments["workspace"] += grant(
@@ -188,10 +283,35 @@ class Access(Component):
     def job_assignments(self) -> list[pulumi.Resource]:
         """Role assignments of the clusters' identities."""
         return [
-            *self.assignments["training"],
-            *self.assignments["preparation"],
-            *self.assignments["build"],
+            assignment
+            for identity_role in DUTY_IDENTITIES.values()
+            for assignment in self.assignments[identity_role]
         ]
+
+
+class JobAccess(Component):
+    """Role assignments of the clusters' identities on the containers of the workspace.
+
+    Azure Machine Learning creates the containers, so they are not declared: a declared resource
+    must not exist before.
+    """
+
+    def __init__(
+        self,
+        context: StackContext,
+        identities: Identities,
+        scopes: JobScopes,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("job-access", opts)
+        self.assignments = [
+            assignment
+            for identity_role, grants in LATE_GRANTS.items()
+            for assignment in _assign(
+                context, identities.principal(identity_role), scopes, grants, self.child_options()
+            )
+        ]
+        self.register_outputs({})
 
 
 class WorkspaceAccess(Component):
@@ -243,3 +363,20 @@ class WorkspaceAccess(Component):
 def entra_group(label: str, group: str) -> Principal:
     """Return an Entra group as a principal, by its object id."""
     return Principal(label, group, authorization.PrincipalType.GROUP)
+
+
+def _assign(
+    context: StackContext,
+    principal: Principal,
+    scopes: Scopes | JobScopes,
+    grants: Sequence[Grant],
+    opts: pulumi.ResourceOptions,
+) -> list[pulumi.Resource]:
+    return [
+        assignment
+        for one in grants
+        if getattr(scopes, one.scope) is not None
+        for assignment in grant(
+            context, principal, getattr(scopes, one.scope), [one.role], opts, one.condition
+        )
+    ]

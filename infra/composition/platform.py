@@ -13,7 +13,15 @@ import pulumi
 import pulumi_azure_native as azure_native
 from pulumi_azure_native import resources
 
-from infra.components.access import Access, Identities, Scope, Scopes, WorkspaceAccess
+from infra.components.access import (
+    Access,
+    Identities,
+    JobAccess,
+    JobScopes,
+    Scope,
+    Scopes,
+    WorkspaceAccess,
+)
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
 from infra.components.monitoring import Monitoring, MonitoringArgs
@@ -22,7 +30,14 @@ from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
 from infra.composition.connectivity import Connectivity
 from infra.composition.services import Services
-from infra.naming import DUTY_IDENTITIES, DUTY_SUBNETS, IdentityRole
+from infra.naming import (
+    DUTY_IDENTITIES,
+    DUTY_SUBNETS,
+    PREPARED_CONTAINER,
+    RAW_CONTAINER,
+    RESULTS_CONTAINER,
+    IdentityRole,
+)
 from infra.settings import Settings
 
 KEPT: Final[Mapping[str, str]] = {
@@ -52,6 +67,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     scopes = _scopes(platform_services, monitoring, endpoints)
     access = Access(context, identities, scopes, settings.people.publishers)
     clusters = _clusters(settings, identities, connected)
+    shared = bool(settings.storage.existing_default or settings.vault.existing)
     workspace = Workspace(
         context,
         WorkspaceArgs(
@@ -63,7 +79,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
             training_subnet=connected.subnets["training"],
             build_cluster=next(one.name for one in clusters if one.settings.duty == "build"),
             public=settings.profile == "allowlisted",
-            shared=bool(settings.storage.existing_default or settings.vault.existing),
+            shared=shared,
             key=platform_services.key,
             depends_on=[
                 *access.assignments["workspace"],
@@ -77,8 +93,14 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     principal = identities.principal("workspace")
     workspace_scope = Scope("workspace", workspace.id)
     workspace_access = WorkspaceAccess(context, principal, workspace_scope, scopes, settings.people)
+    job_access = JobAccess(
+        context,
+        identities,
+        JobScopes.of(scopes.default_storage, workspace, isolated=shared),
+    )
     usable = [*workspace_endpoint.ready, *workspace_access.assignments]
-    Clusters(context, workspace, clusters, [*usable, *access.job_assignments])
+    assigned = [*access.job_assignments, *job_access.assignments]
+    Clusters(context, workspace, clusters, [*usable, *assigned])
     Datastores(
         context,
         workspace,
@@ -165,9 +187,16 @@ def _monitoring(settings: Settings) -> MonitoringArgs:
 def _scopes(
     platform_services: Services, monitoring: Monitoring, endpoints: Mapping[str, PrivateEndpoint]
 ) -> Scopes:
+    default_storage = Scope("default-storage", platform_services.default_storage.id)
+    data_storage = Scope("data-storage", platform_services.data_storage.id)
+    of_results = platform_services.default_storage.ready
+    of_data = platform_services.data_storage.ready
     return Scopes(
-        default_storage=Scope("default-storage", platform_services.default_storage.id),
-        data_storage=Scope("data-storage", platform_services.data_storage.id),
+        default_storage=default_storage,
+        data_storage=data_storage,
+        results=default_storage.container("results", RESULTS_CONTAINER, of_results),
+        raw=data_storage.container("raw", RAW_CONTAINER, of_data),
+        prepared=data_storage.container("prepared", PREPARED_CONTAINER, of_data),
         vault=Scope("vault", platform_services.vault.id),
         registry=Scope("registry", platform_services.registry.id),
         insights=Scope("insights", monitoring.insights.id) if monitoring.insights else None,

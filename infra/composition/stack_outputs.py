@@ -79,7 +79,7 @@ def _outputs(
         workspace=values["workspace"],
         clusters={args.key: _cluster(args, values) for args in clusters},
         datastores=outputs.Datastores(
-            raw=_datastore(context, values, "data", RAW_CONTAINER, "read"),
+            raw=_datastore(context, values, "data", RAW_CONTAINER, "none"),
             prepared=_datastore(context, values, "data", PREPARED_CONTAINER, "read"),
             results=_datastore(context, values, "default", RESULTS_CONTAINER, "write"),
         ),
@@ -114,7 +114,7 @@ def _datastore(
     values: Mapping[str, str],
     account: str,
     container: str,
-    role: Literal["read", "write"],
+    role: Literal["none", "read", "write"],
 ) -> outputs.Datastore:
     return outputs.Datastore(
         name=context.names.datastore(container),

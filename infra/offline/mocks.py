@@ -158,6 +158,10 @@ def _account(inputs: Mapping[str, Any], _: str) -> dict[str, Any]:
     }
 
 
+def _workspace(_: Mapping[str, Any], id_: str) -> dict[str, Any]:
+    return {"workspaceId": guid(id_)}
+
+
 def _registry(inputs: Mapping[str, Any], _: str) -> dict[str, Any]:
     return {"loginServer": f"{inputs['registryName'].lower()}.azurecr.io"}
 
@@ -168,5 +172,6 @@ ADDED: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any]]] = {
     "Key": _key_of_vault,
     "StorageAccount": _account,
     "Registry": _registry,
+    "Workspace": _workspace,
 }
 """Functions that return a resource's outputs beyond its inputs, by kind of resource."""

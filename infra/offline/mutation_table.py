@@ -324,8 +324,8 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
                 "/",
             ),
             "principalId": (STRANGER,),
+            "condition": (Absent, "@Resource[x] StringEquals 'y'"),
         },
-        "only-reviewed": {"condition": ("@Resource[x] StringEquals 'y'",)},
     },
     "network:VirtualNetwork": {
         "closed-subnets": {

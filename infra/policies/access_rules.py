@@ -1,11 +1,13 @@
 """Rules on permissions and authentication."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args
 
-from infra.catalog import resource_ids, roles
-from infra.naming import DUTY_IDENTITIES, IdentityRole
+from infra.catalog import resource_ids, role_conditions, roles
+from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
+from infra.outputs import CONTEXTS_FOLDER, RUNS_FOLDER
 from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
@@ -78,47 +80,74 @@ TLS = table_rule(
     },
 )
 
-JOB_GRANTS: Final = frozenset(
-    {
-        ("default", roles.BLOB_DATA_CONTRIBUTOR),
-        ("vault", roles.KEY_VAULT_SECRETS_USER),
-        ("registry", roles.ACR_PULL),
-        ("insights", roles.MONITORING_METRICS_PUBLISHER),
-    }
-)
-GRANTS: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
-    "workspace": frozenset(
-        {
-            ("default", roles.CONTRIBUTOR),
-            ("default", roles.BLOB_DATA_CONTRIBUTOR),
-            ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR),
-            ("data", roles.BLOB_DATA_READER),
-            ("vault", roles.CONTRIBUTOR),
-            ("vault", roles.KEY_VAULT_ADMINISTRATOR),
-            ("registry", roles.CONTRIBUTOR),
-            ("insights", roles.CONTRIBUTOR),
-            ("endpoint", roles.READER),
-            ("workspace", roles.CONTRIBUTOR),
-        }
-    ),
-    "training": JOB_GRANTS | {("data", roles.BLOB_DATA_READER)},
-    "preparation": JOB_GRANTS | {("data", roles.BLOB_DATA_CONTRIBUTOR)},
-    "build": JOB_GRANTS | {("registry", roles.ACR_PUSH)},
-    "encryption": frozenset({("vault", roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER)}),
-    "publishers": frozenset({("data", roles.BLOB_DATA_CONTRIBUTOR)}),
-    "scientists": frozenset(
-        {
-            ("default", roles.BLOB_DATA_CONTRIBUTOR),
-            ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR),
-            ("data", roles.BLOB_DATA_READER),
-            ("workspace", roles.AZUREML_DATA_SCIENTIST),
-        }
-    ),
-    "operators": frozenset({("workspace", roles.AZUREML_COMPUTE_OPERATOR)}),
+Grants = Mapping[tuple[str, str], str | None]
+"""Conditions of role assignments by target and role; None for an assignment without a condition.
+
+A target is a service, such as `data`, or a container in it, such as `data/raw`.
+"""
+
+JOB_GRANTS: Final[Grants] = {
+    ("vault", roles.KEY_VAULT_SECRETS_USER): None,
+    ("registry", roles.ACR_PULL): None,
+    ("insights", roles.MONITORING_METRICS_PUBLISHER): None,
+    ("default/job-logs", roles.BLOB_DATA_CONTRIBUTOR): None,
 }
-"""Roles that each identity and each group of people may have, by the resource that they apply to.
+NO_RESULTS: Final[Grants] = {
+    ("default", roles.BLOB_DATA_READER): role_conditions.reads_all_but(
+        RESULTS_CONTAINER, except_below=CONTEXTS_FOLDER
+    )
+}
+JOB_OUTPUTS: Final[Grants] = {
+    ("default/job-outputs", roles.BLOB_DATA_CONTRIBUTOR): role_conditions.writes_below("azureml")
+}
+GRANTS: Final[Mapping[str, Grants]] = {
+    "workspace": {
+        ("default", roles.CONTRIBUTOR): None,
+        ("default", roles.BLOB_DATA_CONTRIBUTOR): None,
+        ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR): None,
+        ("data", roles.BLOB_DATA_READER): None,
+        ("vault", roles.CONTRIBUTOR): None,
+        ("vault", roles.KEY_VAULT_ADMINISTRATOR): None,
+        ("registry", roles.CONTRIBUTOR): None,
+        ("insights", roles.CONTRIBUTOR): None,
+        ("endpoint", roles.READER): None,
+        ("workspace", roles.CONTRIBUTOR): None,
+    },
+    "training": {
+        **JOB_GRANTS,
+        **JOB_OUTPUTS,
+        ("default", roles.BLOB_DATA_READER): None,
+        ("default/results", roles.BLOB_DATA_CONTRIBUTOR): role_conditions.writes_below(RUNS_FOLDER),
+        ("data/prepared", roles.BLOB_DATA_READER): None,
+    },
+    "preparation": {
+        **JOB_GRANTS,
+        **JOB_OUTPUTS,
+        **NO_RESULTS,
+        ("data/raw", roles.BLOB_DATA_READER): None,
+        ("data/prepared", roles.BLOB_DATA_CONTRIBUTOR): None,
+    },
+    "build": {**JOB_GRANTS, **NO_RESULTS, ("registry", roles.ACR_PUSH): None},
+    "encryption": {("vault", roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER): None},
+    "publishers": {("data", roles.BLOB_DATA_CONTRIBUTOR): None},
+    "scientists": {
+        ("default", roles.BLOB_DATA_CONTRIBUTOR): None,
+        ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR): None,
+        ("data", roles.BLOB_DATA_READER): None,
+        ("workspace", roles.AZUREML_DATA_SCIENTIST): None,
+    },
+    "operators": {("workspace", roles.AZUREML_COMPUTE_OPERATOR): None},
+}
+"""Roles that each identity and each group of people may have.
+
 Written down here a second time on purpose: a change in what the program declares is a violation
-until somebody has changed this table too."""
+until somebody has changed this table too.
+"""
+
+JOB_CONTAINERS: Final = re.compile(
+    r"([0-9a-f-]{36}-)?azureml(?P<outputs>-blobstore)?(-[0-9a-f-]{36})?"
+)
+"""Containers that Azure Machine Learning creates for jobs, by the workspace's GUID."""
 
 
 PRINCIPAL_TYPES = table_rule(
@@ -161,14 +190,31 @@ def _assignments(
         target = next((label for label, id_ in services if named(scope, *id_)), None)
         if target is None:
             yield assignment, f"{gives} on {scope}, which is not one service of the stack"
-        elif (target, role) not in GRANTS[holder]:
+            continue
+        allowed = [
+            GRANTS[holder][one, role]
+            for one in (target, _container(target, scope))
+            if (one, role) in GRANTS[holder]
+        ]
+        condition = input_at(assignment, "condition")
+        if not allowed:
             yield assignment, f"{gives} on {scope}, which its duty does not need"
+        elif condition not in allowed:
+            yield assignment, f"{gives} on {scope} with the condition {condition!r}"
+
+
+def _container(target: str, scope: str) -> str:
+    """Return the target of a role on a container, such as `data/raw`."""
+    name = scope.rpartition("/containers/")[2]
+    if match := JOB_CONTAINERS.fullmatch(name):
+        name = "job-outputs" if match["outputs"] else "job-logs"
+    return f"{target}/{name}"
 
 
 LEAST_PRIVILEGE = StackRule(
     "least-privilege",
-    "Each identity and each group of people has only the roles of its duty, each on one service: "
-    "only the publishers and the preparation identity can write training data.",
+    "Each identity and each group of people has only the roles of its duty, each on one service or "
+    "container: of the identities, only that of preparation can write training data.",
     "Remove the assignment, or add it to GRANTS in infra/policies/access_rules.py.",
     _assignments,
 )

@@ -32,7 +32,8 @@ RULES_WITH_TABLES: Final[Sequence[Rule]] = (
 )
 COMMON: Final = "location resourceGroupName tags"
 REVIEWED: Final[Mapping[str, str]] = {
-    "authorization:RoleAssignment": "principalId roleAssignmentName roleDefinitionId scope",
+    "authorization:RoleAssignment": "condition conditionVersion principalId "
+    "roleAssignmentName roleDefinitionId scope",
     "consumption:Budget": "amount budgetName category notifications scope timeGrain "
     "timePeriod.startDate",
     "containerregistry:Registry": "dataEndpointEnabled encryption.keyVaultProperties.identity "

@@ -3,13 +3,13 @@
 This module uploads the build context to the container of results and registers its URL: the SDK
 would upload a local context to a location of its own with an account key. Azure's API definitions
 allow the URL of a blob container ("Supports blob URIs on environment creation"). Not tested: that
-the build cluster reads the context with its identity, which has access to that container.
+the build cluster reads the context with its identity, which may read this folder of the container.
 """
 
 from typing import Final
 from urllib.parse import quote
 
-from infra.outputs import Datastore
+from infra.outputs import CONTEXTS_FOLDER, Datastore
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Storage, listed, md5_of, put_files
@@ -17,8 +17,6 @@ from jobs.errors import MissingError
 from jobs.spec.build_context import BuildContext
 
 DOCKERFILE: Final = "Dockerfile"
-FOLDER: Final = "environments"
-"""Folder of build contexts in the container of results."""
 CONTENT: Final = "content"
 """Tag of a registered environment with the hash of its build context, which is its version."""
 
@@ -53,7 +51,7 @@ def upload(storage: Storage, context: BuildContext) -> str:
         RequestError: Storage refused a request.
     """
     store = storage.datastores.results
-    folder = f"{FOLDER}/{context.name}/{context.version}"
+    folder = f"{CONTEXTS_FOLDER}/{context.name}/{context.version}"
     with storage.errors(store, writing=True):
         client = storage.container(store)
         blobs = listed(client, folder)

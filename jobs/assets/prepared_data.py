@@ -89,18 +89,18 @@ def locate(storage: Storage, data: DataOptions, uri: str | None) -> DatastoreFol
         uri: URI of the registered data set; None if `data` names a folder.
 
     Raises:
-        UserError: It is in a datastore that is not among the stack's outputs.
+        UserError: It is in a datastore that trainings cannot read.
     """
     stores = storage.datastores
     if uri is None:
         return DatastoreFolder(stores.prepared, data.path or "")
     _, _, path = datastore_path(uri).partition("/datastores/")
     datastore, _, folder = path.partition("/paths/")
-    known = {store.name: store for store in (stores.raw, stores.prepared, stores.results)}
+    known = {store.name: store for store in (stores.prepared, stores.results)}
     if datastore not in known:
         raise UserError(
-            f"--data.asset: the datastore of {data.asset} ({datastore or 'unknown'}) is not among"
-            " the stack's outputs; choose a data set in raw, prepared or results"
+            f"--data.asset: trainings cannot read the datastore of {data.asset}"
+            f" ({datastore or 'unknown'}); choose a data set in prepared or results"
         )
     return DatastoreFolder(known[datastore], folder)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
+from infra.outputs import RUNS_FOLDER
 from jobs.errors import SpecError
 
 KEY = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
@@ -54,7 +55,7 @@ class RunAttempt:
     @property
     def folder(self) -> str:
         """Folder of the run in the container of results, the same for all attempts."""
-        return f"runs/{self.run}"
+        return f"{RUNS_FOLDER}/{self.run}"
 
     @property
     def tags(self) -> dict[str, str]:

@@ -22,8 +22,8 @@ from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.request_log import RequestLog
 from rehearsal.errors import AzureError
 
-Allow: TypeAlias = Callable[[str, str, str, Access], bool]
-"""Check whether a principal (its object id) may access the blobs of an account's container."""
+Allow: TypeAlias = Callable[[str, str, str, Access, str], bool]
+"""Check whether a principal (its object id) may access a path in an account's container."""
 
 _SECONDS = 60
 _READING = {"GET", "HEAD", "OPTIONS"}
@@ -78,9 +78,9 @@ class BlobGateway:
         fault = self.faults.response(request)
         if fault is not None:
             return fault
-        account, container = [*request.path.split("/")[1:], "", ""][:2]
+        account, container, path = [*request.path.split("/", 3)[1:], "", "", ""][:3]
         access: Access = "read" if request.method in _READING else "write"
-        if claims and not self.allow(claims["oid"], account, container, access):
+        if claims and not self.allow(claims["oid"], account, container, access, path):
             return Response(403, AzureError(403, PERMISSION_MISMATCH, NOT_AUTHORIZED).body())
         self.azurite.ensure(account)
         for last in (False, True):

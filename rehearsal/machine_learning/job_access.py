@@ -45,7 +45,8 @@ def require_access(
         return
     principal = _principal(resources, spec)
     if principal is not None:
-        if roles.allow(principal.object_id, path.account, path.container, access):
+        below = f"{path.path}/"
+        if roles.allow(principal.object_id, path.account, path.container, access, below):
             return
         who = f"The job acts as {principal.name} (object id {principal.object_id})."
     else:

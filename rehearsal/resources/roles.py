@@ -3,13 +3,38 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
+from typing_extensions import override
+
+from rehearsal.blob_storage import role_condition
 from rehearsal.blob_storage.role_policy import Access, Assignment, allows
+from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
+from rehearsal.errors import AzureError
 from rehearsal.resources.storage import ACCOUNT
 
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
+
+
+class RoleAssignment(ResourceKind):
+    """A role assignment, whose condition must be valid."""
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        properties = body.get("properties") or {}
+        condition, version = properties.get("condition"), properties.get("conditionVersion")
+        if not condition:
+            return
+        try:
+            role_condition.parse(condition)
+        except ValueError as error:
+            raise AzureError(400, "RoleAssignmentConditionNotValid", f"{error}.") from error
+        if version != "2.0":
+            raise AzureError(
+                400, "RoleAssignmentConditionNotValid", f"The condition's version is {version}."
+            )
 
 
 @dataclass(frozen=True)
@@ -22,14 +47,17 @@ class Roles:
     required: bool
     """Whether roles are needed at all; otherwise everything is allowed."""
 
-    def allow(self, principal: str, account: str, container: str, access: Access) -> bool:
-        """Check whether a principal may access the blobs of a container.
+    def allow(
+        self, principal: str, account: str, container: str, access: Access, path: str = ""
+    ) -> bool:
+        """Check whether a principal may access a blob or folder, or a container itself.
 
         Args:
             principal: Object id of the principal.
             account: Name of the storage account.
             container: Name of the container; empty for operations on the account itself.
             access: The requested access.
+            path: Path of the blob in the container, or of a folder with a slash at its end.
         """
         if not self.required:
             return True
@@ -41,7 +69,7 @@ class Roles:
             resource += f"/blobServices/default/containers/{container}"
         members = frozenset({principal.lower()}) | self.identity.groups(principal)
         assignments = (_assignment(one) for one in self.resources.of_kind(ASSIGNMENT))
-        return allows(assignments, members, resource, access)
+        return allows(assignments, members, resource, access, path)
 
 
 def _assignment(document: Document) -> Assignment:
@@ -51,4 +79,5 @@ def _assignment(document: Document) -> Assignment:
         principal=str(properties.get("principalId", "")).lower(),
         role=str(properties.get("roleDefinitionId", "")).lower().rpartition("/")[2],
         scope=scope,
+        condition=properties.get("condition") or "",
     )

@@ -67,13 +67,18 @@ class Workspace(ResourceKind):
     def after_put(self, path: ArmPath, document: Document) -> None:
         properties = document["properties"]
         account = account_of(properties["storageAccount"])
+        isolated = properties.get("enableDataIsolation")
+        guid = properties["workspaceId"]
         for name, container in {
-            "workspaceblobstore": f"azureml-blobstore-{properties['workspaceId']}",
-            ARTIFACTS: "azureml",
+            "workspaceblobstore": (
+                f"{guid}-azureml-blobstore" if isolated else f"azureml-blobstore-{guid}"
+            ),
+            ARTIFACTS: f"{guid}-azureml" if isolated else "azureml",
         }.items():
             identifier = f"{path.id}/datastores/{name}"
             if self.resources.get(identifier) is None:
-                self.blobs.make_container(account, container)
+                below = f"{properties['storageAccount']}/blobServices/default/containers"
+                self.resources.put(f"{below}/{container}", {})
                 self.resources.put(identifier, {"properties": _blob_datastore(account, container)})
 
     @override
@@ -151,7 +156,7 @@ def _blob_datastore(account: str, container: str) -> Document:
         "protocol": "https",
         "serviceDataAccessAuthIdentity": "WorkspaceSystemAssignedIdentity",
         "credentials": {"credentialsType": "None"},
-        "isDefault": container != "azureml",
+        "isDefault": "blobstore" in container,
     }
 
 

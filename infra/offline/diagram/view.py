@@ -1,5 +1,6 @@
 """What the picture shows, read from declared resources. Pure, independent of drawing."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ DNS_ZONE = "privatedns:PrivateZone"
 MONITOR = "monitor:PrivateLinkScope"
 SERVICES = (WORKSPACE, REGISTRY, VAULT, STORAGE, MONITOR)
 """Services that a private endpoint may connect to, in display order."""
+GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SERVICE_SEGMENTS = 9
 """Segments in the id of a service, with the empty one before the first slash."""
 
@@ -337,12 +339,14 @@ def _operations(resources: Sequence[Resource]) -> tuple[Card, ...]:
 
 
 def _scopes(resources: Sequence[Resource]) -> list[tuple[str, str]]:
-    """Return titles and ids of the scopes of role assignments, in the order of the services. Roles
-    on endpoints, which let the studio find an account, are left out.
+    """Return titles and ids of the scopes of role assignments, in the order of the services; a
+    container's scope is its account. Roles on endpoints, which let the studio find an account, are
+    left out.
     """
     scope_ids = {
-        _text(resource, "scope").lower(): _text(resource, "scope")
+        scope.lower(): scope
         for resource in of_kind(resources, ASSIGNMENT)
+        for scope, _ in [_account_and_container(_text(resource, "scope"))]
     }
     known = {resource.id.lower(): resource for resource in resources if resource.id}
     endpoints = {resource.id.lower() for resource in of_kind(resources, ENDPOINT)}
@@ -368,14 +372,23 @@ def _grants(
         if holder is None:
             holder = f"{assignment.name.partition('-')[0]} (group)"
         role = resource_ids.name(_text(assignment, "roleDefinitionId"))
-        role_names = roles_by_holder.setdefault(holder, {}).setdefault(
-            _text(assignment, "scope").lower(), set()
-        )
-        role_names.add(roles.NAMES.get(role, role))
+        scope, container = _account_and_container(_text(assignment, "scope"))
+        role_names = roles_by_holder.setdefault(holder, {}).setdefault(scope.lower(), set())
+        details = [f"in {container}"] if container else []
+        details += ["with a condition"] if _text(assignment, "condition") else []
+        role_names.add(" ".join([roles.NAMES.get(role, role), *details]))
     return tuple(
         Grants(holder, tuple(tuple(sorted(role_names.get(scope, ()))) for _, scope in columns))
         for holder, role_names in sorted(roles_by_holder.items())
     )
+
+
+def _account_and_container(scope: str) -> tuple[str, str]:
+    """Return the service that a scope is in, and the container; empty if it is no container. The
+    GUID in the name of a workspace's container is left out.
+    """
+    account, _, container = scope.partition("/blobServices/default/containers/")
+    return account, GUID.sub("", container).strip("-")
 
 
 def _text(resource: Resource, path: str) -> str:

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from infra.catalog import roles
-from infra.resources import COMPUTE, of_kind
+from infra.catalog import role_conditions, roles
+from infra.offline.mocks import guid
+from infra.resources import COMPUTE, WORKSPACE, of_kind, requirements
 from tests.infra.support.stacks import ran, rendered
 from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
@@ -42,25 +43,87 @@ def data_account(resources):
 
 
 def on_data(resources, account_id):
-    """Roles on the training data by who has them, from the account or anything around it."""
+    """Roles on the training data by who has them and on what, from the account or around it."""
     who = holders(resources)
     found = {}
     for one in assignments(resources):
         scope = one.inputs["scope"]
         if account_id.startswith(scope) or scope.startswith(account_id):
-            found.setdefault(who[one.inputs["principalId"]], set()).add(role(one))
+            where = scope.partition("/containers/")[2]
+            found.setdefault(who[one.inputs["principalId"]], set()).add((where, role(one)))
     return found
+
+
+def on_default_account(resources, who):
+    """Data roles of an identity on the workspace's account: by container, "" for all of them."""
+    [workspace] = of_kind(resources, WORKSPACE)
+    return {
+        (one.inputs["scope"].partition("/containers/")[2], role(one)): one.inputs.get("condition")
+        for one in assignments(resources)
+        if one.name.startswith(f"{who}-")
+        and one.inputs["scope"].startswith(workspace.inputs["storageAccount"])
+    }
 
 
 def test_training_data_are_written_by_preparation_and_publishers_only():
     resources = rendered("dev", **PEOPLE)
     assert on_data(resources, data_account(resources).id) == {
-        "workspace": {roles.BLOB_DATA_READER},
-        "training": {roles.BLOB_DATA_READER},
-        "scientists": {roles.BLOB_DATA_READER},
-        "preparation": {roles.BLOB_DATA_CONTRIBUTOR},
-        "publishers": {roles.BLOB_DATA_CONTRIBUTOR},
+        "workspace": {("", roles.BLOB_DATA_READER)},
+        "training": {("prepared", roles.BLOB_DATA_READER)},
+        "scientists": {("", roles.BLOB_DATA_READER)},
+        "preparation": {
+            ("raw", roles.BLOB_DATA_READER),
+            ("prepared", roles.BLOB_DATA_CONTRIBUTOR),
+        },
+        "publishers": {("", roles.BLOB_DATA_CONTRIBUTOR)},
     }
+
+
+ALL_BUT_RESULTS = role_conditions.reads_all_but("results", except_below="environments")
+RUNS = role_conditions.writes_below("runs")
+DEFAULT_OUTPUTS = role_conditions.writes_below("azureml")
+
+
+@pytest.mark.parametrize(
+    ("who", "before", "outputs"),
+    [
+        (
+            "training",
+            {("", roles.BLOB_DATA_READER): None, ("results", roles.BLOB_DATA_CONTRIBUTOR): RUNS},
+            DEFAULT_OUTPUTS,
+        ),
+        ("preparation", {("", roles.BLOB_DATA_READER): ALL_BUT_RESULTS}, DEFAULT_OUTPUTS),
+        ("build", {("", roles.BLOB_DATA_READER): ALL_BUT_RESULTS}, None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("option", "logs", "blobstore"),
+    [
+        ("as it is", "azureml", "azureml-blobstore-{}"),
+        ("everything theirs", "{}-azureml", "{}-azureml-blobstore"),
+    ],
+)
+def test_jobs_write_logs_and_what_their_duty_writes(option, logs, blobstore, who, before, outputs):
+    resources = rendered("dev", **OPTIONS[option])
+    [workspace] = of_kind(resources, WORKSPACE)
+    name = guid(workspace.id)
+    expected = {**before, (logs.format(name), roles.BLOB_DATA_CONTRIBUTOR): None}
+    if outputs:
+        expected[blobstore.format(name), roles.BLOB_DATA_CONTRIBUTOR] = outputs
+    assert on_default_account(resources, who) == expected
+
+
+def test_a_role_on_a_container_waits_until_the_container_exists():
+    resources = rendered("dev")
+    needed = requirements(resources)
+    for name, container in {
+        "training-results-storage-blob-data-contributor": "storage:BlobContainer::default-results",
+        "training-prepared-storage-blob-data-reader": "storage:BlobContainer::data-prepared",
+        "build-job-logs-storage-blob-data-contributor": f"{WORKSPACE}::workspace",
+        "training-job-outputs-storage-blob-data-contributor": f"{WORKSPACE}::workspace",
+    }.items():
+        [one] = [one for one in assignments(resources) if one.name == name]
+        assert f"azure-native:{container}" in needed[one.key]
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -68,7 +131,11 @@ def test_nobody_else_writes_training_data_in_any_stack(option):
     resources = rendered("dev", **OPTIONS[option])
     given = OPTIONS[option].get("storage.existing_data")
     found = on_data(resources, given or data_account(resources).id)
-    writers = {who for who, held in found.items() if held & roles.WRITES_BLOBS}
+    writers = {
+        who
+        for who, held in found.items()
+        if not {held_role for _, held_role in held}.isdisjoint(roles.WRITES_BLOBS)
+    }
     assert writers <= WRITERS
     assert "preparation" in writers
 
@@ -77,7 +144,8 @@ def test_nobody_else_writes_training_data_in_any_stack(option):
 def test_no_role_reaches_further_than_one_resource(option):
     for one in assignments(rendered("dev", **OPTIONS[option])):
         assert re.fullmatch(
-            r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/[^/]+/[^/]+/[^/]+",
+            r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/[^/]+/[^/]+/[^/]+"
+            r"(/blobServices/default/containers/[^/]+)?",
             one.inputs["scope"],
         ), one.name
 
@@ -129,6 +197,17 @@ def test_a_cluster_of_any_name_acts_as_the_identity_of_its_duty_in_the_subnet_of
         "cluster-shards": ("preparation", "training"),
         "cluster-images": ("build", "build"),
     }
+
+
+def test_no_cluster_writes_training_data_if_another_stack_prepares_them():
+    def acted_as(**overrides):
+        return {
+            one.inputs["identity"]["userAssignedIdentities"][0].rpartition("-")[2]
+            for one in of_kind(rendered("dev", **overrides), COMPUTE)
+        }
+
+    assert acted_as(**{"clusters.preparation": None}) == {"training", "build"}
+    assert acted_as(**OPTIONS["prepares for another stack"]) == {"preparation", "build"}
 
 
 def test_every_assignment_says_what_kind_of_principal_it_is_for():

@@ -143,7 +143,7 @@ def test_a_group_that_the_settings_do_not_name_has_no_role():
 
 def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
     theirs = OPTIONS["everything theirs"]
-    reads = "training-data-storage-storage-blob-data-reader"
+    reads = "training-prepared-storage-blob-data-reader"
     writes = f"/roleDefinitions/{roles.BLOB_DATA_CONTRIBUTOR}"
     stack = changed(reads, "roleDefinitionId", writes, rendered("dev", **theirs))
     assert found(stack, settings_of("dev", **theirs)) == [("least-privilege", reads)]

@@ -29,7 +29,7 @@ def configured():
 PACK = ROOT / "infra" / "policies"
 PROJECT = "pack-test"
 CONFIG = {key: encode(value) for key, value in configured().items()}
-READS = "training-data-storage-storage-blob-data-reader"
+READS = "training-prepared-storage-blob-data-reader"
 OUTPUT_NAMES = {"name", "tags", "sku", "kind", "properties", "principalId"}
 """Inputs that Azure's answers repeat; parts of an identifier, such as `vaultName`, are not."""
 

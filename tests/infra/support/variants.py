@@ -65,6 +65,7 @@ OPTIONS = {
         "clusters.images": {"size": "Standard_D8ads_v5", "max_nodes": 1, "duty": "build"},
         "subscription.low_priority_cores": 128,
     },
+    "prepares for another stack": {"clusters.gpu": None, "storage.existing_data": DATA},
     "jump subnet": {"network.jump_subnet": True},
     "peered": HUB,
     "peered with two": {

@@ -2,9 +2,10 @@ import pytest
 
 from common.errors import UserError
 from jobs.assets import data_sets
-from jobs.assets.prepared_data import register_prepared
+from jobs.assets.prepared_data import locate, register_prepared
 from jobs.azure.workspace import connect
 from jobs.errors import ConflictError, MissingError
+from jobs.options import DataOptions
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.runs import container
 from trainer.data.manifest import read_manifest
@@ -59,3 +60,13 @@ def test_shards_that_do_not_fit_are_named(live, tmp_path):
         UserError, match=f"{first}: missing\n  - {second}: 19999 bytes instead of 20000"
     ):
         register(live, "unfit-job")
+
+
+def test_a_run_is_not_given_data_that_trainings_cannot_read(live):
+    storage = connect(live.outputs).storage
+    uri = "azureml://datastores/{}/paths/cats".format
+    data = DataOptions(asset="cats:1")
+    stores = live.outputs.datastores
+    assert locate(storage, data, uri(stores.prepared.name)).folder == "cats"
+    with pytest.raises(UserError, match=r"cannot read the datastore of cats:1 \(training_data_raw"):
+        locate(storage, data, uri(stores.raw.name))

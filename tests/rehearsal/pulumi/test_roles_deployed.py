@@ -16,7 +16,7 @@ from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
-from rehearsal.resources.roles import ASSIGNMENT
+from rehearsal.resources.roles import ASSIGNMENT, Roles
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.tiny import TRAINED, begin
 from tests.rehearsal.support.engine import ran
@@ -131,7 +131,7 @@ class Runs:
                 if name.startswith("reads_")
             },
             "outputs": {
-                name: self._folder("Output", "out", store)
+                name: self._folder("Output", "runs/out", store)
                 for name, store in folders.items()
                 if name.startswith("writes_")
             },
@@ -172,13 +172,18 @@ def test_training_reads_data_and_writes_results(azure, deployed, runs):
     assert ended["status"] == "Completed", ended
     store = deployed.outputs.datastores.results
     results = azure.blobs.container(store.account, store.container)
-    assert results.download_blob("out/1").readall() == b"one"
+    assert results.download_blob("runs/out/1").readall() == b"one"
 
 
-def test_training_cannot_write_training_data(runs):
-    said = failure(runs.job("gpu", "true", writes_data="prepared"))
-    assert "to write the job's output writes_data, container prepared" in said
+@pytest.mark.parametrize("store", ["raw", "prepared"])
+def test_training_cannot_write_training_data(runs, store):
+    said = failure(runs.job("gpu", "true", writes_data=store))
+    assert f"to write the job's output writes_data, container {store}" in said
     assert "acts as hvd-dev-id-training" in said
+
+
+def test_training_does_not_see_raw_images(runs):
+    assert "to read the job's input reads_raw" in failure(runs.job("gpu", "true", reads_raw="raw"))
 
 
 def test_preparation_reads_raw_images_and_writes_shards(runs):
@@ -187,8 +192,63 @@ def test_preparation_reads_raw_images_and_writes_shards(runs):
     assert ended["status"] == "Completed", ended
 
 
-def test_builds_see_no_data(runs):
-    assert "acts as hvd-dev-id-build" in failure(runs.job("build", "true", reads_data="prepared"))
+def test_preparation_neither_sees_nor_writes_results(runs):
+    said = failure(runs.job("preparation", "true", reads_results="results"))
+    assert "to read the job's input reads_results, container results" in said
+    said = failure(runs.job("preparation", "true", writes_results="results"))
+    assert "to write the job's output writes_results, container results" in said
+
+
+@pytest.mark.parametrize("store", ["raw", "prepared", "results"])
+def test_builds_see_no_data(runs, store):
+    said = failure(runs.job("build", "true", reads_data=store))
+    assert "acts as hvd-dev-id-build" in said
+
+
+BLOBSTORE = "workspaceblobstore"
+CONTEXT = "environments/trainer-cpu/1/Dockerfile"
+CODE, DEFAULT_OUTPUT = "LocalUpload/1/docker/Dockerfile", "azureml/job/model/weights"
+
+
+@pytest.mark.parametrize(
+    ("duty", "account", "container", "path", "reads", "writes"),
+    [
+        ("training", "default", "azureml", "ExperimentRun/dcid.job/user_logs/std.txt", True, True),
+        ("training", "default", BLOBSTORE, DEFAULT_OUTPUT, True, True),
+        ("training", "default", BLOBSTORE, CODE, True, False),
+        ("training", "default", "code-of-a-job", "train.py", True, False),
+        ("training", "default", "results", "runs/night/checkpoints/1", True, True),
+        ("training", "default", "results", "models/night/1/weights", True, False),
+        ("training", "default", "results", CONTEXT, True, False),
+        ("preparation", "default", "azureml", "ExperimentRun/dcid.job/logs/1", True, True),
+        ("preparation", "default", BLOBSTORE, CODE, True, False),
+        ("preparation", "default", "code-of-a-job", "train.py", True, False),
+        ("preparation", "data", "prepared", "set/1", True, True),
+        ("preparation", "data", "raw", "1.jpg", True, False),
+        ("build", "default", "azureml", "ImageLogs/build.log", True, True),
+        ("build", "default", "results", CONTEXT, True, False),
+        ("build", "default", "results", "runs/night/checkpoints/1", False, False),
+        ("build", "default", BLOBSTORE, CODE, True, False),
+        ("build", "default", BLOBSTORE, DEFAULT_OUTPUT, True, False),
+        ("build", "data", "raw", "1.jpg", False, False),
+    ],
+)
+def test_jobs_reach_the_containers_of_the_workspace_that_they_need(
+    azure, deployed, duty, account, container, path, reads, writes
+):
+    stores = deployed.outputs.datastores
+    name = {"default": stores.results.account, "data": stores.prepared.account}[account]
+    if container == BLOBSTORE:
+        default = azure.resources.get(f"{deployed.workspace}/datastores/{BLOBSTORE}")
+        container = default["properties"]["containerName"]
+    (identity,) = [
+        one["properties"]["principalId"]
+        for one in azure.resources.of_kind("Microsoft.ManagedIdentity/userAssignedIdentities")
+        if one["name"] == f"hvd-dev-id-{duty}"
+    ]
+    roles = Roles(azure.resources, azure.identity, required=True)
+    assert roles.allow(identity, name, container, "read", path) is reads
+    assert roles.allow(identity, name, container, "write", path) is writes
 
 
 @pytest.fixture
@@ -205,7 +265,8 @@ def without_roles(azure, deployed):
         (assignment,) = [
             one
             for one in azure.resources.of_kind(ASSIGNMENT)
-            if one["properties"]["principalId"] == identity and f"/{store.account}/" in one["id"]
+            if one["properties"]["principalId"] == identity
+            and f"/{store.account}/blobServices/default/containers/{store.container}/" in one["id"]
         ]
         assert Client(azure).ask("DELETE", assignment["id"]).status_code == 200
         removed.append(assignment)

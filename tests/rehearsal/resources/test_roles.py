@@ -1,10 +1,13 @@
 """Who has no role on blobs does not get them: neither people nor jobs."""
 
+import re
 import uuid
 from dataclasses import replace
 
 import pytest
 
+from infra.catalog import role_conditions
+from rehearsal.blob_storage import role_condition
 from rehearsal.blob_storage.role_policy import (
     BLOB_DATA_CONTRIBUTOR,
     BLOB_DATA_OWNER,
@@ -78,6 +81,75 @@ def test_a_role_is_its_holders_or_that_of_a_group():
     assert not allows(given, frozenset({"me"}), CONTAINER, "read")
 
 
+READS_OTHERS = role_conditions.reads_all_but("results", except_below="environments")
+WRITES_OWN = role_conditions.writes_below("azureml")
+OTHER = f"{ACCOUNT}/blobServices/default/containers/other"
+
+
+@pytest.mark.parametrize(
+    ("condition", "container", "path", "reads", "writes"),
+    [
+        (READS_OTHERS, CONTAINER, "a", False, True),
+        (READS_OTHERS, OTHER, "a", True, True),
+        (READS_OTHERS, CONTAINER, "environments/a", True, True),
+        (READS_OTHERS, CONTAINER, "environments", False, True),
+        (READS_OTHERS, CONTAINER, "", True, True),
+        (WRITES_OWN, OTHER, "azureml/a", True, True),
+        (WRITES_OWN, OTHER, "azureml", True, False),
+        (WRITES_OWN, OTHER, "LocalUpload/azureml/a", True, False),
+    ],
+)
+def test_a_condition_restricts_a_role_to_containers_and_folders(
+    condition, container, path, reads, writes
+):
+    given = [Assignment("me", BLOB_DATA_CONTRIBUTOR, ACCOUNT.lower(), condition)]
+    assert allows(given, frozenset({"me"}), container, "read", path) is reads
+    assert allows(given, frozenset({"me"}), container, "write", path) is writes
+
+
+def test_a_condition_does_not_restrict_what_is_done_to_a_container():
+    given = [Assignment("me", BLOB_DATA_CONTRIBUTOR, ACCOUNT.lower(), WRITES_OWN)]
+    assert allows(given, frozenset({"me"}), CONTAINER, "write")
+
+
+NAME = "@Resource[Microsoft.Storage/storageAccounts/blobServices/containers:name]"
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        (f"{NAME} StringEquals 'a' OR {NAME} StringEquals 'b' AND {NAME} StringEquals 'c'", True),
+        (
+            f"({NAME} StringEquals 'a' OR {NAME} StringEquals 'b') AND {NAME} StringEquals 'c'",
+            False,
+        ),
+        (f"!({NAME} StringStartsWith 'a')", False),
+        (f"{NAME} StringNotStartsWith 'b'", True),
+        (f"NOT {NAME} StringEquals 'a' OR NOT SubOperationMatches{{'Blob.List'}}", True),
+    ],
+)
+def test_conditions_are_read_as_azure_reads_them(text, holds):
+    assert role_condition.parse(text)(role_condition.Operation("read", "a", "")) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ActionMatches{read}", "'read' instead of a quoted text"),
+        (f"({NAME} StringEquals 'a'", "'its end' instead of ')'"),
+        (f"{NAME} StringEquals 'a' {NAME}", "in a wrong place"),
+        (f"{NAME} StringMatches 'a'", "is not supported"),
+        ("@Resource[x:tags] StringEquals 'a'", "@Resource[x:tags] is not supported"),
+        (f"{NAME} == 'a'", "is malformed"),
+        ("", "is not supported"),
+        ("SubOperationMatches{'Blob.Write'}", "a suboperation that is not supported"),
+    ],
+)
+def test_a_condition_of_another_form_is_refused(text, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        role_condition.parse(text)
+
+
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     """An Azure that asks for roles, with a cluster that has an identity."""
@@ -95,10 +167,10 @@ def grant(guarded):
     """Gives roles, which are removed afterwards."""
     given, client = [], Client(guarded)
 
-    def give(principal, role, scope=CONTAINER):
+    def give(principal, role, scope=CONTAINER, **more):
         name = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
         definition = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{role}"
-        body = {"principalId": principal, "roleDefinitionId": definition}
+        body = {"principalId": principal, "roleDefinitionId": definition, **more}
         assert client.put(name, {"properties": body}).status_code == 201
         given.append(name)
         return name
@@ -156,6 +228,28 @@ def test_a_reader_reads_and_a_contributor_writes(guarded, somebody, grant):
     assert somebody.does("other") == [403, 403, 403, 403]
     grant(somebody.id.upper(), BLOB_DATA_OWNER, GROUP.replace("resourceGroups", "resourcegroups"))
     assert somebody.does("other") == [201, 200, 200, 202]
+
+
+def test_a_request_is_refused_where_the_condition_does_not_hold(guarded, somebody, grant):
+    guarded.blobs.container("teststore", "other").upload_blob("mine.txt", b"1", overwrite=True)
+    given = {"condition": WRITES_OWN, "conditionVersion": "2.0"}
+    grant(somebody.id, BLOB_DATA_CONTRIBUTOR, OTHER, **given)
+    assert somebody.does("other") == [403, 200, 200, 403]
+    assert somebody.does("other/azureml")[:2] == [201, 200]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"condition": "ActionMatches", "conditionVersion": "2.0"}, {"condition": WRITES_OWN}],
+    ids=["malformed", "no version"],
+)
+def test_an_assignment_with_a_wrong_condition_is_refused(guarded, given):
+    path = f"{OTHER}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
+    definition = f"{SUBSCRIPTION}/providers/x/roleDefinitions/{BLOB_DATA_READER}"
+    body = {"principalId": "me", "roleDefinitionId": definition, **given}
+    response = Client(guarded).put(path, {"properties": body})
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "RoleAssignmentConditionNotValid"
 
 
 def test_containers_are_listed_by_who_has_a_role_on_the_account(somebody, grant):
@@ -269,3 +363,23 @@ def test_a_cluster_without_an_identity_opens_nothing(guarded):
     assert "The cluster bare has no identity." in failure(client, "bare")
     client.job("needs-nothing", "true", computeId=given["computeId"])
     assert client.wait("needs-nothing")["status"] == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("isolated", "names"),
+    [
+        (False, {"azureml", "azureml-blobstore-{}"}),
+        (True, {"{}-azureml", "{}-azureml-blobstore"}),
+    ],
+)
+def test_a_role_can_be_given_on_the_containers_of_a_workspace(guarded, grant, isolated, names):
+    path = f"{WORKSPACE}-{isolated}"
+    properties = {"storageAccount": ACCOUNT, "enableDataIsolation": isolated}
+    made = guarded.put(path, "", {"location": "westeurope", "properties": properties})
+    guid = made["properties"]["workspaceId"]
+    stores = ("workspaceblobstore", "workspaceartifactstore")
+    documents = [guarded.resources.get(f"{path}/datastores/{store}") for store in stores]
+    containers = {one["properties"]["containerName"] for one in documents}
+    assert containers == {name.format(guid) for name in names}
+    for container in containers:
+        grant("me", BLOB_DATA_READER, f"{ACCOUNT}/blobServices/default/containers/{container}")
