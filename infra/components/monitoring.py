@@ -163,6 +163,8 @@ class LogSource:
     categories: tuple[str, ...] = ()
     """Individual categories, where no group fits."""
     metrics: tuple[str, ...] = ("AllMetrics",)
+    exclusive: bool = False
+    """Whether it refuses a setting during another operation, as a storage account does."""
 
 
 class Diagnostics(Component):
@@ -173,11 +175,22 @@ class Diagnostics(Component):
         context: StackContext,
         sources: list[LogSource],
         log_workspace: pulumi.Input[str],
+        depends_on: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Declare a diagnostic setting for each source.
+
+        Args:
+            context: Context of the stack.
+            sources: Services that log.
+            log_workspace: Id of the workspace that keeps the logs.
+            depends_on: Resources whose creation changes the exclusive sources.
+            opts: Options of the component.
+        """
         super().__init__("diagnostics", opts)
+        previous = depends_on
         for source in sources:
-            monitor.DiagnosticSetting(
+            setting = monitor.DiagnosticSetting(
                 f"diagnostics-{source.label}",
                 name=context.names.diagnostics(source.label),
                 resource_uri=source.id,
@@ -196,6 +209,8 @@ class Diagnostics(Component):
                     monitor.DiagnosticsMetricSettingsArgs(category=category, enabled=True)
                     for category in source.metrics
                 ],
-                opts=self.child_options(),
+                opts=self.child_options(depends_on=previous if source.exclusive else ()),
             )
+            if source.exclusive:
+                previous = [setting]
         self.register_outputs({})

@@ -153,6 +153,8 @@ class PrivateEndpointArgs:
     zones: Sequence[str]
     """Private DNS zones that hold its addresses, in one zone group."""
     subnet: pulumi.Input[str]
+    depends_on: Sequence[pulumi.Resource] = ()
+    """Resources that must exist before it."""
 
 
 class PrivateEndpoint(Component):
@@ -187,7 +189,8 @@ class PrivateEndpoint(Component):
             tags=context.tags,
             # Azure sets these from the zone group; without this every refresh shows a change.
             opts=self.child_options(
-                extra=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"])
+                depends_on=args.depends_on,
+                extra=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"]),
             ),
         )
         self.ready: list[pulumi.Resource] = [self.endpoint]

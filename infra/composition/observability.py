@@ -31,7 +31,8 @@ def declare(
         *_network(network),
         *_logs(monitoring),
     ]
-    Diagnostics(context, sources, monitoring.log_id)
+    # The creation of a workspace changes its default account.
+    Diagnostics(context, sources, monitoring.log_id, [workspace])
     monitoring_settings = settings.monitoring
     Alerts(
         context,
@@ -75,7 +76,7 @@ def _services(services: Services) -> list[LogSource]:
 
 def _storage(label: str, account: Service, service: str) -> LogSource:
     part = pulumi.Output.concat(account.id, f"/{service}/default")
-    return LogSource(label, part, categories=WRITES, metrics=("Transaction",))
+    return LogSource(label, part, categories=WRITES, metrics=("Transaction",), exclusive=True)
 
 
 def _network(network: Network | None) -> list[LogSource]:
