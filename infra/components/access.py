@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import authorization, managedidentity
 
-from infra.catalog import roles
+from infra.catalog import resource_ids, roles
 from infra.components.base import Component, StackContext
 from infra.naming import IdentityRole
 from infra.settings import PeopleSettings
@@ -30,6 +30,11 @@ class Scope:
 
     label: str
     id: pulumi.Input[str]
+
+    @property
+    def subscription(self) -> str | None:
+        """Subscription of a resource that existed before; None for one of the stack."""
+        return resource_ids.parts(self.id)[0] if isinstance(self.id, str) else None
 
 
 def grant(
@@ -60,7 +65,9 @@ def grant(
             ),
             principal_id=principal.id,
             principal_type=principal.type,
-            role_definition_id=roles.definition_id(context.subscription, role),
+            role_definition_id=roles.definition_id(
+                scope.subscription or context.subscription, role
+            ),
             scope=scope.id,
             opts=options,
         )

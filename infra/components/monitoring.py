@@ -148,8 +148,9 @@ class MonitorScope(Component):
 ALL = "allLogs"
 AUDIT = "audit"
 WRITES = ("StorageWrite", "StorageDelete")
-"""Log categories of a storage service. Reads are left out: training reads every shard many times,
-and those logs would use up the workspace's daily cap and displace all other logs."""
+"""Log categories of a storage service, without `READS`: training reads every shard many times, and
+those logs would use up the workspace's daily cap and displace all other logs."""
+READS = ("StorageRead",)
 
 
 @dataclass(frozen=True)

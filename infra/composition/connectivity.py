@@ -152,6 +152,7 @@ def _network_args(settings: Settings, services: Services) -> NetworkArgs:
         remote_gateway=network_settings.remote_gateway,
         dns_servers=network_settings.dns_servers,
         route_table=network_settings.route_table,
+        flow_logs_to=network_settings.flow_logs_to,
     )
 
 

@@ -6,7 +6,15 @@ from pulumi_azure_native import machinelearningservices as ml
 from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.base import StackContext
 from infra.components.budget import Budget, BudgetArgs
-from infra.components.monitoring import ALL, AUDIT, WRITES, Diagnostics, LogSource, Monitoring
+from infra.components.monitoring import (
+    ALL,
+    AUDIT,
+    READS,
+    WRITES,
+    Diagnostics,
+    LogSource,
+    Monitoring,
+)
 from infra.components.network import Network
 from infra.composition.services import Service, Services
 from infra.settings import Settings
@@ -27,7 +35,7 @@ def declare(
     """
     sources = [
         LogSource("workspace", workspace.id, (ALL,)),
-        *_services(services),
+        *_services(services, reads=settings.monitoring.storage_reads),
         *_network(network),
         *_logs(monitoring),
     ]
@@ -60,23 +68,24 @@ def declare(
     )
 
 
-def _services(services: Services) -> list[LogSource]:
+def _services(services: Services, *, reads: bool) -> list[LogSource]:
+    kept = (*READS, *WRITES) if reads else WRITES
     sources = []
     if services.vault.own:
         sources.append(LogSource("vault", services.vault.id, (ALL,)))
     if services.registry.own:
         sources.append(LogSource("registry", services.registry.id, (ALL,)))
     if services.default_storage.own:
-        sources.append(_storage("default-blob", services.default_storage, "blobServices"))
-        sources.append(_storage("default-file", services.default_storage, "fileServices"))
+        sources.append(_storage("default-blob", services.default_storage, "blobServices", kept))
+        sources.append(_storage("default-file", services.default_storage, "fileServices", kept))
     if services.data_storage.own:
-        sources.append(_storage("data-blob", services.data_storage, "blobServices"))
+        sources.append(_storage("data-blob", services.data_storage, "blobServices", kept))
     return sources
 
 
-def _storage(label: str, account: Service, service: str) -> LogSource:
+def _storage(label: str, account: Service, service: str, kept: tuple[str, ...]) -> LogSource:
     part = pulumi.Output.concat(account.id, f"/{service}/default")
-    return LogSource(label, part, categories=WRITES, metrics=("Transaction",), exclusive=True)
+    return LogSource(label, part, categories=kept, metrics=("Transaction",), exclusive=True)
 
 
 def _network(network: Network | None) -> list[LogSource]:

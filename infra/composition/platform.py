@@ -110,7 +110,9 @@ def _for_every_resource(settings: Settings) -> pulumi.ResourceTransformation:
         kept = [KEPT[args.type_]] if args.type_ in KEPT else []
         if "tags" in args.props:
             kept += [f"tags[{json.dumps(tag)}]" for tag in settings.ignored_tags]
-        more = pulumi.ResourceOptions(provider=provider, ignore_changes=kept or None)
+        # Links in a hub's zones have the provider of the hub's subscription.
+        own = args.opts.provider or provider
+        more = pulumi.ResourceOptions(provider=own, ignore_changes=kept or None)
         return pulumi.ResourceTransformationResult(
             args.props, pulumi.ResourceOptions.merge(args.opts, more)
         )

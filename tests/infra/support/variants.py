@@ -66,6 +66,10 @@ OPTIONS = {
         "subscription.low_priority_cores": 128,
     },
     "jump subnet": {"network.jump_subnet": True},
+    "read logs and flow logs": {
+        "monitoring.storage_reads": True,
+        "network.flow_logs_to": f"{THEIRS}/Microsoft.Storage/storageAccounts/theirlogs",
+    },
     "peered": HUB,
     "peered with two": {
         "network.peer_with": [VNET, f"{VNET}-2"],

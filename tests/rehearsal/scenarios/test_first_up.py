@@ -1,7 +1,9 @@
 """The first `up` of an Azure that is not ready yet: what passes by itself, and what has a cure."""
 
-import contextlib
 import json
+import re
+import threading
+import time
 
 import pytest
 
@@ -13,6 +15,8 @@ pytestmark = pytest.mark.rehearse_all
 
 ELSEWHERE = "/subscriptions/00000000-0000-4000-8000-00000000000f/resourceGroups/theirs"
 ACCOUNTS = "Microsoft.Storage/storageAccounts"
+ACCOUNT = re.compile(rf"/subscriptions/[^\"]+/{ACCOUNTS}/[a-z0-9]+")
+ENDPOINT = "hvd-dev-pe-default-blob"
 REFUSED = "Azure refuses this for now"
 UP = ("up", "--yes", "True")
 
@@ -47,27 +51,26 @@ def test_the_first_up_waits_for_its_roles(tmp_path):
         assert is_complete(cloud)
 
 
-def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path):
-    with cloud_in(tmp_path, account_seconds=3.0) as cloud, contextlib.ExitStack() as others:
-        command = cloud.start(*UP)
-        account = None
+def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path, monkeypatch):
+    with cloud_in(tmp_path, account_seconds=2.0) as cloud:
+        somebody, passes = Client(cloud.azure), cloud.azure.faults.response
+        races = []
 
-        def connects():
-            nonlocal account
-            accounts = cloud.azure.resources.of_kind(ACCOUNTS)
-            account = next((one["id"] for one in accounts if "std" in one["name"]), None)
-            containers = cloud.azure.resources.of_kind(f"{ACCOUNTS}/blobServices/containers")
-            return account and any(one["name"] == "results" for one in containers)
+        def races_once(request):
+            if ENDPOINT in request.path and request.method == "PUT" and not races:
+                (account,) = ACCOUNT.findall(request.body.decode())
+                other = f"{account}/managementPolicies/theirs"
+                races.append(threading.Thread(target=somebody.put, args=(other, {})))
+                races[0].start()
+                # Until the other operation has begun.
+                time.sleep(1.0)
+            return passes(request)
 
-        others.callback(command.kill)
-        assert command.wait_for(connects), command.words
-        # Somebody else's operations, one of which begins before the endpoint's.
-        somebody = Client(cloud.azure)
-        policy = f"{account}/managementPolicies/theirs"
-        while not conflicts(cloud) and not command.ended:
-            somebody.put(policy, {})
-        assert command.wait() == 0, command.words
-        assert "another operation on it, or on what it refers to, is running" in command.words
+        monkeypatch.setattr(cloud.azure.faults, "response", races_once)
+        command = cloud.jobs(*UP)
+        races[0].join()
+        assert "PrivateEndpoint default-blob: another operation on it" in command.words
+        assert [one.path.rpartition("/")[2] for one in conflicts(cloud)] == [ENDPOINT]
         assert is_complete(cloud)
 
 
