@@ -95,8 +95,8 @@ class NetworkSettings:
     region. It replaces the NAT gateway and its public address."""
 
     flow_logs_to: StorageId | None = None
-    """Existing storage account, in the same region, for flow logs of the network. They belong to
-    the region's Network Watcher, in the resource group NetworkWatcherRG. None keeps no flow logs."""
+    """Existing storage account in the same region that keeps flow logs of the network. They belong
+    to the region's Network Watcher, in the resource group NetworkWatcherRG."""
 
     existing: ExistingNetwork | None = None
     """Use this network instead of declaring one."""
@@ -304,8 +304,8 @@ class MonitoringSettings:
     whole network and in every network that shares its DNS."""
 
     storage_reads: bool = False
-    """Log reads of blobs and files too. Training reads every shard in every epoch, so these logs can
-    use up `daily_cap_gb` and displace all others."""
+    """Log reads of blobs and files too. Training reads every shard in every epoch, and these logs
+    can use up `daily_cap_gb` and displace all others."""
 
     existing_log_workspace: LogWorkspaceId | None = None
     """Use this Log Analytics workspace instead of declaring one."""

@@ -57,6 +57,7 @@ def grant(
         opts: Options of the assignments.
     """
     options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True))
+    subscription = scope.subscription or context.subscription
     return [
         authorization.RoleAssignment(
             f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
@@ -65,9 +66,7 @@ def grant(
             ),
             principal_id=principal.id,
             principal_type=principal.type,
-            role_definition_id=roles.definition_id(
-                scope.subscription or context.subscription, role
-            ),
+            role_definition_id=roles.definition_id(subscription, role),
             scope=scope.id,
             opts=options,
         )

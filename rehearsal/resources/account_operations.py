@@ -72,9 +72,12 @@ def _changed(request: Request) -> set[str]:
     private endpoint, or as the default account of a workspace.
     """
     properties = request.json().get("properties") or {}
-    targets = [request.path, properties.get("storageAccount") or ""]
-    for connection in properties.get("privateLinkServiceConnections") or []:
-        targets.append((connection.get("properties") or {}).get("privateLinkServiceId") or "")
+    connections = properties.get("privateLinkServiceConnections") or []
+    targets = [
+        request.path,
+        properties.get("storageAccount") or "",
+        *((one.get("properties") or {}).get("privateLinkServiceId") or "" for one in connections),
+    ]
     return {
         f"{scope}{_ACCOUNTS}{rest.partition('/')[0]}"
         for target in map(str.lower, targets)

@@ -221,6 +221,30 @@ def test_production_protects_all_of_them():
             assert one.options.get("protect"), one.key
 
 
+URNS = {
+    "platform:index:EncryptionKey$azure-native:keyvault:Key::encryption",
+    "platform:index:Monitoring$azure-native:operationalinsights:Workspace::logs",
+    "platform:index:Registry$azure-native:containerregistry:Registry::registry",
+    "platform:index:Storage$azure-native:storage:BlobContainer::data-prepared",
+    "platform:index:Storage$azure-native:storage:BlobContainer::data-raw",
+    "platform:index:Storage$azure-native:storage:BlobContainer::default-results",
+    "platform:index:Storage$azure-native:storage:StorageAccount::storage-data",
+    "platform:index:Storage$azure-native:storage:StorageAccount::storage-default",
+    "platform:index:Vault$azure-native:keyvault:Vault::vault",
+    "platform:index:Workspace$azure-native:machinelearningservices:Workspace::workspace",
+}
+"""Types and names by which deployed stacks know the resources that hold data."""
+
+
+def test_what_holds_data_keeps_the_type_and_name_that_deployed_stacks_know():
+    declared = {
+        f"{one.options['parent'].partition('::')[0]}${one.key}"
+        for one in rendered("prod", **KEYS)
+        if one.options.get("protect")
+    }
+    assert declared == URNS, "Pulumi would replace these; give the new one an alias of the old one"
+
+
 def test_a_customer_managed_key_is_protected_too():
     assert only(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
 
