@@ -48,7 +48,7 @@ class Monitoring(Component):
         else:
             self.log_id = args.existing
         self.insights = self._insights(context, args) if args.insights else None
-        self.register_outputs({})
+        self.register_outputs({"logs": self.log_id})
 
     def _log_workspace(
         self, context: StackContext, args: MonitoringArgs
@@ -142,7 +142,7 @@ class MonitorScope(Component):
             )
             for label, member in members
         ]
-        self.register_outputs({})
+        self.register_outputs({"scope": self.scope.id})
 
 
 ALL = "allLogs"

@@ -73,7 +73,7 @@ class PrivateDns(Component):
                 at = _LinkPlace(declared.name, context.group, to)
                 _link(context, f"link-{zone}-{to}", at, peer, self.child_options())
         self.zones = Zones(ids, links)
-        self.register_outputs({})
+        self.register_outputs({"zones": ids})
 
 
 class HubLinks(Component):
@@ -197,7 +197,7 @@ class PrivateEndpoint(Component):
         """Resources that must exist before the service's name resolves to the endpoint."""
         if zones is not None:
             self.ready.append(self._zone_group(context, args, zones))
-        self.register_outputs({})
+        self.register_outputs({"endpoint": self.endpoint.id})
 
     def _zone_group(
         self, context: StackContext, args: PrivateEndpointArgs, zones: Zones
