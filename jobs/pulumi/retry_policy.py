@@ -32,51 +32,36 @@ LATE_ROLE: Final = (
     "AuthorizationFailed",
     "AuthorizationPermissionMismatch",
     "ForbiddenByRbac",
-    "KeyVaultAuthenticationFailure",
 )
 """Refusals of an identity whose role is too new: role assignments take up to 10 minutes to have an
 effect (Azure RBAC, "Troubleshoot")."""
-USE_ROLES: Final = frozenset(
-    f"azure-native:{kind}"
-    for kind in (
-        "machinelearningservices:Workspace",
-        "machinelearningservices:Compute",
-        "machinelearningservices:Datastore",
-        "storage:StorageAccount",
-        "containerregistry:Registry",
-    )
-)
-"""Types whose creation uses the roles of an identity of the stack. With any other type a refusal
-means that the deployer lacks a role, which no time cures."""
+LATE_KEY_ROLE: Final = ("KeyVaultAuthenticationFailure",)
+"""A storage account's identity may not use its customer-managed key yet."""
+USE_ROLES: Final = "azure-native:machinelearningservices:"
+"""Beginning of the types whose creation uses the roles of an identity of the stack. With any other
+type such a refusal means that the deployer lacks a role, which no time cures."""
 
+_LATE: Final = "roles assigned by this deployment have no effect yet"
 _CAUSES: Final = (
     (BUSY, "another operation on it, or on what it refers to, is running"),
     (UNKNOWN_PRINCIPAL, "the directory does not know its new identity yet"),
+    (LATE_KEY_ROLE, _LATE),
 )
-_LATE: Final = "roles assigned by this deployment have no effect yet"
 _THROTTLED: Final = re.compile(r"\b(?:Status=|RESPONSE )429\b")
 _CURES: Final = (
     (
-        "MissingSubscriptionRegistration",
+        ("MissingSubscriptionRegistration",),
         "register the resource provider that Azure names, once per subscription (az provider"
         " register --namespace NAMESPACE --wait)",
     ),
     (
-        "vCPU quota",
+        ("vCPU quota",),
         "request quota for the size (the portal's Quotas page), or choose another size or priority"
         " for the cluster, or remove it from the settings (clusters.NAME: null)",
     ),
     (
-        "AlreadyTaken",
+        ("StorageAccountAlreadyTaken", "AlreadyInUse", "VaultAlreadyExists"),
         "choose other names (pulumi config set name_seed TEXT)",
-    ),
-    (
-        "AlreadyInUse",
-        "choose other names (pulumi config set name_seed TEXT)",
-    ),
-    (
-        "VaultAlreadyExists",
-        "choose other names (pulumi config set name_seed TEXT), or recover the vault",
     ),
 )
 """Texts in refusals that no time cures, with what to do."""
@@ -105,12 +90,13 @@ class Failure:
                 return why
         if _THROTTLED.search(self.message):
             return "Azure received too many requests"
-        return _LATE if self._type in USE_ROLES and self._has(LATE_ROLE) else None
+        uses_roles = self._type.startswith(USE_ROLES)
+        return _LATE if uses_roles and self._has(LATE_ROLE) else None
 
     @property
     def cure(self) -> str | None:
         """What to do about a refusal that no time cures; None if it is not a known one."""
-        return next((cure for sign, cure in _CURES if sign in self.message), None)
+        return next((cure for signs, cure in _CURES if self._has(signs)), None)
 
     @property
     def _type(self) -> str:

@@ -29,6 +29,7 @@ ENDPOINT = refused("network:PrivateEndpoint", "default-blob", "StorageAccountOpe
         ("storage:StorageAccount", "KeyVaultAuthenticationFailure", 403, True),
         # The deployer's own role: of no other type does the creation use the stack's identities.
         ("network:VirtualNetwork", "AuthorizationFailed", 403, False),
+        ("storage:StorageAccount", "AuthorizationFailed", 403, False),
         ("authorization:RoleAssignment", "AuthorizationFailed", 403, False),
         ("storage:StorageAccount", "StorageAccountAlreadyTaken", 409, False),
         ("machinelearningservices:Compute", "BadRequest", 400, False),
