@@ -186,6 +186,10 @@ class Names:
         return f"{self.base}-nat"
 
     @property
+    def flow_log(self) -> str:
+        return f"{self.base}-flow-log"
+
+    @property
     def nat_address(self) -> str:
         return f"{self.base}-nat-ip"
 

@@ -80,6 +80,7 @@ def existing_network(settings: Settings) -> Iterator[str]:
         ("peer_with", "peer it"),
         ("dns_servers", "set its DNS servers"),
         ("route_table", "associate the route table"),
+        ("flow_logs_to", "keep flow logs"),
     ):
         if getattr(network, key):
             yield (

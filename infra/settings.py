@@ -94,6 +94,10 @@ class NetworkSettings:
     """Existing route table with a default route to a firewall, in the stack's subscription and
     region. It replaces the NAT gateway and its public address."""
 
+    flow_logs_to: StorageId | None = None
+    """Existing storage account in the same region that keeps flow logs of the network. They belong
+    to the region's Network Watcher, in the resource group NetworkWatcherRG."""
+
     existing: ExistingNetwork | None = None
     """Use this network instead of declaring one."""
 
@@ -298,6 +302,10 @@ class MonitoringSettings:
     private_link: bool = False
     """Send logs and metrics through a private link scope. It overrides Azure Monitor's names in the
     whole network and in every network that shares its DNS."""
+
+    storage_reads: bool = False
+    """Log reads of blobs and files too. Training reads every shard in every epoch, and these logs
+    can use up `daily_cap_gb` and displace all others."""
 
     existing_log_workspace: LogWorkspaceId | None = None
     """Use this Log Analytics workspace instead of declaring one."""

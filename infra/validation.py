@@ -210,6 +210,11 @@ def _resource_group(settings: Settings) -> Iterator[str]:
             "network.dns_links: cannot be declared with resource_group.existing, because the links "
             "would be in the resource group of the zones; ask its owner, and set existing"
         )
+    if settings.network.flow_logs_to is not None:
+        yield (
+            "network.flow_logs_to: cannot be combined with resource_group.existing, because flow "
+            "logs are declared in NetworkWatcherRG; ask the owner of the subscription for them"
+        )
     services = {
         "storage.existing_default": settings.storage.existing_default,
         "storage.existing_data": settings.storage.existing_data,

@@ -44,6 +44,22 @@ class Admin:
             times=None,
         )
 
+    def unregister(self, namespace: str) -> None:
+        """Refuse to create resources of a provider that the subscription has not registered, such
+        as Microsoft.KeyVault, until `clear_faults`.
+        """
+        text = (
+            f"The subscription is not registered to use namespace '{namespace}'. See"
+            " https://aka.ms/rps-not-found for how to register subscriptions."
+        )
+        self.fault(
+            f"^PUT .*/providers/{namespace}/",
+            status=409,
+            code="MissingSubscriptionRegistration",
+            message=text,
+            times=None,
+        )
+
     def clear_faults(self) -> None:
         """Remove all faults."""
         self.faults.clear()

@@ -23,6 +23,7 @@ from rehearsal.machine_learning.container import JobImage, open_image
 from rehearsal.machine_learning.service import MachineLearning
 from rehearsal.options import Options
 from rehearsal.resources import kinds
+from rehearsal.resources.account_operations import AccountOperations
 from rehearsal.resources.roles import Roles
 
 
@@ -92,7 +93,12 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         self.resources = ResourceManager(
             self.store, operations, options.tenant_id, options.subscriptions
         )
-        roles = Roles(self.resources, self.identity, required=options.roles)
+        roles = Roles(
+            self.resources,
+            self.identity,
+            required=options.roles,
+            delay_seconds=options.role_seconds,
+        )
         machine_learning = MachineLearning(
             options,
             image,
@@ -108,7 +114,8 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         self.scheduler, self.nodes = machine_learning.scheduler, machine_learning.nodes
         self.runs, self.mlflow = machine_learning.runs, machine_learning.mlflow
         stack.callback(self.scheduler.close)
-        quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url)
+        quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
+        operations_on_accounts = AccountOperations(self.resources.respond, options.account_seconds)
         self.admin = Admin(
             self.faults,
             self._log,
@@ -126,7 +133,7 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
                 ADMIN: self.admin.respond,
                 "/history/": machine_learning.run_history.respond,
                 "/mlflow/": self.mlflow.respond,
-                "/subscriptions": self.resources.respond,
+                "/subscriptions": operations_on_accounts.respond,
             },
             public={"/discovery": machine_learning.discover},
         )

@@ -50,6 +50,12 @@ class Options:
     seed: int = 0
     """Seed of the random pre-emptions: the same seed pre-empts the same jobs after the same
     time."""
+    account_seconds: float = 0.0
+    """Time that an operation on a storage account takes, during which others on it are refused; 0
+    for accounts that refuse none."""
+    role_seconds: float = 0.0
+    """Time until an assigned role has an effect on blobs and on the creation of a workspace; 0 for
+    workspaces that need no roles."""
     roles: bool = False
     """Whether access to blobs needs a role, assigned to a client or to one of its groups; jobs need
     roles for their inputs and outputs. Otherwise all clients may access everything."""

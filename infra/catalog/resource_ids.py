@@ -17,6 +17,9 @@ _PATHS = {
     "network:NetworkSecurityGroup": (
         f"{_NETWORK}/networkSecurityGroups/{{networkSecurityGroupName}}"
     ),
+    "network:FlowLog": (
+        f"{_NETWORK}/networkWatchers/{{networkWatcherName}}/flowLogs/{{flowLogName}}"
+    ),
     "network:NatGateway": f"{_NETWORK}/natGateways/{{natGatewayName}}",
     "network:PublicIPAddress": f"{_NETWORK}/publicIPAddresses/{{publicIpAddressName}}",
     "network:ServiceEndpointPolicy": (

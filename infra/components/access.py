@@ -11,7 +11,7 @@ import pulumi
 from pulumi_azure_native import authorization, managedidentity
 from pulumi_azure_native import machinelearningservices as ml
 
-from infra.catalog import role_conditions, roles
+from infra.catalog import resource_ids, role_conditions, roles
 from infra.components.base import Component, StackContext
 from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
 from infra.outputs import CONTEXTS_FOLDER, RUNS_FOLDER
@@ -39,13 +39,22 @@ class Scope:
     ready: Sequence[pulumi.Resource] = ()
     """Resources that must exist before a role is assigned on it, as its id does not refer to
     them."""
+    account_subscription: str | None = None
+    """Subscription of the account that a container is in, if the account existed before."""
 
     def container(
         self, label: str, name: pulumi.Input[str], ready: Sequence[pulumi.Resource] = ()
     ) -> "Scope":
         """Return one blob container of this account as a scope."""
         id_ = pulumi.Output.concat(self.id, "/blobServices/default/containers/", name)
-        return Scope(label, id_, ready)
+        return Scope(label, id_, ready, self.subscription)
+
+    @property
+    def subscription(self) -> str | None:
+        """Subscription of a resource that existed before; None for one of the stack."""
+        if isinstance(self.id, str):
+            return resource_ids.parts(self.id)[0]
+        return self.account_subscription
 
 
 def grant(
@@ -73,6 +82,7 @@ def grant(
         opts,
         pulumi.ResourceOptions(delete_before_replace=True, depends_on=list(scope.ready) or None),
     )
+    subscription = scope.subscription or context.subscription
     return [
         authorization.RoleAssignment(
             f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
@@ -81,7 +91,7 @@ def grant(
             ),
             principal_id=principal.id,
             principal_type=principal.type,
-            role_definition_id=roles.definition_id(context.subscription, role),
+            role_definition_id=roles.definition_id(subscription, role),
             scope=scope.id,
             condition=condition,
             condition_version=role_conditions.VERSION if condition else None,

@@ -84,7 +84,7 @@ class Clusters(Component):
                 ),
             )
             previous = [cluster]
-        self.register_outputs({})
+        self.register_outputs({"clusters": [args.name for args in clusters]})
 
 
 def _nodes(args: ClusterArgs) -> ml.AmlComputePropertiesArgs:

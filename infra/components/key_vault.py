@@ -66,7 +66,7 @@ class Vault(Component):
                 protect=context.protected, extra=refuse_changes("vault", IMMUTABLE)
             ),
         )
-        self.register_outputs({})
+        self.register_outputs({"vault": self.vault.id})
 
 
 KEY_BITS = 3072
@@ -123,7 +123,7 @@ class EncryptionKey(Component):
             tags=context.tags,
             opts=self.child_options(protect=context.protected),
         )
-        self.register_outputs({})
+        self.register_outputs({"key": self.key.key_uri})
 
     def used_by(
         self,

@@ -48,7 +48,7 @@ class Monitoring(Component):
         else:
             self.log_id = args.existing
         self.insights = self._insights(context, args) if args.insights else None
-        self.register_outputs({})
+        self.register_outputs({"logs": self.log_id})
 
     def _log_workspace(
         self, context: StackContext, args: MonitoringArgs
@@ -142,14 +142,15 @@ class MonitorScope(Component):
             )
             for label, member in members
         ]
-        self.register_outputs({})
+        self.register_outputs({"scope": self.scope.id})
 
 
 ALL = "allLogs"
 AUDIT = "audit"
 WRITES = ("StorageWrite", "StorageDelete")
-"""Log categories of a storage service. Reads are left out: training reads every shard many times,
-and those logs would use up the workspace's daily cap and displace all other logs."""
+"""Log categories of a storage service, without `READS`: training reads every shard many times, and
+those logs would use up the workspace's daily cap and displace all other logs."""
+READS = ("StorageRead",)
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,8 @@ class LogSource:
     categories: tuple[str, ...] = ()
     """Individual categories, where no group fits."""
     metrics: tuple[str, ...] = ("AllMetrics",)
+    exclusive: bool = False
+    """Whether it refuses a setting during another operation, as a storage account does."""
 
 
 class Diagnostics(Component):
@@ -173,11 +176,22 @@ class Diagnostics(Component):
         context: StackContext,
         sources: list[LogSource],
         log_workspace: pulumi.Input[str],
+        depends_on: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Declare a diagnostic setting for each source.
+
+        Args:
+            context: Context of the stack.
+            sources: Services that log.
+            log_workspace: Id of the workspace that keeps the logs.
+            depends_on: Resources whose creation changes the exclusive sources.
+            opts: Options of the component.
+        """
         super().__init__("diagnostics", opts)
+        previous = depends_on
         for source in sources:
-            monitor.DiagnosticSetting(
+            setting = monitor.DiagnosticSetting(
                 f"diagnostics-{source.label}",
                 name=context.names.diagnostics(source.label),
                 resource_uri=source.id,
@@ -196,6 +210,8 @@ class Diagnostics(Component):
                     monitor.DiagnosticsMetricSettingsArgs(category=category, enabled=True)
                     for category in source.metrics
                 ],
-                opts=self.child_options(),
+                opts=self.child_options(depends_on=previous if source.exclusive else ()),
             )
+            if source.exclusive:
+                previous = [setting]
         self.register_outputs({})

@@ -16,6 +16,8 @@ STORAGE_ENDPOINT = "Microsoft.Storage"
 MACHINE_LEARNING_ALIAS = "/services/Azure/MachineLearning"
 """Alias for the accounts of Azure Machine Learning and Azure Batch themselves (Azure Machine
 Learning, "Prevent data exfiltration"); an alias belongs to a definition of the service `Global`."""
+WATCHERS_GROUP = "NetworkWatcherRG"
+"""Resource group in which Azure declares Network Watchers by itself."""
 IDLE_MINUTES = 10
 """Minutes after which the NAT gateway drops an idle connection; package downloads pause for
 less."""
@@ -38,6 +40,8 @@ class NetworkArgs:
     """Addresses of DNS servers; empty means Azure's own."""
     route_table: str | None = None
     """Id of a route table to a firewall, in place of the NAT gateway."""
+    flow_logs_to: str | None = None
+    """Id of the storage account that keeps the network's flow logs."""
 
 
 class Network(Component):
@@ -95,7 +99,29 @@ class Network(Component):
             role: pulumi.Output.concat(self.network.id, "/subnets/", names.subnet(role))
             for role in args.plan.subnets
         }
-        self.register_outputs({})
+        if args.flow_logs_to is not None:
+            self._flow_log(context, args.flow_logs_to)
+        self.register_outputs({"network": self.network.id})
+
+    def _flow_log(self, context: StackContext, storage: str) -> None:
+        # Azure declares the watcher of a region with the first network there (Network Watcher,
+        # "Enable or disable"). A flow log is part of the watcher, so it cannot be in the stack's
+        # group.
+        network.FlowLog(
+            "flow-log",
+            flow_log_name=context.names.flow_log,
+            network_watcher_name=f"NetworkWatcher_{context.region}",
+            resource_group_name=WATCHERS_GROUP,
+            location=context.region,
+            target_resource_id=self.network.id,
+            storage_id=storage,
+            enabled=True,
+            format=network.FlowLogFormatParametersArgs(
+                type=network.FlowLogFormatType.JSON, version=2
+            ),
+            tags=context.tags,
+            opts=self.child_options(),
+        )
 
     def _nat(self, context: StackContext) -> network.NatGateway:
         self.address = network.PublicIPAddress(

@@ -73,7 +73,7 @@ class PrivateDns(Component):
                 at = _LinkPlace(declared.name, context.group, to)
                 _link(context, f"link-{zone}-{to}", at, peer, self.child_options())
         self.zones = Zones(ids, links)
-        self.register_outputs({})
+        self.register_outputs({"zones": ids})
 
 
 class HubLinks(Component):
@@ -153,6 +153,8 @@ class PrivateEndpointArgs:
     zones: Sequence[str]
     """Private DNS zones that hold its addresses, in one zone group."""
     subnet: pulumi.Input[str]
+    depends_on: Sequence[pulumi.Resource] = ()
+    """Resources that must exist before it."""
 
 
 class PrivateEndpoint(Component):
@@ -187,14 +189,15 @@ class PrivateEndpoint(Component):
             tags=context.tags,
             # Azure sets these from the zone group; without this every refresh shows a change.
             opts=self.child_options(
-                extra=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"])
+                depends_on=args.depends_on,
+                extra=pulumi.ResourceOptions(ignore_changes=["customDnsConfigs"]),
             ),
         )
         self.ready: list[pulumi.Resource] = [self.endpoint]
         """Resources that must exist before the service's name resolves to the endpoint."""
         if zones is not None:
             self.ready.append(self._zone_group(context, args, zones))
-        self.register_outputs({})
+        self.register_outputs({"endpoint": self.endpoint.id})
 
     def _zone_group(
         self, context: StackContext, args: PrivateEndpointArgs, zones: Zones

@@ -77,7 +77,7 @@ class Registry(Component):
                 extra=refuse_changes("registry", IMMUTABLE),
             ),
         )
-        self.register_outputs({})
+        self.register_outputs({"registry": self.registry.id})
 
 
 def _identity(key: CustomerKey | None) -> registry.IdentityPropertiesArgs | None:

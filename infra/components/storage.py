@@ -125,9 +125,11 @@ class Storage(Component):
                 extra=refuse_changes(f"storage-{args.label}", IMMUTABLE),
             ),
         )
-        self.blobs = self._blob_service(context, args)
+        # One at a time: the account answers 409 (StorageAccountOperationInProgress) to the others.
+        self.last: pulumi.Resource = self._blob_service(context, args)
+        """The last of the resources in the account, which exists when all others do."""
         if args.files:
-            storage.FileServiceProperties(
+            self.last = storage.FileServiceProperties(
                 f"storage-{args.label}-files",
                 account_name=self.account.name,
                 file_services_name="default",
@@ -135,21 +137,19 @@ class Storage(Component):
                 share_delete_retention_policy=storage.DeleteRetentionPolicyArgs(
                     enabled=True, days=args.soft_delete_retention_days
                 ),
-                opts=self.child_options(),
+                opts=self.child_options(depends_on=[self.last]),
             )
-        self.containers = {
-            container: storage.BlobContainer(
+        for container in args.containers:
+            self.last = storage.BlobContainer(
                 f"{args.label}-{container}",
                 container_name=container,
                 account_name=self.account.name,
                 resource_group_name=context.group,
                 public_access=storage.PublicAccess.NONE,
-                opts=self.child_options(depends_on=[self.blobs], protect=context.protected),
+                opts=self.child_options(depends_on=[self.last], protect=context.protected),
             )
-            for container in args.containers
-        }
         if args.lifecycle_rules:
-            storage.ManagementPolicy(
+            self.last = storage.ManagementPolicy(
                 f"storage-{args.label}-ageing",
                 # Azure accepts no other name and answers 404 to any.
                 management_policy_name="default",
@@ -158,9 +158,9 @@ class Storage(Component):
                 policy=storage.ManagementPolicySchemaArgs(
                     rules=[_rule(rule) for rule in args.lifecycle_rules]
                 ),
-                opts=self.child_options(depends_on=[self.blobs]),
+                opts=self.child_options(depends_on=[self.last]),
             )
-        self.register_outputs({})
+        self.register_outputs({"account": self.account.id})
 
     def _blob_service(
         self, context: StackContext, args: StorageArgs

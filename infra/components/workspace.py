@@ -94,7 +94,7 @@ class Workspace(Component):
                 extra=refuse_changes("workspace", IMMUTABLE),
             ),
         )
-        self.register_outputs({})
+        self.register_outputs({"workspace": self.workspace.id})
 
 
 def _encryption(key: CustomerKey | None) -> ml.EncryptionPropertyArgs | None:

@@ -19,7 +19,7 @@ from infra.components.private_link import (
     Zones,
     existing_zones,
 )
-from infra.composition.services import Services
+from infra.composition.services import Service, Services
 from infra.naming import SubnetRole
 from infra.settings import NetworkSettings, Settings
 
@@ -80,20 +80,27 @@ def service_endpoints(
 ) -> dict[str, PrivateEndpoint]:
     """Declare the endpoints of the services that the workspace uses; return them by short name.
 
-    Existing services that have endpoints already get none.
+    Existing services that have endpoints already get none. A service connects one endpoint at a
+    time: a storage account answers 409 to the others.
     """
-    targets: dict[str, tuple[EndpointKind, str, pulumi.Input[str]]] = {
-        "vault": ("vault", "vault", services.vault.id),
-        "registry": ("registry", "registry", services.registry.id),
-        "default-blob": ("blob", "default_storage", services.default_storage.id),
-        "default-file": ("file", "default_storage", services.default_storage.id),
-        "data-blob": ("blob", "data_storage", services.data_storage.id),
+    targets: dict[str, tuple[EndpointKind, str, Service]] = {
+        "vault": ("vault", "vault", services.vault),
+        "registry": ("registry", "registry", services.registry),
+        "default-blob": ("blob", "default_storage", services.default_storage),
+        "default-file": ("file", "default_storage", services.default_storage),
+        "data-blob": ("blob", "data_storage", services.data_storage),
     }
-    return {
-        label: endpoint(context, connectivity, label, kind, target)
-        for label, (kind, service, target) in targets.items()
-        if service not in connectivity.existing_endpoints
-    }
+    declared: dict[str, PrivateEndpoint] = {}
+    previous: dict[str, Sequence[pulumi.Resource]] = {}
+    for label, (kind, name, service) in targets.items():
+        if name in connectivity.existing_endpoints:
+            continue
+        before = previous.get(name, service.ready)
+        declared[label] = endpoint(
+            context, connectivity, label, kind, service.id, depends_on=before
+        )
+        previous[name] = declared[label].ready
+    return declared
 
 
 def monitor(context: StackContext, connectivity: Connectivity, monitoring: Monitoring) -> None:
@@ -130,12 +137,9 @@ def endpoint(
         depends_on: Resources that must exist before it.
     """
     needs = ENDPOINTS[kind]
-    args = PrivateEndpointArgs(
-        service, target, needs.group, needs.zones, connectivity.subnets["endpoints"]
-    )
-    return PrivateEndpoint(
-        context, args, connectivity.zones, pulumi.ResourceOptions(depends_on=list(depends_on))
-    )
+    subnet = connectivity.subnets["endpoints"]
+    args = PrivateEndpointArgs(service, target, needs.group, needs.zones, subnet, depends_on)
+    return PrivateEndpoint(context, args, connectivity.zones)
 
 
 def _network_args(settings: Settings, services: Services) -> NetworkArgs:
@@ -148,6 +152,7 @@ def _network_args(settings: Settings, services: Services) -> NetworkArgs:
         remote_gateway=network_settings.remote_gateway,
         dns_servers=network_settings.dns_servers,
         route_table=network_settings.route_table,
+        flow_logs_to=network_settings.flow_logs_to,
     )
 
 

@@ -7,7 +7,15 @@ from infra.alert_rules import alert_rules
 from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.base import StackContext
 from infra.components.budget import Budget, BudgetArgs
-from infra.components.monitoring import ALL, AUDIT, WRITES, Diagnostics, LogSource, Monitoring
+from infra.components.monitoring import (
+    ALL,
+    AUDIT,
+    READS,
+    WRITES,
+    Diagnostics,
+    LogSource,
+    Monitoring,
+)
 from infra.components.network import Network
 from infra.composition.services import Service, Services
 from infra.settings import Settings
@@ -28,11 +36,12 @@ def declare(
     """
     sources = [
         LogSource("workspace", workspace.id, (ALL,)),
-        *_services(services),
+        *_services(services, reads=settings.monitoring.storage_reads),
         *_network(network),
         *_logs(monitoring),
     ]
-    Diagnostics(context, sources, monitoring.log_id)
+    # The creation of a workspace changes its default account.
+    Diagnostics(context, sources, monitoring.log_id, [workspace])
     Alerts(
         context,
         AlertsArgs(
@@ -56,23 +65,24 @@ def declare(
     )
 
 
-def _services(services: Services) -> list[LogSource]:
+def _services(services: Services, *, reads: bool) -> list[LogSource]:
+    kept = (*READS, *WRITES) if reads else WRITES
     sources = []
     if services.vault.own:
         sources.append(LogSource("vault", services.vault.id, (ALL,)))
     if services.registry.own:
         sources.append(LogSource("registry", services.registry.id, (ALL,)))
     if services.default_storage.own:
-        sources.append(_storage("default-blob", services.default_storage, "blobServices"))
-        sources.append(_storage("default-file", services.default_storage, "fileServices"))
+        sources.append(_storage("default-blob", services.default_storage, "blobServices", kept))
+        sources.append(_storage("default-file", services.default_storage, "fileServices", kept))
     if services.data_storage.own:
-        sources.append(_storage("data-blob", services.data_storage, "blobServices"))
+        sources.append(_storage("data-blob", services.data_storage, "blobServices", kept))
     return sources
 
 
-def _storage(label: str, account: Service, service: str) -> LogSource:
+def _storage(label: str, account: Service, service: str, kept: tuple[str, ...]) -> LogSource:
     part = pulumi.Output.concat(account.id, f"/{service}/default")
-    return LogSource(label, part, categories=WRITES, metrics=("Transaction",))
+    return LogSource(label, part, categories=kept, metrics=("Transaction",), exclusive=True)
 
 
 def _network(network: Network | None) -> list[LogSource]:

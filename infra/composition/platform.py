@@ -83,6 +83,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
             key=platform_services.key,
             depends_on=[
                 *access.assignments["workspace"],
+                *platform_services.accounts_ready,
                 *(resource for endpoint in endpoints.values() for resource in endpoint.ready),
             ],
         ),
@@ -105,7 +106,7 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
         context,
         workspace,
         stack_outputs.datastore_containers(context, platform_services),
-        [*usable, *platform_services.containers],
+        [*usable, *platform_services.accounts_ready],
     )
     observability.declare(
         settings, context, group_id, platform_services, connected.network, monitoring, workspace

@@ -36,7 +36,7 @@ class Service:
     own: bool
     """Whether the stack declares it; otherwise it existed before."""
     ready: Sequence[pulumi.Resource] = ()
-    """Resources in it, such as containers, that must exist before it is used."""
+    """Resources that must exist before it is used: the last one declared in it."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Services:
     key: CustomerKey | None
 
     @property
-    def containers(self) -> list[pulumi.Resource]:
-        """The declared containers, which datastores refer to."""
+    def accounts_ready(self) -> list[pulumi.Resource]:
+        """Resources that must exist before both accounts can be used."""
         return [*self.default_storage.ready, *self.data_storage.ready]
 
 
@@ -163,7 +163,7 @@ def _storage(context: StackContext, args: StorageArgs) -> Service:
         declared.account.id,
         declared.account.name,
         blob,
-        ready=list(declared.containers.values()),
+        ready=[declared.last],
     )
 
 

@@ -387,6 +387,9 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
             )
         },
     },
+    "network:FlowLog": {
+        "no-copies-outside": {"storageId": (STORAGE, Absent), "enabled": FLIP},
+    },
     "network:NatGateway": {"no-public-address": {"publicIpAddresses": ([],)}},
     "privatedns:PrivateZone": {"own-network": {"privateZoneName": ("example.com",)}},
     "privatedns:VirtualNetworkLink": {

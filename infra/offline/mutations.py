@@ -44,6 +44,7 @@ OVERRIDES: Final[Mapping[str, object]] = {
     "encryption.customer_managed_keys": True,
     "monitoring.application_insights": True,
     "monitoring.private_link": True,
+    "network.flow_logs_to": f"{ELSEWHERE}/providers/Microsoft.Storage/storageAccounts/audit",
     "network.jump_subnet": True,
     "network.peer_with": [f"{ELSEWHERE}/providers/Microsoft.Network/virtualNetworks/hub"],
     "network.peer_address_spaces": ["10.0.0.0/16"],

@@ -35,6 +35,7 @@ BLOBS = "storage:BlobServiceProperties"
 FILES = "storage:FileServiceProperties"
 AGEING = "storage:ManagementPolicy"
 KEY = "keyvault:Key"
+FLOW_LOG = "network:FlowLog"
 DIAGNOSTICS = "monitor:DiagnosticSetting"
 
 OFF, ON = exactly(value=False), exactly(value=True)
@@ -217,6 +218,10 @@ NO_COPIES = table_rule(
         },
         WORKSPACE: {
             "applicationInsights": optional(by_name(lambda s: s.names.insights)),
+        },
+        FLOW_LOG: {
+            "storageId": as_set(lambda s: s.network.flow_logs_to or ""),
+            "enabled": ON,
         },
         INSIGHTS: {"workspaceResourceId": by_name(log_workspace)},
         "monitor:PrivateLinkScopedResource": {

@@ -50,6 +50,7 @@ TAGGED = frozenset(
         "monitor:ActionGroup",
         "monitor:PrivateLinkScope",
         "monitor:ScheduledQueryRule",
+        "network:FlowLog",
         "network:NatGateway",
         "network:NetworkSecurityGroup",
         "network:PrivateEndpoint",

@@ -57,6 +57,7 @@ REVIEWED: Final[Mapping[str, str]] = {
     "monitor:PrivateLinkScopedResource": "name scopeName",
     "monitor:ScheduledQueryRule": "actions.actionGroups autoMitigate criteria displayName "
     "overrideQueryTimeRange ruleName scopes skipQueryValidation",
+    "network:FlowLog": "flowLogName format networkWatcherName targetResourceId",
     "network:NatGateway": "idleTimeoutInMinutes natGatewayName publicIpAddresses sku",
     "network:NetworkSecurityGroup": "networkSecurityGroupName securityRules[].access "
     "securityRules[].description securityRules[].direction securityRules[].name "

@@ -1,16 +1,21 @@
 """`python -m jobs up` and `preview`: Pulumi's commands, after a check of what they require."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from common import text
 from common.errors import INTERRUPTED, UserError
 from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
-from jobs.pulumi import prerequisites
-from jobs.pulumi.cli import Pulumi
+from jobs.pulumi import prerequisites, retry_policy
+from jobs.pulumi.cli import Pulumi, UpdateFailedError
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.pulumi.state import StackResource, replaced_clusters
 from jobs.spec.from_options import REPOSITORY
+
+_LIMIT: Final = text.duration(retry_policy.LIMIT_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         pulumi.preview(as_json=as_json)
         return 0
     try:
-        pulumi.up(yes=options.yes, refresh=options.refresh, as_json=as_json)
+        _deploy(pulumi, options, console)
     except KeyboardInterrupt:
         console.note(
             "interrupted; run the same command again to continue: what is already deployed is not"
@@ -76,6 +81,47 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         f" `python -m jobs preflight --stack {name}` checks whether a training could start",
     )
     return 0
+
+
+def _deploy(pulumi: Pulumi, options: UpOptions, console: Console) -> None:
+    """Run Pulumi, and repeat it while Azure refuses operations that may succeed later.
+
+    Raises:
+        UserError: Pulumi failed for another reason, or Azure refused for too long.
+    """
+    since: dict[str, float] = {}
+    pause = retry_policy.FIRST_PAUSE
+    while True:
+        try:
+            pulumi.up(
+                yes=options.yes,
+                refresh=options.refresh,
+                as_json=console.as_json,
+                again=bool(since),
+            )
+        except UpdateFailedError as error:
+            reasons, now = retry_policy.waiting(error.failed), time.monotonic()
+            since = {name: since.get(name, now) for name in reasons}
+            if not since:
+                raise UserError(f"{error}{retry_policy.advice(error.failed)}") from error
+            if now + pause - min(since.values()) > retry_policy.LIMIT_SECONDS:
+                raise UserError(
+                    f"{error}\nAzure has refused this for about {_LIMIT}:\n"
+                    f"{text.listing(_refused(reasons))}"
+                ) from error
+            console.note(
+                f"Azure refuses this for now:\n{text.listing(_refused(reasons))}\nThe deployment"
+                f" continues in {pause:.0f} s, and again until {_LIMIT} after the first refusal;"
+                " Ctrl-C ends it"
+            )
+            time.sleep(pause)
+            pause = min(2 * pause, retry_policy.LONGEST_PAUSE)
+        else:
+            return
+
+
+def _refused(reasons: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {why}" for name, why in reasons.items()]
 
 
 def require_prerequisites(

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -18,6 +18,7 @@ from jobs.errors import (
     PlatformReadError,
     PulumiMissingError,
 )
+from jobs.pulumi.retry_policy import Failure, failures
 from jobs.pulumi.state import StackResource, pending_creations, resources
 
 OUTPUT: Final = "platform"
@@ -30,6 +31,8 @@ _STDERR: Final = 2
 _LOOK_SECONDS: Final = 0.1
 """Seconds between two reads of what a watched command writes to stderr."""
 _CHUNK: Final = 1 << 16
+_EVENTS: Final = {"PULUMI_DEBUG_COMMANDS": "true"}
+"""Enables the option --event-log, as Pulumi's Automation API does."""
 _LOCKED: Final = ("the stack is currently locked", "another update is currently in progress")
 """Pulumi's messages about a locked stack, in lower case."""
 
@@ -61,6 +64,15 @@ _CAUSES: Final = (
 """Pulumi's messages in lower case, each with the error to raise and what to do about it."""
 
 _Read = TypeVar("_Read")
+
+
+class UpdateFailedError(UserError):
+    """Pulumi could not do all that a command asked for."""
+
+    def __init__(self, message: str, failed: Sequence[Failure]) -> None:
+        super().__init__(message)
+        self.failed = failed
+        """Errors that Pulumi reported; empty if it failed without."""
 
 
 class Pulumi:
@@ -138,21 +150,24 @@ class Pulumi:
         """
         self._attended("destroy", "--refresh", "--yes", "--non-interactive", asks=False)
 
-    def up(self, *, yes: bool, refresh: bool, as_json: bool) -> None:
+    def up(self, *, yes: bool, refresh: bool, as_json: bool, again: bool = False) -> None:
         """Deploy the stack. Pulumi shows what would change and asks for confirmation.
 
         Args:
             yes: Whether to skip the confirmation.
             refresh: Whether to refresh the state first.
             as_json: Whether Pulumi's output goes to stderr, as stdout is reserved for JSON.
+            again: Whether to continue a deployment that was confirmed, without another preview.
 
         Raises:
-            UserError: Pulumi failed.
+            UpdateFailedError: Pulumi failed; with the errors of its resources.
+            LockedError: The stack is locked.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
         options = ["--refresh"] if refresh else []
-        options += ["--yes", "--non-interactive"] if yes else []
-        self._attended("up", *options, asks=not yes, quiet=as_json)
+        options += ["--yes", "--non-interactive"] if yes or again else []
+        options += ["--skip-preview"] if again else []
+        self._attended("up", *options, asks=not yes and not again, quiet=as_json)
 
     def preview(self, *, as_json: bool) -> None:
         """Show what `up` would change; with `as_json`, as Pulumi's JSON document on stdout.
@@ -213,16 +228,19 @@ class Pulumi:
             quiet: Whether Pulumi's stdout goes to stderr.
         """
         # A file instead of a pipe: if this process is killed, Pulumi must not abort its work.
-        with tempfile.TemporaryFile() as words:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as words:
+            events = Path(folder) / "events"
             process = subprocess.Popen(
                 [self._program(), command, *options, "--stack", self.stack],
                 cwd=self._repository,
+                env={**os.environ, **_EVENTS, "PULUMI_OPTION_EVENT_LOG": str(events)},
                 stdin=None if asks else subprocess.DEVNULL,
                 stdout=_STDERR if quiet else None,
                 stderr=words,
             )
             status, interrupted = _watched(process, words)
             said = os.pread(words.fileno(), _CHUNK, 0).decode(errors="replace").lower()
+            lines = events.read_text(errors="replace").splitlines() if events.exists() else []
         if interrupted:
             raise KeyboardInterrupt
         if status != 0 and any(sign in said for sign in _LOCKED):
@@ -233,9 +251,10 @@ class Pulumi:
                 " again"
             )
         if status != 0:
-            raise UserError(
+            raise UpdateFailedError(
                 f"pulumi {command}: failed with exit status {status}; see its output above. Fix the"
-                " cause and run the same command again: what is already done is not done twice"
+                " cause and run the same command again: what is already done is not done twice",
+                failures(lines),
             )
 
     def _program(self) -> str:

@@ -27,6 +27,8 @@ class ComputeCluster(ResourceKind):
 
     nodes: Callable[[str], list[dict[str, Any]]]
     """Returns the nodes of a cluster by its id, as `listNodes` shows them."""
+    refusal: Callable[[Document], str | None]
+    """Returns why there is no quota for a node of a cluster; None if there is."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -51,6 +53,9 @@ class ComputeCluster(ResourceKind):
             raise user_error(f"Compute {path.name}: {error}.") from error
         if scale.get("minNodeCount", 0) > scale["maxNodeCount"]:
             raise user_error(f"Compute {path.name}: minNodeCount is more than maxNodeCount.")
+        refusal = self.refusal(body) if before is None else None
+        if refusal is not None:
+            raise AzureError(400, "BadRequest", refusal)
         if before is not None:
             known = before["properties"]["properties"]
             for name in ("vmSize", "vmPriority"):

@@ -11,13 +11,13 @@ from rehearsal.resources import (
     global_names,
     networks,
     regions,
-    roles,
     simple_kinds,
     storage,
     vaults,
     workspaces,
 )
 from rehearsal.resources.quotas import Quotas
+from rehearsal.resources.roles import ASSIGNMENT, RoleAssignment, Roles
 
 
 def register(
@@ -25,6 +25,7 @@ def register(
     blobs: Blobs,
     nodes: Callable[[str], list[dict[str, Any]]],
     url: str,
+    roles: Roles,
 ) -> Quotas:
     """Register the rules of all kinds; return the quotas, whose limits can be changed.
 
@@ -33,18 +34,19 @@ def register(
         blobs: Blob storage, with accounts and containers.
         nodes: Returns the nodes of a cluster by its id, as `listNodes` shows them.
         url: Address of this Azure.
+        roles: Decides who may do what.
     """
     quotas = Quotas(resources, nodes)
     for kinds in (
         assets.kinds(resources, blobs),
-        {computes.COMPUTE: computes.ComputeCluster(nodes)},
+        {computes.COMPUTE: computes.ComputeCluster(nodes, quotas.refusal)},
         networks.kinds(resources),
-        {roles.ASSIGNMENT: roles.RoleAssignment()},
+        {ASSIGNMENT: RoleAssignment()},
         global_names.kinds(resources),
         simple_kinds.kinds(resources),
         storage.kinds(resources, blobs),
         vaults.kinds(resources),
-        workspaces.kinds(resources, blobs, url),
+        workspaces.kinds(resources, blobs, url, roles),
     ):
         resources.register(kinds)
     resources.register_lists(quotas.lists)

@@ -59,6 +59,21 @@ class Quotas:
         """Set a limit, such as of totalLowPriorityCores."""
         self.resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
 
+    def refusal(self, cluster: Document) -> str | None:
+        """Return why Azure refuses to create a cluster: the limit is below one node; None if it is
+        not.
+        """
+        size = cluster["properties"]["properties"]["vmSize"]
+        name = LOW_PRIORITY if is_low_priority(cluster) else family(size)
+        limit = self._limit(str(cluster.get("location")), name)
+        if limit >= cores(size):
+            return None
+        return (
+            f"The specified subscription has a {_shown(name)} vCPU quota of {limit} and cannot"
+            " accommodate for at least 1 requested managed compute node which maps to"
+            f" {cores(size)} vCPUs."
+        )
+
     def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
         """Return each limit with the cores in use."""
         used = {LOW_PRIORITY: 0}

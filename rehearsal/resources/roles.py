@@ -1,6 +1,7 @@
 """Role assignments: decide who may read and write which blobs."""
 
 from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from typing_extensions import override
@@ -16,6 +17,7 @@ from rehearsal.errors import AzureError
 from rehearsal.resources.storage import ACCOUNT
 
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
+CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 
 
 class RoleAssignment(ResourceKind):
@@ -46,6 +48,8 @@ class Roles:
     _: KW_ONLY
     required: bool
     """Whether roles are needed at all; otherwise everything is allowed."""
+    delay_seconds: float = 0.0
+    """Time until an assignment has an effect."""
 
     def allow(
         self, principal: str, account: str, container: str, access: Access, path: str = ""
@@ -68,8 +72,29 @@ class Roles:
         if container:
             resource += f"/blobServices/default/containers/{container}"
         members = frozenset({principal.lower()}) | self.identity.groups(principal)
-        assignments = (_assignment(one) for one in self.resources.of_kind(ASSIGNMENT))
-        return allows(assignments, members, resource, access, path)
+        return allows(self._effective(), members, resource, access, path)
+
+    def check_contributor(self, principal: str, resource: str) -> None:
+        """Raise an AzureError if roles have a delay and a principal is no Contributor on a resource
+        yet.
+        """
+        wanted = Assignment(principal.lower(), CONTRIBUTOR, resource.lower())
+        if self.delay_seconds and wanted not in self._effective():
+            raise AzureError(
+                403,
+                "AuthorizationFailed",
+                f"The client '{principal}' with object id '{principal}' does not have authorization"
+                f" to perform action 'Microsoft.Storage/storageAccounts/read' over scope"
+                f" '{resource}'. If access was recently granted, please refresh your credentials.",
+            )
+
+    def _effective(self) -> list[Assignment]:
+        oldest = datetime.now(UTC) - timedelta(seconds=self.delay_seconds)
+        return [
+            _assignment(document)
+            for document in self.resources.of_kind(ASSIGNMENT)
+            if datetime.fromisoformat(document["systemData"]["createdAt"]) <= oldest
+        ]
 
 
 def _assignment(document: Document) -> Assignment:

@@ -12,6 +12,7 @@ from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
+from rehearsal.resources.roles import Roles
 from rehearsal.resources.storage import account_of
 
 WORKSPACE = "Microsoft.MachineLearningServices/workspaces"
@@ -30,6 +31,8 @@ class Workspace(ResourceKind):
     blobs: Blobs
     url: str
     """Address of this Azure."""
+    roles: Roles
+    """Decides whether the identity of a workspace may use its account."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -46,6 +49,9 @@ class Workspace(ResourceKind):
                 "ValidationError",
                 f"The storage account {account!r} of workspace {path.name} was not found.",
             )
+        for name in (body.get("identity") or {}).get("userAssignedIdentities") or {}:
+            assigned = (self.resources.get(name) or {"properties": {}})["properties"]
+            self.roles.check_contributor(str(assigned.get("principalId")), account)
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
@@ -160,6 +166,8 @@ def _blob_datastore(account: str, container: str) -> Document:
     }
 
 
-def kinds(resources: ResourceManager, blobs: Blobs, url: str) -> dict[str, ResourceKind]:
+def kinds(
+    resources: ResourceManager, blobs: Blobs, url: str, roles: Roles
+) -> dict[str, ResourceKind]:
     """Return the rules of all kinds of this module."""
-    return {WORKSPACE: Workspace(resources, blobs, url), DATASTORE: Datastore()}
+    return {WORKSPACE: Workspace(resources, blobs, url, roles), DATASTORE: Datastore()}

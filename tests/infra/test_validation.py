@@ -268,6 +268,7 @@ def test_more_nodes_within_the_room_kept_for_them_move_no_subnet():
 
 
 PEER = f"{GROUP.replace('hub', 'other')}/providers/Microsoft.Network/virtualNetworks/hub"
+ACCOUNT = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/logs"
 MANY = {f"t{number}": "" for number in range(47)}
 
 
@@ -282,6 +283,10 @@ MANY = {f"t{number}": "" for number in range(47)}
         ([("subscription", {"tenant": TENANT})], "subscription.id: is missing"),
         ([("subscription.id", "mine")], "`make configure STACK=NAME`"),
         ([("resource_group.existing", "rg")], "must be a resource group's id"),
+        (
+            [("resource_group.existing", GROUP), ("network.flow_logs_to", ACCOUNT)],
+            "network.flow_logs_to: cannot be combined with resource_group.existing",
+        ),
         (
             [("resource_group.existing", GROUP.replace("00000000", "22222222"))],
             "is not in subscription.id 00000000-0000-4000-8000-000000000000",

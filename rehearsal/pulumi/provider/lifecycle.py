@@ -19,6 +19,15 @@ class ResourceState:
     inputs: dict[str, Any]
 
 
+class PartlyCreatedError(RefusedError):
+    """Azure created a resource, and then reported an error."""
+
+    def __init__(self, message: str, state: ResourceState) -> None:
+        super().__init__(message)
+        self.state = state
+        """The resource as it is."""
+
+
 class DeclaredResources:
     """Resources of one subscription.
 
@@ -34,13 +43,21 @@ class DeclaredResources:
         """Create a resource that does not exist yet.
 
         Raises:
+            PartlyCreatedError: Azure reports an error, but has created it.
             RefusedError: Azure refuses it, or the resource exists already.
         """
         id_ = identifier(type_, inputs, self.subscription)
         existing = None if type_.comes_with_parent else self.client.get(id_, type_.api_version)
         if existing is not None:
             raise RefusedError(f"cannot create already existing resource '{id_}'")
-        return self._put(type_, id_, inputs)
+        try:
+            return self._put(type_, id_, inputs)
+        except RefusedError as error:
+            document = None if type_.comes_with_parent else self.client.get(id_, type_.api_version)
+            if document is None:
+                raise
+            state = ResourceState(id_, bodies.outputs(type_, document), dict(inputs))
+            raise PartlyCreatedError(str(error), state) from error
 
     def update(self, type_: ResourceType, id_: str, inputs: Mapping[str, Any]) -> ResourceState:
         """Update an existing resource.

@@ -6,8 +6,8 @@ from concurrent import futures
 from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
-from google.protobuf import empty_pb2
-from pulumi.runtime.proto import plugin_pb2
+from google.protobuf import any_pb2, empty_pb2
+from pulumi.runtime.proto import plugin_pb2, status_pb2
 from pulumi.runtime.proto import provider_pb2 as protocol
 from pulumi.runtime.proto.provider_pb2_grpc import (
     ResourceProviderServicer,
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
 from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
-from rehearsal.pulumi.provider.lifecycle import DeclaredResources
+from rehearsal.pulumi.provider.lifecycle import DeclaredResources, PartlyCreatedError
 from rehearsal.pulumi.provider.types import lookup
 from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
 from rehearsal.pulumi.provider.values import holds_unknown, plain, struct
@@ -27,6 +27,8 @@ VERSION: Final = "3.29.0"
 CLIENT_CONFIG: Final = f"{lookup.PACKAGE}:authorization:getClientConfig"
 _SUBSCRIPTION: Final = f"{lookup.PACKAGE}:config:subscriptionId"
 _THREADS: Final = 32
+_UNKNOWN: Final = 2
+"""gRPC's code UNKNOWN."""
 _KINDS: Final = {
     "add": protocol.PropertyDiff.Kind.ADD,
     "delete": protocol.PropertyDiff.Kind.DELETE,
@@ -205,8 +207,27 @@ def _done(context: Any, function: Callable[[], _Done]) -> _Done:
     """Return a function's result; a refusal becomes an error of the protocol."""
     try:
         return function()
+    except PartlyCreatedError as error:
+        _fail_partly(context, error)
     except RefusedError as error:
         _refuse(context, grpc.StatusCode.UNKNOWN, str(error))
+
+
+def _fail_partly(context: Any, error: PartlyCreatedError) -> NoReturn:
+    """End a call with the error and state of a resource that the next deployment will update."""
+    state, problem = error.state, str(error)
+    details = any_pb2.Any()
+    details.Pack(
+        protocol.ErrorResourceInitFailed(
+            id=state.id,
+            properties=struct(state.outputs),
+            inputs=struct(state.inputs),
+            reasons=[problem],
+        )
+    )
+    status = status_pb2.Status(code=_UNKNOWN, message=problem, details=[details])
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    _refuse(context, grpc.StatusCode.UNKNOWN, problem)
 
 
 def _refuse(context: Any, code: grpc.StatusCode, problem: str) -> NoReturn:

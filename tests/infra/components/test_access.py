@@ -33,6 +33,16 @@ def holders(resources):
     return found
 
 
+def test_a_role_on_a_resource_of_another_subscription_is_defined_there():
+    resources = rendered("dev", **OPTIONS["their services"])
+    elsewhere = 0
+    for one in assignments(resources):
+        subscription = one.inputs["scope"].split("/")[2]
+        assert one.inputs["roleDefinitionId"].startswith(f"/subscriptions/{subscription}/")
+        elsewhere += subscription.startswith("2222")
+    assert elsewhere > 5
+
+
 def data_account(resources):
     [account] = [
         one

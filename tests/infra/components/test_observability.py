@@ -39,6 +39,28 @@ def test_reads_of_training_data_do_not_use_up_the_daily_cap_of_logs():
             assert categories == ["StorageWrite", "StorageDelete"]
 
 
+def test_reads_are_logged_on_request():
+    resources = rendered("dev", **OPTIONS["read logs and flow logs"])
+    kept = [
+        [log["category"] for log in one.inputs["logs"]]
+        for one in of_kind(resources, "monitor:DiagnosticSetting")
+        if "/storageAccounts/" in one.inputs["resourceUri"]
+    ]
+    assert kept == [["StorageRead", "StorageWrite", "StorageDelete"]] * 3
+
+
+def test_flow_logs_of_the_network_go_to_an_existing_account_on_request():
+    overrides = OPTIONS["read logs and flow logs"]
+    resources = rendered("dev", **overrides)
+    log = only(resources, "network:FlowLog")
+    assert log.inputs["targetResourceId"] == only(resources, "network:VirtualNetwork").id
+    assert log.inputs["storageId"] == overrides["network.flow_logs_to"]
+    assert log.inputs["enabled"] is True
+    watcher = "/resourceGroups/NetworkWatcherRG/providers/Microsoft.Network/networkWatchers/"
+    assert f"{watcher}NetworkWatcher_westeurope/flowLogs/" in log.id
+    assert not of_kind(rendered("dev"), "network:FlowLog")
+
+
 @pytest.mark.parametrize(("stack", "cap"), [("dev", 1), ("prod", 5)])
 def test_the_log_workspace_has_a_daily_cap_and_no_keys(stack, cap):
     logs = only(rendered(stack), "operationalinsights:Workspace").inputs

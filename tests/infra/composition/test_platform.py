@@ -1,6 +1,8 @@
 """The whole program, run without Azure: every way to switch it, and the order that it asks for."""
 
+import itertools
 import json
+import re
 import subprocess
 import sys
 
@@ -34,6 +36,7 @@ from tests.infra.support.variants import (
     ZONES,
 )
 
+ACCOUNT_ID = re.compile(r"/subscriptions/.*/Microsoft.Storage/storageAccounts/[^/]+")
 ENDPOINT = "network:PrivateEndpoint"
 ZONE_GROUP = "network:PrivateDnsZoneGroup"
 
@@ -102,6 +105,39 @@ def test_the_workspace_waits_for_the_roles_of_its_identity():
     own = {one.key for one in of_kind(resources, ASSIGNMENT) if one.name.startswith("workspace-")}
     assert own - before == {key(ASSIGNMENT, "workspace-workspace-contributor")}
     assert len(own) > 8
+
+
+def account_operations(resources):
+    """Resources by the storage account that their creation changes, which Azure allows one by one.
+
+    A workspace puts containers and a file share into its default account.
+    """
+    operations = {}
+    for one in resources:
+        changed = [one.id, one.inputs.get("resourceUri"), one.inputs.get("storageAccount")]
+        connections = one.inputs.get("privateLinkServiceConnections", ())
+        changed += [connection["privateLinkServiceId"] for connection in connections]
+        for target in filter(None, changed):
+            account = ACCOUNT_ID.match(target)
+            if account and one.kind != ASSIGNMENT:
+                operations.setdefault(account[0].lower(), set()).add(one.key)
+    return operations
+
+
+def test_the_operations_on_a_storage_account_are_known():
+    counts = [len(keys) for keys in account_operations(rendered("dev")).values()]
+    assert sorted(counts) == [6, 10]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_two_operations_on_a_storage_account_run_at_once(option):
+    resources = rendered("dev", **OPTIONS[option])
+    needed = requirements(resources)
+    operations = account_operations(resources)
+    assert operations
+    for keys in operations.values():
+        for one, other in itertools.combinations(sorted(keys), 2):
+            assert one in needed[other] or other in needed[one], f"{one} and {other} are unordered"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +219,30 @@ def test_production_protects_all_of_them():
     for kind in PROTECTED:
         for one in of_kind(rendered("prod"), kind):
             assert one.options.get("protect"), one.key
+
+
+URNS = {
+    "platform:index:EncryptionKey$azure-native:keyvault:Key::encryption",
+    "platform:index:Monitoring$azure-native:operationalinsights:Workspace::logs",
+    "platform:index:Registry$azure-native:containerregistry:Registry::registry",
+    "platform:index:Storage$azure-native:storage:BlobContainer::data-prepared",
+    "platform:index:Storage$azure-native:storage:BlobContainer::data-raw",
+    "platform:index:Storage$azure-native:storage:BlobContainer::default-results",
+    "platform:index:Storage$azure-native:storage:StorageAccount::storage-data",
+    "platform:index:Storage$azure-native:storage:StorageAccount::storage-default",
+    "platform:index:Vault$azure-native:keyvault:Vault::vault",
+    "platform:index:Workspace$azure-native:machinelearningservices:Workspace::workspace",
+}
+"""Types and names by which deployed stacks know the resources that hold data."""
+
+
+def test_what_holds_data_keeps_the_type_and_name_that_deployed_stacks_know():
+    declared = {
+        f"{one.options['parent'].partition('::')[0]}${one.key}"
+        for one in rendered("prod", **KEYS)
+        if one.options.get("protect")
+    }
+    assert declared == URNS, "Pulumi would replace these; give the new one an alias of the old one"
 
 
 def test_a_customer_managed_key_is_protected_too():

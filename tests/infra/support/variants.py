@@ -67,6 +67,10 @@ OPTIONS = {
     },
     "prepares for another stack": {"clusters.gpu": None, "storage.existing_data": DATA},
     "jump subnet": {"network.jump_subnet": True},
+    "read logs and flow logs": {
+        "monitoring.storage_reads": True,
+        "network.flow_logs_to": f"{THEIRS}/Microsoft.Storage/storageAccounts/theirlogs",
+    },
     "peered": HUB,
     "peered with two": {
         "network.peer_with": [VNET, f"{VNET}-2"],

@@ -1,10 +1,11 @@
 """Pulumi deploys, after a check of what it requires."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from common.errors import UserError
+from common.errors import INTERRUPTED, UserError
 from infra.outputs import to_dict
 from jobs.cli import main
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
@@ -97,6 +98,73 @@ def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     err = capfd.readouterr().err
     assert "pulumi up: failed with exit status 255" in err
     assert "quota" in err
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only pauses move; returns the pauses."""
+    pauses = []
+    time = SimpleNamespace(sleep=pauses.append, monotonic=lambda: 1000.0 + sum(pauses))
+    monkeypatch.setattr("jobs.commands.deploy.time", time)
+    return pauses
+
+
+def refusal(code, kind="network:PrivateEndpoint", name="default-blob"):
+    """A deployment that Azure refuses with a code."""
+    urn = f"urn:pulumi:dev::ml::azure-native:{kind}::{name}"
+    said = {"severity": "error", "urn": urn, "message": f'Status=409 Code="{code}" Message="No."'}
+    return {"status": 255, "events": [{"diagnosticEvent": said}]}
+
+
+BUSY = refusal("StorageAccountOperationInProgress")
+
+
+def test_a_deployment_goes_on_when_azure_no_longer_refuses(pulumi, capfd, clock):
+    asked = pulumi(stack_export=EXPORTED, up=[BUSY, refusal("PrincipalNotFound"), {}],
+                   stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up", "--stack", "dev"]) == 0
+    assert [line for line in asked() if line.startswith("up")] == [
+        "up --stack dev",
+        *["up --yes --non-interactive --skip-preview --stack dev"] * 2,
+    ]
+    assert clock == [10, 20]
+    err = capfd.readouterr().err
+    assert "PrivateEndpoint default-blob: another operation on it" in err
+    assert "continues in 10 s, and again until 15 min 0 s after the first refusal" in err
+
+
+def test_a_deployment_that_azure_refuses_for_15_minutes_fails(pulumi, capfd, clock):
+    pulumi(stack_export=EXPORTED, up=BUSY)
+    assert main(["up", "--yes", "True"]) == UserError.exit_code
+    assert 800 < sum(clock) <= 900
+    assert max(clock) == 60
+    assert "Azure has refused this for about 15 min 0 s" in capfd.readouterr().err
+
+
+def test_each_resource_has_its_own_15_minutes(pulumi, clock):
+    other = refusal("AnotherOperationInProgress", name="vault")
+    pulumi(stack_export=EXPORTED, up=[*[BUSY] * 14, *[other] * 10, {}],
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up", "--yes", "True"]) == 0
+    assert sum(clock) > 900
+
+
+def test_another_error_ends_a_deployment_at_once_with_its_cure(pulumi, capfd, clock):
+    pulumi(stack_export=EXPORTED, up=refusal("MissingSubscriptionRegistration", "keyvault:Vault"))
+    assert main(["up", "--yes", "True"]) == UserError.exit_code
+    assert clock == []
+    assert "register the resource provider" in capfd.readouterr().err
+
+
+def test_ctrl_c_ends_the_wait(pulumi, capfd, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    time = SimpleNamespace(sleep=interrupt, monotonic=lambda: 1000.0)
+    monkeypatch.setattr("jobs.commands.deploy.time", time)
+    pulumi(stack_export=EXPORTED, up=BUSY)
+    assert main(["up", "--yes", "True"]) == INTERRUPTED
+    assert "run the same command again to continue" in capfd.readouterr().err
 
 
 def test_a_cluster_that_was_to_be_another_or_to_go_is_told_with_the_two_commands(pulumi, capfd):

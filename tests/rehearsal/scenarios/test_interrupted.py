@@ -57,7 +57,7 @@ def test_an_interrupted_deployment_forgets_nothing_that_it_made(cloud, cut_off):
 def test_the_same_command_goes_on_and_a_third_changes_nothing(cloud, cut_off):
     said = cloud.jobs("up", "--yes", "True").words
     assert "workspace hvd-dev-ml-" in said
-    assert "118 unchanged" in cloud.pulumi("preview", "--expect-no-changes")
+    assert "119 unchanged" in cloud.pulumi("preview", "--expect-no-changes")
 
 
 def test_a_teardown_interrupted_at_each_step_leaves_nothing_in_the_end(cloud, cut_off):

@@ -52,6 +52,19 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         },
         name_form=_NAME,
     ),
+    "network:FlowLog": ResourceType(
+        "Microsoft.Network/networkWatchers/{networkWatcherName}/flowLogs/{flowLogName}",
+        _API,
+        inputs=_TRACKED
+        | words(
+            "enabled enabledFilteringCriteria flowAnalyticsConfiguration format identity"
+            " networkWatcherName retentionPolicy storageId targetResourceId"
+        ),
+        required=frozenset({"location", "storageId", "targetResourceId"}),
+        outer=_TRACKED | {"identity"},
+        values={"format.type": frozenset({"JSON"})},
+        name_form=_NAME,
+    ),
     "network:NatGateway": ResourceType(
         "Microsoft.Network/natGateways/{natGatewayName}",
         _API,

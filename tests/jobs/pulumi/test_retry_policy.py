@@ -1,0 +1,85 @@
+"""Which refusals of Azure a deployment is repeated for, and which end it."""
+
+import json
+
+import pytest
+
+from jobs.pulumi.retry_policy import Failure, advice, failures, waiting
+
+URN = "urn:pulumi:dev::ml::platform:index:Component$azure-native:{}::{}"
+
+
+def refused(kind, name, code, status=409):
+    """An error as azure-native words it."""
+    message = f'PUT https://management.azure.com/x: Status={status} Code="{code}" Message="No."'
+    return Failure(URN.format(kind, name), message)
+
+
+ENDPOINT = refused("network:PrivateEndpoint", "default-blob", "StorageAccountOperationInProgress")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "status", "passes"),
+    [
+        ("network:PrivateEndpoint", "StorageAccountOperationInProgress", 409, True),
+        ("network:VirtualNetwork", "AnotherOperationInProgress", 429, True),
+        ("keyvault:Vault", "OverLimit", 429, True),
+        ("authorization:RoleAssignment", "PrincipalNotFound", 400, True),
+        ("machinelearningservices:Workspace", "AuthorizationFailed", 403, True),
+        ("storage:StorageAccount", "KeyVaultAuthenticationFailure", 403, True),
+        # The deployer's own role: of no other type does the creation use the stack's identities.
+        ("network:VirtualNetwork", "AuthorizationFailed", 403, False),
+        ("storage:StorageAccount", "AuthorizationFailed", 403, False),
+        ("authorization:RoleAssignment", "AuthorizationFailed", 403, False),
+        ("storage:StorageAccount", "StorageAccountAlreadyTaken", 409, False),
+        ("machinelearningservices:Compute", "BadRequest", 400, False),
+        ("keyvault:Vault", "MissingSubscriptionRegistration", 409, False),
+    ],
+)
+def test_a_refusal_that_time_cures_is_told_from_one_that_it_does_not(kind, code, status, passes):
+    failed = [refused(kind, "one", code, status)]
+    assert bool(waiting(failed)) is passes
+    assert not passes or not advice(failed)
+
+
+def test_a_code_inside_another_error_is_found_and_part_of_a_word_is_not():
+    nested = 'Code="Failed" Message="..." Details=[{"code":"RetryableError","message":"later"}]'
+    assert Failure(URN.format("network:PrivateEndpoint", "vault"), nested).passing
+    assert not Failure(URN.format("network:PrivateEndpoint", "vault"), "NotRetryableErrors").passing
+
+
+def test_one_error_that_time_does_not_cure_ends_the_deployment():
+    program = Failure("", "an unhandled error occurred")
+    assert waiting([ENDPOINT]) == {
+        "azure-native:network:PrivateEndpoint default-blob": (
+            "another operation on it, or on what it refers to, is running"
+        )
+    }
+    assert waiting([ENDPOINT, program]) == {}
+    assert waiting([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("MissingSubscriptionRegistration", "az provider register"),
+        ("StorageAccountAlreadyTaken", "name_seed"),
+        ("the subscription has a total vCPU quota of 0", "request quota"),
+    ],
+)
+def test_a_known_cause_comes_with_what_to_do(code, says):
+    failed = [ENDPOINT, refused("keyvault:Vault", "vault", code)]
+    assert says in advice(failed)
+    assert "azure-native:keyvault:Vault vault: " in advice(failed)
+
+
+def test_errors_are_read_from_pulumis_events():
+    events = [
+        {"diagnosticEvent": {"severity": "warning", "message": "an old version"}},
+        {"diagnosticEvent": {"severity": "error", "urn": ENDPOINT.urn,
+                             "message": f"{ENDPOINT.message}\n"}},
+        {"resOpFailedEvent": {"status": 1}},
+        {"diagnosticEvent": {"severity": "error", "message": "update failed\n"}},
+    ]  # fmt: skip
+    lines = [*map(json.dumps, events), '{"cut', "3"]
+    assert failures(lines) == [ENDPOINT]

@@ -1,0 +1,117 @@
+"""The first `up` of an Azure that is not ready yet: what passes by itself, and what has a cure."""
+
+import json
+import re
+import threading
+import time
+
+import pytest
+
+from rehearsal.pulumi.deployment import SUBSCRIPTION
+from tests.rehearsal.scenarios.cloud import cloud_in
+from tests.rehearsal.support.small_platform import Client
+
+pytestmark = pytest.mark.rehearse_all
+
+ELSEWHERE = "/subscriptions/00000000-0000-4000-8000-00000000000f/resourceGroups/theirs"
+ACCOUNTS = "Microsoft.Storage/storageAccounts"
+ACCOUNT = re.compile(rf"/subscriptions/[^\"]+/{ACCOUNTS}/[a-z0-9]+")
+ENDPOINT = "hvd-dev-pe-default-blob"
+REFUSED = "Azure refuses this for now"
+UP = ("up", "--yes", "True")
+
+
+def conflicts(cloud):
+    return [one for one in cloud.azure.requests if one.status == 409]
+
+
+def planned(cloud):
+    """Resources that a deployment would create."""
+    steps = json.loads(cloud.pulumi("preview", "--json"))["steps"]
+    return [step["newState"] for step in steps]
+
+
+def is_complete(cloud):
+    """Whether a further deployment would change nothing."""
+    return "unchanged" in cloud.pulumi("preview", "--expect-no-changes")
+
+
+def test_the_first_up_succeeds_where_accounts_allow_one_operation_at_a_time(tmp_path):
+    with cloud_in(tmp_path, account_seconds=0.4) as cloud:
+        assert REFUSED not in cloud.jobs(*UP).words
+        assert conflicts(cloud) == []
+        assert is_complete(cloud)
+
+
+def test_the_first_up_waits_for_its_roles(tmp_path):
+    with cloud_in(tmp_path, account_seconds=0.1, role_seconds=15.0) as cloud:
+        said = cloud.jobs(*UP).words
+        assert REFUSED in said
+        assert "Workspace workspace: roles assigned by this deployment have no effect yet" in said
+        assert is_complete(cloud)
+
+
+def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path, monkeypatch):
+    with cloud_in(tmp_path, account_seconds=2.0) as cloud:
+        somebody, passes = Client(cloud.azure), cloud.azure.faults.response
+        races = []
+
+        def races_once(request):
+            if ENDPOINT in request.path and request.method == "PUT" and not races:
+                (account,) = ACCOUNT.findall(request.body.decode())
+                other = f"{account}/managementPolicies/theirs"
+                races.append(threading.Thread(target=somebody.put, args=(other, {})))
+                races[0].start()
+                # Until the other operation has begun.
+                time.sleep(1.0)
+            return passes(request)
+
+        monkeypatch.setattr(cloud.azure.faults, "response", races_once)
+        command = cloud.jobs(*UP)
+        races[0].join()
+        assert "PrivateEndpoint default-blob: another operation on it" in command.words
+        assert [one.path.rpartition("/")[2] for one in conflicts(cloud)] == [ENDPOINT]
+        assert is_complete(cloud)
+
+
+def test_an_up_stops_at_a_provider_that_is_not_registered_and_continues_afterwards(tmp_path):
+    with cloud_in(tmp_path) as cloud:
+        cloud.azure.admin.unregister("Microsoft.MachineLearningServices")
+        said = cloud.jobs(*UP, status=1).words
+        assert "not registered to use namespace 'Microsoft.MachineLearningServices'" in said
+        assert "az provider register" in said
+        assert REFUSED not in said
+        cloud.azure.admin.clear_faults()
+        cloud.jobs(*UP)
+        assert is_complete(cloud)
+
+
+def test_an_up_stops_at_a_cluster_without_quota_and_continues_afterwards(tmp_path):
+    with cloud_in(tmp_path) as cloud:
+        cloud.azure.admin.quota("westeurope", "totalLowPriorityCores", 0)
+        said = cloud.jobs(*UP, status=1).words
+        assert "vCPU quota of 0" in said
+        assert "request quota for the size" in said
+        assert REFUSED not in said
+        cloud.azure.admin.quota("westeurope", "totalLowPriorityCores", 200)
+        cloud.jobs(*UP)
+        assert is_complete(cloud)
+
+
+def test_an_up_changes_nothing_if_a_name_is_taken_and_continues_when_it_is_free(tmp_path):
+    with cloud_in(tmp_path) as cloud:
+        name = next(
+            resource["inputs"]["accountName"]
+            for resource in planned(cloud)
+            if resource["type"] == "azure-native:storage:StorageAccount"
+        )
+        cloud.azure.put(ELSEWHERE, "", {"location": "westeurope"})
+        theirs = f"{ELSEWHERE}/providers/{ACCOUNTS}/{name}"
+        cloud.azure.put(theirs, "", {"location": "westeurope", "kind": "StorageV2"})
+        said = cloud.jobs(*UP, status=1).words
+        assert f"{name}: the name is taken by somebody else" in said
+        assert "nothing was changed" in said
+        assert not [one for one in cloud.changes() if SUBSCRIPTION in one]
+        cloud.azure.resources.discard(theirs)
+        cloud.jobs(*UP)
+        assert is_complete(cloud)
