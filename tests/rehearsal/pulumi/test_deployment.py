@@ -30,7 +30,7 @@ BEFORE = digests()
 def deployed(deployment):
     """The dev stack; `test_policies_engine.py` previews it first."""
     output = ran(deployment, "up", "--yes", "--skip-preview")
-    assert "119 created" in output
+    assert "132 created" in output
     return deployment
 
 
@@ -68,7 +68,7 @@ def tenant(empty_azure, monkeypatch):
 @pytest.mark.rehearse_all
 def test_a_second_update_changes_nothing(deployed):
     output = ran(deployed, "up", "--yes", "--skip-preview", "--expect-no-changes")
-    assert "118 unchanged" in output
+    assert "132 unchanged" in output
 
 
 @pytest.mark.rehearse_all

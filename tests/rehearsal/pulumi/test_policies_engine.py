@@ -74,7 +74,7 @@ def access(azure):
 
 
 def test_the_program_keeps_every_rule_in_a_preview_and_in_an_update(update):
-    assert "119 created" in update
+    assert "132 created" in update
     assert update.count("private-training-platform@v1.0.0") == 2
     assert "[mandatory]" not in update
 
