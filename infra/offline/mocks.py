@@ -30,7 +30,7 @@ class Azure(mocks.Mocks):
         if args.typ == PROVIDER:
             return str(args.inputs["subscriptionId"]), {}
         if not args.typ.startswith("azure-native:"):
-            return args.name, {}
+            return "", {}
         inputs = plain(args.inputs)
         # A provider of the stack's own is referred to as URN::ID.
         subscription = (args.provider or "").rpartition("::")[2] or self._subscription

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.rehearsal.scenarios.cloud import TINY, WORKSPACES, cloud_in
+from tests.rehearsal.support.engine import resource_count
 from tests.rehearsal.support.waiting import until
 
 pytestmark = pytest.mark.rehearse_all
 
 HALF = 50
-"""Resources of the 132 after which the deployment is cut off."""
+"""Number of resources after which the deployment is cut off."""
 STEPS = (
     "cancelled 1 job",
     "deleted 3 clusters",
@@ -57,7 +58,7 @@ def test_an_interrupted_deployment_forgets_nothing_that_it_made(cloud, cut_off):
 def test_the_same_command_goes_on_and_a_third_changes_nothing(cloud, cut_off):
     said = cloud.jobs("up", "--yes", "True").words
     assert "workspace hvd-dev-ml-" in said
-    assert "132 unchanged" in cloud.pulumi("preview", "--expect-no-changes")
+    assert f"{resource_count()} unchanged" in cloud.pulumi("preview", "--expect-no-changes")
 
 
 def test_a_teardown_interrupted_at_each_step_leaves_nothing_in_the_end(cloud, cut_off):

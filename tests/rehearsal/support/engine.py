@@ -2,6 +2,8 @@
 
 import json
 
+from tests.infra.support.stacks import rendered
+
 
 def ran(deployment, *arguments):
     """What Pulumi says to a command that succeeds."""
@@ -13,6 +15,11 @@ def ran(deployment, *arguments):
 def exported(deployment):
     """The document of the stack's state."""
     return json.loads(ran(deployment, "stack", "export"))
+
+
+def resource_count():
+    """How many resources Pulumi counts in the development stack: the stack and its provider too."""
+    return len(rendered("dev")) + 2
 
 
 def azure_resources(deployment):
