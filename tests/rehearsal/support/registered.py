@@ -16,8 +16,8 @@ _HOOKS = {"BeforeUpdate": "before_update"}
 def registered(rows):
     """The resources of a state, or of a preview's steps, as rendered ones by type and name.
 
-    Identities have the ids that rendering makes up for them. What a preview does not know yet is
-    equal to anything, if it is made of another resource's outputs.
+    Identities and the workspace have the GUIDs that rendering makes up for them. What a preview does
+    not know yet is equal to anything, if it is made of another resource's outputs.
     """
     own = [row for row in rows if not row["type"].startswith(_OWN)]
     made_up = {
@@ -27,13 +27,19 @@ def registered(rows):
         for key in ("principalId", "clientId")
         if row.get("outputs", {}).get(key, UNKNOWN) != UNKNOWN
     }
+    made_up |= {
+        row["outputs"]["workspaceId"]: guid(row["id"])
+        for row in own
+        if row["type"] == "azure-native:machinelearningservices:Workspace"
+        and row.get("outputs", {}).get("workspaceId", UNKNOWN) != UNKNOWN
+    }
     found = (
         Resource(
             row["type"],
             _name(row["urn"]),
             _inputs(row, made_up) if row["custom"] else {},
             _options(row),
-            row.get("id", ""),
+            _replaced(row.get("id", ""), made_up),
         )
         for row in own
     )
@@ -92,4 +98,11 @@ def _replaced(value, by):
         return {key: _replaced(inner, by) for key, inner in value.items()}
     if isinstance(value, list):
         return [_replaced(inner, by) for inner in value]
-    return by.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if value in by:
+        return by[value]
+    for guid_, other in by.items():
+        if isinstance(other, str):
+            value = value.replace(guid_, other)
+    return value
