@@ -16,8 +16,8 @@ _HOOKS = {"BeforeUpdate": "before_update"}
 def registered(rows):
     """The resources of a state, or of a preview's steps, as rendered ones by type and name.
 
-    Identities and the workspace have the GUIDs that rendering makes up for them. What a preview does
-    not know yet is equal to anything, if it is made of another resource's outputs.
+    Identities and the workspace have the GUIDs that rendering makes up for them. What a preview
+    does not know yet is equal to anything, if it is made of another resource's outputs.
     """
     own = [row for row in rows if not row["type"].startswith(_OWN)]
     made_up = {
