@@ -49,10 +49,7 @@ OWNER: Final = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 """Never assigned; the policies check that."""
 
 BLOB_DATA_OWNER: Final = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
-"""Never assigned; writes blobs too, so the policy on who may write training data knows it."""
-
-WRITES_BLOBS: Final = frozenset({OWNER, CONTRIBUTOR, BLOB_DATA_OWNER, BLOB_DATA_CONTRIBUTOR})
-"""Roles whose holder can change training data, directly or through an assignment or a key."""
+"""Never assigned; writes blobs, and changes who may."""
 
 
 def definition_id(subscription: str, role: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from infra.catalog import role_conditions, roles
 from infra.offline.mocks import guid
 from infra.resources import COMPUTE, WORKSPACE, of_kind, requirements
+from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered
 from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
@@ -144,7 +145,7 @@ def test_nobody_else_writes_training_data_in_any_stack(option):
     writers = {
         who
         for who, held in found.items()
-        if not {held_role for _, held_role in held}.isdisjoint(roles.WRITES_BLOBS)
+        if not {held_role for _, held_role in held}.isdisjoint(WRITES_BLOBS)
     }
     assert writers <= WRITERS
     assert "preparation" in writers

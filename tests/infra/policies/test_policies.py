@@ -24,6 +24,7 @@ from tests.infra.support.production import (
     SETTINGS,
     STACK,
     VAULT,
+    WRITES_BLOBS,
     assignment,
     azure,
     changed,
@@ -115,7 +116,7 @@ def test_a_role_that_the_catalogue_does_not_list_is_refused_before_it_is_assigne
         "/",
     ],
 )
-@pytest.mark.parametrize("role", sorted(roles.WRITES_BLOBS - {roles.OWNER}))
+@pytest.mark.parametrize("role", sorted(WRITES_BLOBS - {roles.OWNER}))
 def test_the_training_identity_may_write_training_data_through_no_scope(role, scope):
     bad = assignment("bad", role, scope, "training")
     assert ("least-privilege", "bad") in found(added(bad))

@@ -1,15 +1,23 @@
 """The production stack with everything declared, and copies of it with one thing changed."""
 
 import dataclasses
-from collections.abc import Mapping
 
+from infra.catalog import roles
 from infra.resources import Resource
+from tests.infra.support.samples import with_input
 from tests.infra.support.stacks import rendered, settings_of
 
 PUBLISHERS = "99999999-0000-0000-0000-000000000000"
 OVERRIDES = {"monitoring.application_insights": True, "people.publishers": PUBLISHERS}
 STACK = list(rendered("prod", **OVERRIDES))
 SETTINGS = settings_of("prod", **OVERRIDES)
+WRITES_BLOBS = {
+    roles.OWNER,
+    roles.CONTRIBUTOR,
+    roles.BLOB_DATA_OWNER,
+    roles.BLOB_DATA_CONTRIBUTOR,
+}
+"""Roles whose holder can change training data, directly or through an assignment or a key."""
 [GROUP] = [one.id for one in STACK if one.kind == "resources:ResourceGroup"]
 DATA = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{SETTINGS.names.data_storage}"
 DEFAULT = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{SETTINGS.names.default_storage}"
@@ -53,7 +61,7 @@ def changed(name, path, setting, stack=STACK):
         named = [one for one in named if not one.kind.startswith("network:")]
     assert len(named) == 1, f"{name} with {path} is {len(named)} times in the sample"
     return [
-        dataclasses.replace(one, inputs=_with(one.inputs, keys, setting))
+        dataclasses.replace(one, inputs=with_input(one.inputs, keys, setting))
         if one is named[0]
         else one
         for one in stack
@@ -62,17 +70,3 @@ def changed(name, path, setting, stack=STACK):
 
 def without(name, stack=STACK):
     return [one for one in stack if one.name != name]
-
-
-def _with(tree, keys, setting):
-    key, *deeper = keys
-    if isinstance(tree, list):
-        return [
-            _with(one, deeper, setting) if number == int(key) else one
-            for number, one in enumerate(tree)
-        ]
-    assert isinstance(tree, Mapping)
-    if deeper:
-        return {**tree, key: _with(tree[key], deeper, setting)}
-    rest = {one: value for one, value in tree.items() if one != key}
-    return rest if setting is None else {**rest, key: setting}

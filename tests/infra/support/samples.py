@@ -289,7 +289,7 @@ def changed(name, path, setting, stack=STACK):
     found = [resource.name for resource in stack if not resource.type.startswith("platform:")]
     assert found.count(name) == 1, f"{name} is {found.count(name)} times in the sample"
     return [
-        Resource(one.type, one.name, _with(one.inputs, keys, setting), one.options, one.id)
+        Resource(one.type, one.name, with_input(one.inputs, keys, setting), one.options, one.id)
         if one.name == name and one.id
         else one
         for one in stack
@@ -300,16 +300,17 @@ def without(name, stack=STACK):
     return [resource for resource in stack if resource.name != name]
 
 
-def _with(tree, keys, setting):
+def with_input(tree, keys, setting):
+    """Inputs with one of them set, or left out for None."""
     key, *deeper = keys
     if isinstance(tree, list):
         index = int(key)
         return [
-            _with(one, deeper, setting) if number == index else one
+            with_input(one, deeper, setting) if number == index else one
             for number, one in enumerate(tree)
         ]
     assert isinstance(tree, Mapping)
     if deeper:
-        return {**tree, key: _with(tree[key], deeper, setting)}
+        return {**tree, key: with_input(tree[key], deeper, setting)}
     rest = {one: found for one, found in tree.items() if one != key}
     return rest if setting is None else {**rest, key: setting}
