@@ -60,6 +60,13 @@ class Formerly:
 
 
 @dataclasses.dataclass(frozen=True)
+class Alone:
+    """The value of an option with a choice of values if none of them follows it."""
+
+    value: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Positional:
     """A field that a command line takes by its position; the name is for help and errors."""
 

@@ -1,7 +1,8 @@
 """Parse the options of a command into a frozen dataclass, and report all problems at once.
 
 tyro reads options, positional arguments, types and help texts from the dataclass. Two things it
-does not do: list all problems of all kinds, and let a switch stand alone or take True or False.
+does not do: list all problems of all kinds, and let a switch, or an option that has a value of its
+own for it, stand alone.
 """
 
 import dataclasses
@@ -99,8 +100,8 @@ def _normalized(args: Sequence[str], leaves: list[fields.Leaf]) -> tuple[list[st
             problems.append(fields.unknown_key(flag, sorted([*known, "--help"]), former))
         elif values or get_origin(leaf.type) is tuple:
             options += [arg] if equals else [flag, *values]
-        elif leaf.type is bool:
-            options += [flag, "True"]
+        elif leaf.alone is not None:
+            options += [flag, leaf.alone]
         else:
             problems.append(f"{flag}: needs a value")
     return [*options, "--", *positional], problems
@@ -109,10 +110,13 @@ def _normalized(args: Sequence[str], leaves: list[fields.Leaf]) -> tuple[list[st
 def _values(leaf: fields.Leaf | None, remaining: deque[str]) -> list[str]:
     """Remove the values of an option, which may be unknown, from what follows it."""
     many = leaf is not None and get_origin(leaf.type) is tuple
-    switch = leaf is not None and leaf.type is bool
+    choices = ["True", "False"]
+    if leaf is not None and leaf.type is not bool:
+        choices = [str(choice) for choice in get_args(leaf.type)]
+    may_stand_alone = leaf is not None and leaf.alone is not None
     values: list[str] = []
     while remaining and not remaining[0].startswith("--") and (many or not values):
-        if switch and remaining[0] not in ("True", "False"):
+        if may_stand_alone and remaining[0] not in choices:
             break
         values.append(remaining.popleft())
     return values

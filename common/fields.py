@@ -18,7 +18,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from common.annotations import Bounds, Formerly, Pattern, Positional
+from common.annotations import Alone, Bounds, Formerly, Pattern, Positional
 from common.errors import ConfigError
 
 T = TypeVar("T")
@@ -46,6 +46,8 @@ class Leaf:
     """Former dotted path, if the field was renamed."""
     positional: str | None = None
     """Name on the command line, such as DIR, if the field is positional."""
+    alone: str | None = None
+    """Value if none follows the option on a command line; None if one must follow."""
 
     @property
     def flag(self) -> str:
@@ -87,7 +89,10 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
         former = _former_name(hint)
         name = next((note.name for note in _notes(hint) if isinstance(note, Positional)), None)
-        yield Leaf(key, _bare(hint), bounds, former and prefix + former, name)
+        alone = next((note.value for note in _notes(hint) if isinstance(note, Alone)), None)
+        if _bare(hint) is bool:
+            alone = "True"
+        yield Leaf(key, _bare(hint), bounds, former and prefix + former, name, alone)
 
 
 def get(instance: object, key: str) -> Any:
@@ -296,7 +301,8 @@ class _Reader:
                 named = dataclasses.is_dataclass(item) and isinstance(default, Mapping)
                 read = dict(typing.cast("Mapping[str, object]", default)) if named else {}
                 for name, inner in value.items():
-                    if inner is None and name in read:
+                    # The text is all that `pulumi config set --path` can write.
+                    if inner in (None, "null") and name in read:
                         del read[name]
                     else:
                         read[str(name)] = self._value(item, inner, f"{key}.{name}", read.get(name))

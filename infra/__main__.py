@@ -23,4 +23,5 @@ except PlatformError as error:
     # The engine prints a traceback for every exception except its own.
     raise pulumi.RunError(str(error)) from None
 
-pulumi.export("platform", platform.declare(settings))
+for name, value in platform.declare(settings).items():
+    pulumi.export(name, value)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from infra.settings import MonitoringSettings
 
 PER_CLUSTER = "ClusterName"
+_ATTEMPT = r'@"^(.+)-r\d+$"'
+"""Regular expression, as a literal of Azure's query language, of the job names of runs: KEY-rN."""
 TWO_DAYS = "P2D"
 """Longest time range that a rule may query."""
 
@@ -31,8 +33,35 @@ class AlertRule:
 
 def alert_rules(settings: MonitoringSettings) -> list[AlertRule]:
     """Return the rules, with the thresholds of the settings."""
-    clusters = "AmlComputeClusterEvent"
+    clusters, runs = "AmlComputeClusterEvent", "AmlRunStatusChangedEvent"
+    ended = AlertRule(
+        "ended",
+        "Runs have ended",
+        runs,
+        '| where Status in~ ("Completed", "Failed", "Canceled")\n'
+        f"| where RunId matches regex {_ATTEMPT}\n"
+        "| distinct RunId",
+        1,
+        dimension=None,
+        severity=4,
+    )
     return [
+        *([ended] if settings.ended_runs else []),
+        # The newest event of a run is that of its newest attempt.
+        AlertRule(
+            "waiting",
+            "Runs ended without completing, and nobody has submitted them again",
+            runs,
+            f"| extend Run = extract({_ATTEMPT}, 1, RunId)\n"
+            "| where isnotempty(Run)\n"
+            "| summarize arg_max(TimeGenerated, Status) by Run\n"
+            '| where Status in~ ("Failed", "Canceled") and TimeGenerated <'
+            f" ago({settings.waiting_minutes}m)",
+            1,
+            dimension=None,
+            look_back=TWO_DAYS,
+            severity=3,
+        ),
         AlertRule(
             "preempted",
             "Azure took low-priority nodes back",
@@ -57,7 +86,7 @@ def alert_rules(settings: MonitoringSettings) -> list[AlertRule]:
         AlertRule(
             "failed",
             "Jobs failed",
-            "AmlRunStatusChangedEvent",
+            runs,
             '| where Status =~ "Failed" and (isempty(ParentRunId) or RunId == RootRunId)\n'
             "| distinct RunId",
             settings.failed_jobs,

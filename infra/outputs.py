@@ -84,9 +84,10 @@ class Identities:
     """Client ids of the user-assigned identities."""
 
     workspace: Guid
-    training: Guid
-    preparation: Guid
-    build: Guid
+    training: Guid | None = None
+    """None if the stack has no cluster of this duty, as of the other two."""
+    preparation: Guid | None = None
+    build: Guid | None = None
 
 
 @dataclass(frozen=True)

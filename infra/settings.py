@@ -143,7 +143,7 @@ class ClusterSettings:
     Azure's default limit is 100 per cluster; more, without RDMA, takes a support request."""
 
     duty: Duty = "train"
-    """What it is for: its jobs act as the identity of this duty. train: GPU nodes, which read the
+    """What it is for: its jobs act as the identity of this duty. train: nodes that read the
     prepared data; prepare: CPU nodes, which write them; build: CPU nodes that build images, because
     the registry's own builder cannot reach a private registry. A stack has exactly one build
     cluster."""
@@ -318,6 +318,13 @@ class MonitoringSettings:
 
     failed_jobs: Annotated[int, Bounds(1)] = 1
     """Alert when this many jobs failed within an hour."""
+
+    waiting_minutes: Annotated[int, Bounds(15, 1440)] = 60
+    """Alert when a run has failed or was cancelled, and nobody has submitted it again for this many
+    minutes, which no supervisor takes to do so."""
+
+    ended_runs: bool = False
+    """Alert of every run that ends, for teams without a webhook."""
 
     quota_percent: Annotated[int, Bounds(1, 100)] = 90
     """Alert when this percentage of the quota is in use."""

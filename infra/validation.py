@@ -134,8 +134,9 @@ def _build_cluster(settings: Settings) -> Iterator[str]:
 def _cluster_size(key: str, settings: Settings) -> Iterator[str]:
     """Check the size of a cluster's nodes."""
     cluster = settings.clusters[key]
-    at, gpu = f"clusters.{key}.size", cluster.duty == "train"
-    choice = ", ".join(other.name for other in vm_sizes.deployable(gpu=gpu))
+    at, trains = f"clusters.{key}.size", cluster.duty == "train"
+    sizes = [*vm_sizes.deployable(gpu=False), *(vm_sizes.deployable(gpu=True) if trains else ())]
+    choice = ", ".join(other.name for other in sizes)
     size = vm_sizes.find(cluster.size)
     offered = {name.lower() for name in settings.subscription.sizes}
     if size is None:
@@ -147,10 +148,10 @@ def _cluster_size(key: str, settings: Settings) -> Iterator[str]:
         yield (
             f"{at}: {size.name} {state[size.status]} ({size.since}); use {size.replacement} instead"
         )
-    elif bool(size.gpus) != gpu:
+    elif size.gpus and not trains:
         yield (
-            f"{at}: {size.name} has {size.gpus or 'no'} GPUs; choose one of {choice}, or another "
-            f"duty than {cluster.duty}"
+            f"{at}: {size.name} has {size.gpus} GPUs; choose one of {choice}, or another duty than "
+            f"{cluster.duty}"
         )
     elif offered and size.name.lower() not in offered:
         yield (

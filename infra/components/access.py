@@ -102,7 +102,7 @@ def grant(
 
 
 class Identities(Component):
-    """One user-assigned identity for the workspace and for each duty of clusters.
+    """One user-assigned identity for the workspace and for each duty that a cluster has.
 
     A job acts as the identity of the cluster that it runs on. A system-assigned identity would only
     exist once the workspace does, too late to get roles before it.
@@ -273,6 +273,7 @@ class Access(Component):
                 context, identities.principal(identity_role), scopes, grants, self.child_options()
             )
             for identity_role, grants in GRANTS.items()
+            if identity_role in identities.by_role
         }
         workspace_identity = identities.principal("workspace")
         for endpoint in scopes.default_endpoints:
@@ -295,7 +296,7 @@ class Access(Component):
         return [
             assignment
             for identity_role in DUTY_IDENTITIES.values()
-            for assignment in self.assignments[identity_role]
+            for assignment in self.assignments.get(identity_role, ())
         ]
 
 
@@ -317,6 +318,7 @@ class JobAccess(Component):
         self.assignments = [
             assignment
             for identity_role, grants in LATE_GRANTS.items()
+            if identity_role in identities.by_role
             for assignment in _assign(
                 context, identities.principal(identity_role), scopes, grants, self.child_options()
             )

@@ -49,11 +49,12 @@ KEPT: Final[Mapping[str, str]] = {
 names are formed now; everything else refers to the name that it has."""
 
 
-def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
+def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     """Declare the whole platform.
 
     Returns:
-        `PlatformOutputs` as plain data, to be exported.
+        The stack's outputs by name: `platform` is `PlatformOutputs` as plain data, `data_account`
+        the id of the account of the training data, for another stack's `storage.existing_data`.
     """
     pulumi.runtime.register_stack_transformation(_for_every_resource(settings))
     context, group_id = _context(settings)
@@ -111,7 +112,12 @@ def declare(settings: Settings) -> pulumi.Output[dict[str, Any]]:
     observability.declare(
         settings, context, group_id, platform_services, connected.network, monitoring, workspace
     )
-    return stack_outputs.export(settings, context, platform_services, identities, clusters)
+    return {
+        "platform": stack_outputs.export(
+            settings, context, platform_services, identities, clusters
+        ),
+        "data_account": platform_services.data_storage.id,
+    }
 
 
 def _for_every_resource(settings: Settings) -> pulumi.ResourceTransformation:
@@ -169,7 +175,10 @@ def _context(settings: Settings) -> tuple[StackContext, pulumi.Input[str]]:
 
 
 def _identity_roles(settings: Settings) -> list[IdentityRole]:
-    needed: list[IdentityRole] = ["workspace", "training", "preparation", "build"]
+    # An identity that no cluster uses would keep its roles for whoever attaches it to something.
+    duties = {cluster.duty for cluster in settings.clusters.values()}
+    needed: list[IdentityRole] = ["workspace"]
+    needed += [role for duty, role in DUTY_IDENTITIES.items() if duty in duties]
     return [*needed, "encryption"] if settings.encryption.customer_managed_keys else needed
 
 

@@ -85,9 +85,9 @@ def _outputs(
         ),
         identities=outputs.Identities(
             workspace=values["client_workspace"],
-            training=values["client_training"],
-            preparation=values["client_preparation"],
-            build=values["client_build"],
+            training=values.get("client_training"),
+            preparation=values.get("client_preparation"),
+            build=values.get("client_build"),
         ),
         registry_login_server=values["login_server"],
         vault_uri=values["vault"],

@@ -10,36 +10,26 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from common.prices import UNKNOWN, Price, PriceSource
 from infra.offline.render import show
 from infra.resources import Resource, input_at
 
 PRICES = Path(__file__).with_name("prices.json")
-UNKNOWN = "?"
 
 
 @dataclass(frozen=True)
-class PriceSource:
-    """Source of a price."""
-
-    title: str
-    url: str
-    date: str
-    """Date of the source, as YYYY-MM-DD."""
-
-
-@dataclass(frozen=True)
-class Price:
+class ResourcePrice:
     """Price of one kind of resource."""
 
     type: str
     """`module:Kind` of azure-native."""
     item: str
-    monthly: float | None
-    """Cost of one idle resource for 730 hours; None if no source states it."""
+    price: Price | None
+    """Price of one idle resource for a month; None if no source states it."""
     source: str
-    """Key of a source."""
+    """Key of the source that states the price, or that it depends on usage."""
     where: Mapping[str, str | Sequence[str]]
     """Inputs that a resource must have for the price to apply, by dotted path."""
     region: str
@@ -61,7 +51,7 @@ class PriceList:
     """All recorded prices."""
 
     currency: str
-    prices: Sequence[Price]
+    prices: Sequence[ResourcePrice]
     """Prices in order of precedence: the first that fits a resource applies."""
     parts: Mapping[str, str]
     """Types that are settings of another resource and have no price of their own, with the
@@ -94,10 +84,10 @@ def read(path: Path = PRICES) -> PriceList:
     """
     data = json.loads(path.read_text(encoding="utf-8"))
     sources = {key: PriceSource(**entry) for key, entry in data["sources"].items()}
-    prices = [Price(**{"where": {}, "region": "", "plus": "", **entry}) for entry in data["prices"]]
-    unknown = sorted({price.source for price in prices} - set(sources))
+    unknown = sorted({entry["source"] for entry in data["prices"]} - set(sources))
     if unknown:
         raise ValueError(f"{path}: prices refer to unknown sources {', '.join(unknown)}")
+    prices = [_read_price(entry, data["currency"], sources) for entry in data["prices"]]
     ambiguous = sorted({price.type for price in prices} & set(data["parts"]))
     if ambiguous:
         raise ValueError(f"{path}: {', '.join(ambiguous)} is both priced and listed as a part")
@@ -115,7 +105,8 @@ def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
         price = next((price for price in price_list.prices if price.fits(resource)), None)
         key = _Key(resource.kind, None, "no price is recorded", None)
         if price is not None:
-            key = _Key(price.item, price.monthly, price.plus, price.source)
+            each = price.price.amount if price.price else None
+            key = _Key(price.item, each, price.plus, price.source)
         groups.setdefault(key, []).append(resource.name)
     priced = [
         Row(key.item, sorted(names), key.each, key.plus, key.source)
@@ -167,6 +158,16 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
         where = f" ({', '.join(regions)})" if regions else ""
         lines.append(f"{number}. [{source.title}]({source.url}), {source.date}{where}")
     return "\n".join(lines) + "\n"
+
+
+def _read_price(
+    entry: Mapping[str, Any], currency: str, sources: Mapping[str, PriceSource]
+) -> ResourcePrice:
+    values = {"where": {}, "region": "", "plus": "", **entry}
+    amount = values.pop("monthly")
+    source = sources[entry["source"]]
+    price = None if amount is None else Price(amount, currency, "month", source)
+    return ResourcePrice(price=price, **values)
 
 
 class _Key(NamedTuple):

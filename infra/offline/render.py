@@ -37,6 +37,8 @@ class Rendered:
     resources: list[Resource]
     platform: Mapping[str, Any]
     """Stack output `platform`."""
+    data_account: str
+    """Stack output `data_account`."""
     hooks: Mapping[str, pulumi.ResourceHook]
     """Resource hooks by name."""
 
@@ -70,7 +72,7 @@ def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
     engine.SETTINGS.callbacks = monitor
     with _no_collection():
         exported = _program()
-    return Rendered(monitor.recorded, exported["platform"], monitor.hooks)
+    return Rendered(monitor.recorded, exported["platform"], exported["data_account"], monitor.hooks)
 
 
 def _program() -> dict[str, Any]:

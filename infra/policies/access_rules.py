@@ -177,6 +177,8 @@ def _assignments(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     principals, services = _principals(resources, settings), targets(resources, settings)
+    duties = {cluster.duty for cluster in settings.clusters.values()}
+    unused = {role for duty, role in DUTY_IDENTITIES.items() if duty not in duties}
     for assignment in of_kind(resources, ASSIGNMENT):
         principal, role = str(input_at(assignment, "principalId")), _role(assignment)
         holder = _holder(assignment, resources, settings)
@@ -184,6 +186,8 @@ def _assignments(
         if holder is None:
             yield assignment, f"{gives}, but the stack's settings name no such principal"
             continue
+        if holder in unused:
+            yield assignment, f"{gives}, but no cluster of the stack has its duty"
         if principal != principals[holder]:
             yield assignment, f"{gives} through the principal {principal}, which is not {holder}"
         scope = str(input_at(assignment, "scope"))

@@ -211,8 +211,8 @@ def _alerts(
 
 ALERTS = StackRule(
     "alerts",
-    "Pre-empted nodes, idle nodes, failed jobs and a quota that is nearly used up are reported to "
-    "the people of the stack's settings.",
+    "Pre-empted nodes, idle nodes, failed jobs, runs that wait for nobody and a quota that is "
+    "nearly used up are reported to the people of the stack's settings.",
     "Restore the alert; to change thresholds or people, change the stack's settings.",
     _alerts,
 )

@@ -1,11 +1,11 @@
 """A command line is parsed into a frozen dataclass."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 
-from common.annotations import Bounds, Formerly, Positional
+from common.annotations import Alone, Bounds, Formerly, Positional
 from common.arguments import parse
 from common.errors import ConfigError
 
@@ -73,6 +73,30 @@ def test_after_two_dashes_every_argument_is_positional():
 def test_a_switch_takes_only_true_or_false_as_its_value():
     assert parse(Copy(), "copy", ["--deep", "t"]) == Copy("t", deep=True)
     assert parse(Copy(deep=True), "copy", ["--deep", "False", "t"]) == Copy("t", deep=False)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode."""
+
+    mode: Annotated[Literal["off", "on", "slow"], Alone("on")] = "off"
+    """Mode."""
+
+    name: Annotated[str, Positional("NAME")] = ""
+    """Name."""
+
+
+@pytest.mark.parametrize(
+    ("line", "mode", "name"),
+    [
+        ("", "off", ""),
+        ("--mode", "on", ""),
+        ("--mode slow x", "slow", "x"),
+        ("--mode x", "on", "x"),
+    ],
+)
+def test_a_choice_that_stands_alone_has_its_own_value(line, mode, name):
+    assert parse(Mode(), "do", line.split()) == Mode(mode, name)
 
 
 def test_all_problems_of_a_command_line_are_listed_at_once():

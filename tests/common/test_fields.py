@@ -84,8 +84,9 @@ def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, probl
     assert caught.value.problems == (problem,)
 
 
-def test_a_named_group_completes_that_of_the_default_and_null_removes_it():
-    given = {"two": {"kind": "hdd"}, "one": None, "three": {"size_gb": 3}}
+@pytest.mark.parametrize("null", [None, "null"])
+def test_a_named_group_completes_that_of_the_default_and_null_removes_it(null):
+    given = {"two": {"kind": "hdd"}, "one": null, "three": {"size_gb": 3}}
     machine = fields.from_dict(Machine, {"name": "box", "more_disks": given})
     assert machine.more_disks == {"two": Disk(2, "hdd"), "three": Disk(3)}
 

@@ -64,6 +64,11 @@ def test_any_stack_is_read_back_through_json(nodes, twin, profile):
     assert outputs.from_dict(json.loads(json.dumps(outputs.to_dict(changed)))) == changed
 
 
+def test_a_stack_without_a_duty_has_no_identity_for_it():
+    data = written(identities={"workspace": GUID, "training": GUID, "build": GUID})
+    assert outputs.from_dict(data).identities == outputs.Identities(GUID, GUID, None, GUID)
+
+
 def test_whole_numbers_that_pulumi_hands_on_as_fractions_are_whole_again():
     data = written()
     data["clusters"]["gpu"] |= {"gpus_per_node": 8.0, "max_nodes": 4.0}

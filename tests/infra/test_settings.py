@@ -186,7 +186,6 @@ WRONG = [
     ("network.vault_service_tag", "KeyVault", "is not one of AzureKeyVault, Keyvault"),
     ("clusters.gpu.name", "gpu-8", "refuses; write 'gpu8', for example"),
     ("clusters.gpu.name", "g", "must be a letter, then 2 to 23 letters, digits"),
-    ("clusters.gpu.size", "Standard_D4ads_v5", "has no GPUs; choose one of Standard_ND40rs_v2"),
     ("clusters.build.size", "Standard_ND40rs_v2", "has 8 GPUs; choose one of Standard_D4ads_v5"),
     ("clusters.build.size", "Standard_DS3_v2", "closed to new subscriptions (July 2026); use"),
     ("clusters.gpu.size", "STANDARD_ND40RS_V2", "has the wrong case; write Standard_ND40rs_v2"),

@@ -44,7 +44,7 @@ def test_the_programs_folder_hides_no_standard_module():
     assert (ROOT / main).parent.joinpath("settings.py").exists()
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", [*STACKS, "dev-prep"])
 def test_stack_files_have_no_secret_and_no_key_of_another_project(stack):
     text = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())
     assert set(text) == {"config"}

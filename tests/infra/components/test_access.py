@@ -6,12 +6,13 @@ import pytest
 
 from infra.catalog import role_conditions, roles
 from infra.offline.mocks import guid
-from infra.resources import COMPUTE, WORKSPACE, of_kind, requirements
+from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered
 from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
 PEOPLE = OPTIONS["people"]
+GROUPS = ("publishers", "scientists", "operators")
 WRITERS = {"preparation", "publishers"}
 
 
@@ -25,8 +26,7 @@ def role(assignment):
 
 def holders(resources):
     """Names of the identities and groups by the id that roles are given to."""
-    found = {GROUP_OF_PEOPLE.format(1): "publishers", GROUP_OF_PEOPLE.format(2): "scientists"}
-    found[GROUP_OF_PEOPLE.format(3)] = "operators"
+    found = {GROUP_OF_PEOPLE.format(i): group for i, group in enumerate(GROUPS, 1)}
     for one in assignments(resources):
         who = one.inputs["principalId"]
         if who not in found:
@@ -148,7 +148,7 @@ def test_nobody_else_writes_training_data_in_any_stack(option):
         if not {held_role for _, held_role in held}.isdisjoint(WRITES_BLOBS)
     }
     assert writers <= WRITERS
-    assert "preparation" in writers
+    assert ("preparation" in writers) == (option != "another stack prepares")
 
 
 @pytest.mark.parametrize("option", ["people", "everything on", "everything theirs"])
@@ -204,21 +204,31 @@ def test_a_cluster_of_any_name_acts_as_the_identity_of_its_duty_in_the_subnet_of
     }
     assert given == {
         "cluster-a100": ("training", "training"),
+        "cluster-cpu": ("training", "training"),
         "cluster-t4-spare": ("training", "training"),
         "cluster-shards": ("preparation", "training"),
         "cluster-images": ("build", "build"),
     }
 
 
-def test_no_cluster_writes_training_data_if_another_stack_prepares_them():
-    def acted_as(**overrides):
-        return {
-            one.inputs["identity"]["userAssignedIdentities"][0].rpartition("-")[2]
-            for one in of_kind(rendered("dev", **overrides), COMPUTE)
-        }
-
-    assert acted_as(**{"clusters.preparation": None}) == {"training", "build"}
-    assert acted_as(**OPTIONS["prepares for another stack"]) == {"preparation", "build"}
+@pytest.mark.parametrize(
+    ("option", "duties"),
+    [
+        ("another stack prepares", {"training", "build"}),
+        ("prepares for another stack", {"preparation", "build"}),
+    ],
+)
+def test_an_identity_is_declared_only_for_the_duty_of_a_cluster(option, duties):
+    stack = ran("dev", **OPTIONS[option])
+    acted_as = {
+        one.inputs["identity"]["userAssignedIdentities"][0].rpartition("-")[2]
+        for one in of_kind(stack.resources, COMPUTE)
+    }
+    declared = {one.name.partition("-")[2] for one in of_kind(stack.resources, IDENTITY)}
+    with_roles = set(holders(stack.resources).values()) - {*GROUPS}
+    exported = {duty for duty, client in stack.platform["identities"].items() if client}
+    assert acted_as == duties
+    assert declared == with_roles == exported == {"workspace", *duties}
 
 
 def test_every_assignment_says_what_kind_of_principal_it_is_for():

@@ -1,5 +1,8 @@
 """What is logged, told and paid for."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from infra.alert_rules import alert_rules
@@ -103,6 +106,7 @@ def test_alerts_ask_about_this_workspace_alone_and_tell_the_budgets_people():
         "alert-idle",
         "alert-failed",
         "alert-quota",
+        "alert-waiting",
     }
     for rule in rules:
         [condition] = rule.inputs["criteria"]["allOf"]
@@ -117,6 +121,21 @@ def test_alerts_have_the_thresholds_of_the_settings():
     assert "ago(45m)" in by_name["idle"].query
     assert by_name["failed"].threshold == 2
     assert by_name["quota"].threshold == 80
+    assert "< ago(60m)" in by_name["waiting"].query
+
+
+def test_every_end_of_a_run_is_told_to_those_who_ask_for_it():
+    names = {rule.name for rule in alert_rules(replace(ALERTS, ended_runs=True))}
+    assert names == {rule.name for rule in alert_rules(ALERTS)} | {"ended"}
+
+
+def test_rules_about_runs_know_their_attempts_by_the_names_of_jobs():
+    rules = [rule for rule in alert_rules(replace(ALERTS, ended_runs=True)) if "-r" in rule.query]
+    assert {rule.name for rule in rules} == {"waiting", "ended"}
+    for rule in rules:
+        [expression] = re.findall(r'@"([^"]+)"', rule.query)
+        assert re.match(expression, "night-r12").group(1) == "night"
+        assert re.match(expression, "AutoML_7f") is None
 
 
 def test_what_is_measured_is_a_column_of_the_answer():

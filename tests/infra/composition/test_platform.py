@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pulumi
 import pytest
 
 from infra import outputs
@@ -15,6 +16,7 @@ from infra.policies.pack import check
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
+    STORAGE,
     WORKSPACE,
     Resource,
     of_kind,
@@ -49,6 +51,15 @@ def of_azure(resources):
 def test_every_option_is_declared_within_the_rules(option):
     overrides = OPTIONS[option]
     assert check(rendered("dev", **overrides), settings_of("dev", **overrides)) == []
+
+
+def test_the_stack_that_prepares_data_is_declared_once_it_has_an_account_for_them():
+    with pytest.raises(pulumi.RunError, match=r"storage\.existing_data: '' must be a resource id"):
+        rendered("dev-prep")
+    account = {"storage.existing_data": ran("dev").data_account}
+    resources = rendered("dev-prep", **account)
+    assert check(resources, settings_of("dev-prep", **account)) == []
+    assert only(resources, STORAGE).name == "storage-default"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -399,7 +410,7 @@ def test_the_command_writes_the_stack_with_its_changes(tmp_path):
     [
         (["dev", "--set", "profile=open"], "profile: 'open' is not one of private, allowlisted"),
         (["dev", "--set", "profile"], "write KEY=VALUE"),
-        (["test"], "unknown stack 'test'; choose one of dev, prod"),
+        (["test"], "unknown stack 'test'; choose one of dev, dev-prep, prod"),
     ],
 )
 def test_a_mistake_ends_the_command_with_a_message(arguments, message, tmp_path):

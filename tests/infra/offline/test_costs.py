@@ -87,7 +87,7 @@ def test_every_price_has_a_source_with_an_address_and_a_past_date():
 
 
 def test_every_price_above_zero_says_where_it_holds():
-    assert [price.item for price in BOOK.prices if price.monthly and not price.region] == []
+    assert [p.item for p in BOOK.prices if p.price and p.price.amount and not p.region] == []
 
 
 def test_every_source_is_used():

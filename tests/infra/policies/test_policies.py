@@ -97,6 +97,12 @@ def test_the_allowlisted_stack_would_break_the_private_profile():
     assert {"workspace", "storage-default", "storage-data"} <= opened
 
 
+def test_the_identity_of_a_duty_that_no_cluster_has_gets_no_role():
+    settings = settings_of("dev", **OPTIONS["another stack prepares"])
+    writer = "preparation-prepared-storage-blob-data-contributor"
+    assert ("least-privilege", writer) in found(rendered("dev"), settings)
+
+
 @pytest.mark.parametrize(
     "role", [roles.OWNER, roles.BLOB_DATA_OWNER, "00000000-1111-2222-3333-444444444444"]
 )

@@ -59,6 +59,7 @@ OPTIONS = {
         "clusters.gpu": None,
         "clusters.a100": {"size": "Standard_ND96amsr_A100_v4", "max_nodes": 4},
         "clusters.t4_spare": {"size": "Standard_NC64as_T4_v3", "max_nodes": 2, "priority": "low"},
+        "clusters.cpu": {"size": "Standard_D4ads_v5", "max_nodes": 1, "duty": "train"},
         "clusters.preparation": None,
         "clusters.shards": {"size": "Standard_D8ds_v5", "max_nodes": 3, "duty": "prepare"},
         "clusters.build": None,
@@ -66,6 +67,7 @@ OPTIONS = {
         "subscription.low_priority_cores": 128,
     },
     "prepares for another stack": {"clusters.gpu": None, "storage.existing_data": DATA},
+    "another stack prepares": {"clusters.preparation": None},
     "jump subnet": {"network.jump_subnet": True},
     "read logs and flow logs": {
         "monitoring.storage_reads": True,
