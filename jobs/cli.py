@@ -34,9 +34,16 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
   spec         print the job as YAML for `az ml job create`, without submitting it
   follow       show the output of a run until it ends; --supervise submits the run again if its
                nodes are pre-empted
+  supervise    submit all interrupted runs of the workspace again, and send notices of those that
+               ended: supervise --once, from any machine
   status       show what costs money now, and the runs with their attempts
   list         list the jobs of the workspace
+  cost         estimate what jobs have cost, by run, week or tag: cost --by tag:data
+  compare      compare runs by configuration, curves, time and cost: compare RUN RUN
   logs         print the logs of a job's processes: logs NAME --rank all
+  stacks       print where the ranks of a running training are, and what they wait for
+  profile      record some steps of a running training, and download the profile
+  debug        show how to get into the nodes of a job that was submitted with --debug
   cancel       cancel a run
   tensorboard  show the training curves of a run, live from blob storage
   upload       upload a folder to a container and register it as a data set:
@@ -59,8 +66,9 @@ python -m jobs COMMAND --help lists the options of a command.
 exit status: 0 success (a run that was followed has completed); 1 failure, or no such run; 2 invalid
 options or job; 3 missing files; 4 stack outputs could not be read; 20 cancelled; 21 interrupted and
 not submitted again; 22 Azure did not respond or refused the request, or a result could not be
-checked; 23 the cluster check found a problem; 130 interrupted with Ctrl-C (jobs keep running in
-Azure); 141 stdout was closed. A failed job returns the exit status of its program.
+checked; 23 the cluster check found a problem; 24 the budget is used up; 25 a run was observed no
+longer, so how it ends is unknown; 130 interrupted with Ctrl-C (jobs keep running in Azure); 141
+stdout was closed. A failed job returns the exit status of its program.
 """
 
 
@@ -88,9 +96,15 @@ COMMANDS: Final = {
     "prepare": Command("jobs.commands.prepare", "PrepareOptions", program=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),
     "follow": Command("jobs.commands.follow", "FollowOptions"),
+    "supervise": Command("jobs.commands.runs.supervise", "SuperviseOptions"),
     "status": Command("jobs.commands.status", "StatusOptions"),
     "list": Command("jobs.commands.status", "ListOptions"),
+    "cost": Command("jobs.commands.runs.cost", "CostOptions"),
+    "compare": Command("jobs.commands.runs.compare", "CompareOptions"),
     "logs": Command("jobs.commands.logs", "LogsOptions"),
+    "stacks": Command("jobs.inspection.stacks", "StacksOptions"),
+    "profile": Command("jobs.inspection.profile", "ProfileOptions"),
+    "debug": Command("jobs.inspection.debug", "DebugOptions"),
     "cancel": Command("jobs.commands.cancel", "CancelOptions"),
     "tensorboard": Command("jobs.commands.tensorboard", "TensorboardOptions"),
     "upload": Command("jobs.commands.upload", "UploadOptions"),

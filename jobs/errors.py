@@ -68,3 +68,15 @@ class ConflictError(RequestError):
 
 class UnreachableError(RequestError):
     """Azure did not respond, or reported that it is busy; a later retry may succeed."""
+
+
+class OddAnswerError(UnreachableError):
+    """A response is not one of Azure's: not JSON, or of another form than documented. A proxy or a
+    network's sign-in page sends such responses, and so does a service that is being updated.
+    """
+
+
+class FateUnknownError(RequestError):
+    """A run or its submission is no longer observed, so how it ends is unknown."""
+
+    exit_code = 25

@@ -8,5 +8,7 @@ NOT_RESUBMITTED: Final = 21
 """The run was interrupted, and not submitted again."""
 POOR_CLUSTER: Final = 23
 """The cluster check found a problem."""
+BUDGET_USED: Final = 24
+"""The run has used up its budget; its state is saved."""
 BROKEN_PIPE: Final = 141
 """stdout was closed: 128 + SIGPIPE, as shells report it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from common import fields
-from common.annotations import Bounds, Formerly
+from common.annotations import Alone, Bounds, Formerly
 from common.errors import ConfigError
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
@@ -39,8 +39,9 @@ class DataOptions:
     """ro_mount: read through a mount that caches data on the node's disk; download: copy everything
     to the node's disk before the program starts, if it fits there."""
 
-    cache: Literal["files", "blocks"] = "files"
-    """What a mount caches: whole files when they are opened, or only the blocks that are read."""
+    cache: Literal["files", "blocks"] = "blocks"
+    """What a mount caches: whole files when they are opened, or only the blocks that are read, as
+    Azure recommends for large files that are read in sequence."""
 
     cache_gb: Annotated[int | None, Bounds(at_least=1)] = None
     """Maximum size of a mount's cache on a node's disk, in GB; None is all free space."""
@@ -81,6 +82,9 @@ class ServiceOptions:
 
     vs_code: bool = False
     """Let VS Code connect to the job; requires a workspace with a public address."""
+
+    jupyter_lab: bool = False
+    """Serve JupyterLab from every node while the job runs."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,9 @@ class PlacementOptions:
 
     cluster: str | None = None
     """Cluster to run on, by its name in the stack's settings, such as gpu. None chooses by the kind
-    of job: gpu for training, benchmark and check, preparation for a smoke test and a preparation,
-    or the only cluster of that duty if the stack has none of that name."""
+    of job: gpu for training, benchmark and check, preparation for a preparation,
+    for a smoke test a training cluster without GPUs or else gpu; or the only cluster of that duty
+    if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
     """Number of nodes; each runs one process per GPU."""
@@ -152,6 +157,15 @@ class PlacementOptions:
 @dataclass(frozen=True)
 class JobOptions(AttemptOptions, PlacementOptions):
     """How a job is run on the platform."""
+
+    hold_on_failure: Annotated[float | None, Bounds(at_least=1, at_most=1440)] = None
+    """Minutes for which a training that fails keeps its nodes, at their price, so that you can look
+    into it; None releases them at once. `debug NAME --release`, `cancel` and the timeout end it."""
+
+    debug: Annotated[Literal["no", "services", "paused"], Alone("services")] = "no"
+    """services, or --debug alone: offer SSH, JupyterLab and, in a workspace with a public address,
+    VS Code; `python -m jobs debug NAME` says how to get in. paused: the same, and rank 0 waits
+    before its first step until a debugger attaches."""
 
     def _contradictions(self) -> list[str]:
         return super()._contradictions() + _placement_contradictions(self)
@@ -200,7 +214,7 @@ def _placement_contradictions(options: JobOptions) -> list[str]:
         problems += [
             f"--data.{name}: applies only to a mount; omit it with --data.mode download"
             for name, given in (
-                ("cache", data.cache != "files"),
+                ("cache", data.cache != "blocks"),
                 ("cache-gb", data.cache_gb is not None),
                 ("prefetch-blocks", data.prefetch_blocks is not None),
             )

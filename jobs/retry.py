@@ -5,6 +5,7 @@ outages of the network or a service, during uploads and downloads and while foll
 time has passed, as long as Retry-After asks, told once for all threads, and ended by Ctrl-C.
 """
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -22,12 +23,21 @@ from azure.core.exceptions import (
 from azure.storage.blob import ExponentialRetry
 from requests import RequestException
 
-from jobs.errors import AccessError, SignInError, UnreachableError
+from jobs.errors import (
+    AccessError,
+    RequestError,
+    SignInError,
+    UnreachableError,
+)
 
 T = TypeVar("T")
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 15.0
+
+REFUSAL_SECONDS: Final = 300.0
+"""Longest time in seconds for which a refusal by Azure is retried once Azure has answered: a single
+400, 404 or 409 does not mean that the next request is refused as well."""
 
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
 _DAMAGED: Final = 2
@@ -71,22 +81,34 @@ class Retry(ABC):
     def is_transient(self, error: Exception) -> bool:
         """Whether the same request may succeed later."""
 
+    def patience(self, error: Exception) -> float:  # noqa: ARG002
+        """Return the seconds for which such a transient error is retried."""
+        return self.timeout_seconds
+
     @abstractmethod
     def explain(self, error: Exception) -> str:
         """Return the message that is printed once when an outage begins."""
 
-    def call(self, request: Callable[[], T], *, unless: tuple[type[Exception], ...] = ()) -> T:
+    def call(
+        self,
+        request: Callable[[], T],
+        *,
+        unless: tuple[type[Exception], ...] = (),
+        at_most: float = math.inf,
+    ) -> T:
         """Send an idempotent request, retry it while its errors are transient, return its answer.
 
         Args:
             request: Sends the request.
             unless: Errors that are raised at once, even if they are transient.
+            at_most: Seconds after which this request is no longer retried, if less than the
+                timeout.
 
         Raises:
             StoppedError: The work was stopped.
             Exception: The request's error, if it is not transient or the timeout has passed.
         """
-        pause, ends = self._first_pause, None
+        pause, began = self._first_pause, None
         while True:
             self.check()
             try:
@@ -95,11 +117,12 @@ class Retry(ABC):
                 if isinstance(error, unless) or not self.is_transient(error):
                     raise
                 now = time.monotonic()
-                ends = now + self.timeout_seconds if ends is None else ends
-                if now >= ends:
+                began = now if began is None else began
+                left = began + min(self.patience(error), at_most) - now
+                if left <= 0:
                     raise
                 self._tell(away=True, text=self.explain(error))
-                self._wait(min(max(pause, _retry_after(error)), ends - now))
+                self._wait(min(max(pause, _retry_after(error)), left))
                 pause = min(2 * pause, self._longest_pause)
             else:
                 self._was_answered = True
@@ -210,16 +233,26 @@ class AzureRetry(Retry):
         super().__init__(timeout_seconds, say, first_pause=pause, longest_pause=pause)
 
     def is_transient(self, error: Exception) -> bool:
-        """Whether Azure was unreachable, or refuses a user whom it served before: after a change of
-        network, or an expired sign-in.
+        """Whether Azure was unreachable or gave an odd answer, or refuses a user whom it served
+        before: after a change of network, an expired sign-in, or for no reason.
         """
-        if isinstance(error, AccessError | SignInError):
-            return self._was_answered
-        return isinstance(error, UnreachableError)
+        if isinstance(error, UnreachableError):
+            return True
+        return isinstance(error, RequestError) and self._was_answered
+
+    def patience(self, error: Exception) -> float:
+        """Return the timeout; for a refusal that waiting seldom changes, at most
+        `REFUSAL_SECONDS`.
+        """
+        if isinstance(error, UnreachableError | AccessError | SignInError):
+            return self.timeout_seconds
+        return min(self.timeout_seconds, REFUSAL_SECONDS)
 
     def explain(self, error: Exception) -> str:
         """Return a message with the first line of the error."""
         text = str(error).splitlines()[0]
+        if not isinstance(error, UnreachableError | AccessError | SignInError):
+            return f"Azure refuses a request; retrying for some minutes ({text})"
         return f"no response from Azure; retrying, a running job is not affected ({text})"
 
 

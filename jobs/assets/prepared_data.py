@@ -17,7 +17,7 @@ from jobs.spec.job_spec import datastore_path
 from trainer.config import TrainConfig
 from trainer.data.manifest import FILE_NAME, Manifest, check_trainable, parse_manifest
 from trainer.errors import DataError
-from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
+from trainer.training.plan import EMBEDDED_EXAMPLES, Plan, make_plan
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
         UserError: The data set does not fit the configuration.
     """
     if manifest is None:
-        own = DIGITS_EXAMPLES if config.data.source == "digits" else config.data.synthetic_examples
+        own = EMBEDDED_EXAMPLES.get(config.data.source, config.data.synthetic_examples)
         return make_plan(config, ranks, own)
     try:
-        check_trainable(manifest, config.model.classes, "the data set")
+        check_trainable(manifest, config.model.classes, "the data set", dense=config.dense)
     except (ConfigError, DataError) as error:
         raise UserError(str(error)) from error
     return make_plan(config, ranks, manifest.splits["train"].examples)

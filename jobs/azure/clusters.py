@@ -4,6 +4,7 @@ Azure ML has quotas of its own: one for all low-priority cores of a region, and 
 for dedicated cores (Azure Machine Learning, "Manage and increase quotas").
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +14,16 @@ from typing import Any, Final
 from common.text import plural
 from infra.outputs import Cluster
 from jobs.azure.job_records import Job, parse_time
-from jobs.azure.requests import segment
+from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import RequestError
 
+_PROVIDER: Final = "microsoft.machinelearningservices/"
 _POOL: Final = "totallowpriority"
+_TOTAL: Final = "totaldedicated"
+_GPU_SERIES: Final = re.compile(r"(standardn[a-z])s(v\d+family)")
+"""Families whose quota may be spelled without their S: the example Usage/list of Azure Machine
+Learning's REST definitions has "Standard NDv2 Family Cluster Dedicated vCPUs"."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ class Quota:
         return None if self.limit < 0 else max(self.limit - self.used, 0) + own
 
 
+@well_formed("a cluster")
 def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
     """Parse Resource Manager's response for a cluster."""
     own = data["properties"].get("properties") or {}
@@ -194,6 +201,7 @@ def missing_cores(manager: ResourceManager, nodes: ClusterNodes, needed: int) ->
     return cores_problems(quota, size, needed, nodes.allocated, nodes.priority)
 
 
+@well_formed("the VM sizes")
 def read_sizes(data: Any) -> dict[str, Size]:
     """Parse Azure's list of VM sizes of a region; the keys are names in lower case."""
     if isinstance(data, Mapping):
@@ -209,21 +217,38 @@ def read_sizes(data: Any) -> dict[str, Size]:
     }
 
 
+@well_formed("the quotas")
 def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) -> Quota | None:
-    """Find the quota that nodes of a size count against; None if Azure lists none.
+    """Find the quota that nodes of a size count against; None if Azure lists none. Dedicated nodes
+    count against that of their family and against that of all dedicated cores; the result is the
+    one that leaves fewer.
 
     Args:
         usages: Azure's list of usages for the region.
         priority: Priority of the nodes.
         family: VM family of their size.
     """
-    searched = _POOL if priority == "LowPriority" else _plain(family)
+    quotas: dict[str, Quota] = {}
     for usage in usages:
+        of = str(usage.get("type") or "").lower().removeprefix(_PROVIDER)
+        if of.startswith("workspace"):
+            # The share of one workspace or cluster has the same name as the quota.
+            continue
         name = usage.get("name") or {}
         value, shown = str(name.get("value") or ""), str(name.get("localizedValue") or "")
-        if searched and searched in (_plain(value), _plain(shown)):
-            return Quota(shown or value, int(usage["currentValue"]), int(usage["limit"]))
-    return None
+        quota = Quota(shown or value, int(usage["currentValue"]), int(usage["limit"]))
+        for text in (value, shown):
+            quotas.setdefault(_plain(text), quota)
+    if priority == "LowPriority":
+        return quotas.get(_POOL)
+    if not family:
+        return None
+    plain = _plain(family)
+    own = quotas.get(plain) or quotas.get(_GPU_SERIES.sub(r"\1\2", plain))
+    total = quotas.get(_TOTAL)
+    if own is None or total is None:
+        return own
+    return min(own, total, key=lambda quota: math.inf if (left := quota.left(0)) is None else left)
 
 
 def cores_problems(
@@ -250,15 +275,15 @@ def cores_problems(
         return []
     return [
         f"{nodes} x {size.name} need {needed} {pool} cores, but {left} of {quota.limit} are left,"
-        f" enough for {plural(left // size.cores, 'node')}; request more in the portal under"
-        " Quotas, Machine Learning"
+        f" enough for {plural(left // size.cores, 'node')}; request more of {quota.name!r} in the"
+        " portal under Quotas, Machine Learning"
     ]
 
 
 def _plain(text: str) -> str:
     """Normalize the name of a VM family, whose spelling differs between Azure's lists."""
-    words = re.sub(r"cluster|dedicated|vcpus|regional|[^a-z0-9]", "", text.lower())
-    return words.removesuffix("cores")
+    words = re.sub(r"cluster|vcpus|regional|[^a-z0-9]", "", text.lower()).removesuffix("cores")
+    return words if words == _TOTAL else words.removesuffix("dedicated")
 
 
 def _message(error: Any) -> str:

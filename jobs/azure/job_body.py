@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
+from jobs.spec.budget_policy import Budget, with_max_seconds
 from jobs.spec.job_spec import Folder, JobSpec, Services
 from jobs.spec.run_key import RunAttempt
+from jobs.spec.tags import NOTIFIED, OUTCOME
+from trainer.errors import EXIT_STATUS_TAG
 
 _KEPT: Final = (
     "jobType",
@@ -28,6 +31,9 @@ _KEPT: Final = (
     "queueSettings",
 )
 """Properties of a job that say how to run it."""
+
+_OF_ATTEMPT: Final = (CANCELED_BY, OUTCOME, NOTIFIED, EXIT_STATUS_TAG)
+"""Tags that say how one attempt ended."""
 
 _OF_AZURE: Final = ("Studio", "Tracking")
 """Services that Azure adds to each job."""
@@ -95,16 +101,26 @@ def first_body(
     return _given(body)
 
 
-def next_body(job: Job, attempt: RunAttempt) -> dict[str, Any]:
+def next_body(job: Job, attempt: RunAttempt, budget: Budget | None = None) -> dict[str, Any]:
     """Build the properties of a further attempt, the same for everyone who submits it.
 
     Args:
         job: An earlier attempt.
         attempt: The attempt to submit.
+        budget: Budget of the run after the earlier attempt; None if it has none.
+
+    Raises:
+        SpecError: The rest of the budget is too small for another attempt.
     """
-    tags = {key: value for key, value in job.tags.items() if key != CANCELED_BY}
+    body = writable(job)
+    tags = {key: value for key, value in job.tags.items() if key not in _OF_ATTEMPT}
+    if budget is not None:
+        limits = budget.limits(job.timeout_seconds or budget.seconds)
+        body["command"] = with_max_seconds(str(body["command"]), limits.max_seconds)
+        body["limits"] = {**body["limits"], "timeout": iso_duration(limits.timeout_seconds)}
+        tags |= budget.tags
     return {
-        **writable(job),
+        **body,
         "displayName": attempt.display_name,
         "tags": {**tags, **attempt.tags, RESUBMITTED: "True"},
     }
@@ -171,4 +187,6 @@ def _services(services: Services) -> dict[str, Any]:
         submitted["ssh"] = {"jobServiceType": "SSH", "nodes": _ALL_NODES, "properties": keys}
     if services.vs_code:
         submitted["vs_code"] = {"jobServiceType": "VSCode", "nodes": _ALL_NODES}
+    if services.jupyter_lab:
+        submitted["jupyter_lab"] = {"jobServiceType": "JupyterLab", "nodes": _ALL_NODES}
     return submitted

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from jobs.azure.requests import segment
+from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.run_history import RunHistory
 from jobs.errors import MissingError
 from jobs.spec.run_key import MAX_ATTEMPTS, RunAttempt, attempt_of, key_problems
+from trainer.errors import EXIT_STATUS_TAG
 
 ENDED: Final = ("Completed", "Failed", "Canceled")
 """Final states of a job. NotResponding is not one: a job without heartbeat may still train."""
@@ -66,6 +67,13 @@ class Job:
     @property
     def canceled_by_us(self) -> bool:
         return CANCELED_BY in self.tags
+
+    @property
+    def reported_status(self) -> str | None:
+        """Exit status that the trainer has reported, `RUNNING` while it has not ended by itself, or
+        None if it has reported nothing.
+        """
+        return self.tags.get(EXIT_STATUS_TAG)
 
     @property
     def page(self) -> str | None:
@@ -143,14 +151,16 @@ class Jobs:
             job = self._get(attempt.name)
         return tuple(jobs)
 
-    def newest_first(self, *, archived: bool = False) -> Iterator[Job]:
+    def newest_first(self, *, archived: bool = False, tag: str | None = None) -> Iterator[Job]:
         """Iterate over all jobs in Azure's order: newest first, though Azure does not document it.
 
         Args:
             archived: Whether to include archived jobs.
+            tag: Tag that the jobs must have; None is any job.
         """
         view = "All" if archived else "ActiveOnly"
-        return map(read_job, self._manager.items(f"jobs?listViewType={view}"))
+        query = f"jobs?listViewType={view}" + (f"&tag={segment(tag)}" if tag else "")
+        return map(read_job, self._manager.items(query))
 
     def running(self, cluster: str | None = None) -> list[str]:
         """Return the names of the jobs that have not ended.
@@ -170,6 +180,16 @@ class Jobs:
     def details(self, name: str) -> Details:
         """Read a job's details from the run history."""
         return read_details(self._history.details(name))
+
+    def services(self, name: str, node: int) -> dict[str, Any]:
+        """Return the services that a job offers on a node, by name, each as Azure shows it."""
+        return {
+            service: {
+                **facts,
+                "endpoint": (facts.get("endpoint") or "").replace("<nodeIndex>", str(node)),
+            }
+            for service, facts in self._history.services(name, node).items()
+        }
 
     def read_log(self, address: str, offset: int) -> bytes | None:
         """Read a part of a log file; see `RunHistory.read_log`."""
@@ -203,6 +223,7 @@ class Jobs:
             return None
 
 
+@well_formed("a job")
 def read_job(data: Mapping[str, Any]) -> Job:
     """Parse Resource Manager's response for a job."""
     body = data["properties"]
@@ -210,7 +231,7 @@ def read_job(data: Mapping[str, Any]) -> Job:
     timeout = limits.get("timeout")
     return Job(
         name=data["name"],
-        status=body.get("status") or "Unknown",
+        status=_word(body.get("status")),
         cluster=(body.get("computeId") or "").rsplit("/", 1)[-1],
         nodes=int(resources.get("instanceCount") or 1),
         created=parse_time((data.get("systemData") or {}).get("createdAt")),
@@ -220,13 +241,14 @@ def read_job(data: Mapping[str, Any]) -> Job:
     )
 
 
+@well_formed("the run of a job")
 def read_details(data: Mapping[str, Any]) -> Details:
     """Parse the run history's response for a job."""
     texts = dict.fromkeys(_texts(data.get("error")))
     for warning in data.get("warnings") or []:
         texts |= dict.fromkeys(_texts(warning))
     return Details(
-        status=data.get("status") or "Unknown",
+        status=_word(data["status"]),
         started=parse_time(data.get("startTimeUtc")),
         ended=parse_time(data.get("endTimeUtc")),
         messages=tuple(texts),
@@ -264,6 +286,17 @@ def parse_time(text: str | None) -> datetime | None:
         return datetime.fromisoformat(f"{match[1]}{part.ljust(7, '0')}{zone}")
     except ValueError:
         return None
+
+
+def _word(status: Any) -> str:
+    """Return a state.
+
+    Raises:
+        TypeError: It is not a text.
+    """
+    if status is not None and not isinstance(status, str):
+        raise TypeError(f"the status is {status!r}")
+    return status or "Unknown"
 
 
 def _texts(node: Any) -> Iterator[str]:

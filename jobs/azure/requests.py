@@ -8,10 +8,10 @@ another cloud.
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlsplit
 
 from azure.core import PipelineClient
@@ -23,7 +23,7 @@ from azure.core.rest import HttpRequest, HttpResponse
 from common.errors import UserError
 from jobs.azure.error_messages import Platform, explained
 from jobs.azure.sign_in import name_in_token
-from jobs.errors import RequestError
+from jobs.errors import OddAnswerError, RequestError
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
@@ -38,9 +38,46 @@ LONGEST_PAUSE: Final = 60.0
 REPORTED_PAUSE: Final = 5.0
 """Pause in seconds above which the reason for waiting is printed."""
 
+_SECRETS: Final = "7.4"
+"""API version of the secrets of key vaults."""
 _PUBLIC: Final = "https://management.azure.com"
 _ACTIONS: Final = ("details", "cancel", "listNodes", "startPendingUpload")
 """Last path segments of URLs that are actions, not names."""
+
+
+class Answer(dict[str, Any]):
+    """A JSON object of a response. To read a member that it lacks is an `OddAnswerError`.
+
+    Args:
+        what: Name of what was requested.
+        members: Members of the object.
+    """
+
+    def __init__(self, what: str, members: Iterable[tuple[str, Any]] = ()) -> None:
+        super().__init__(members)
+        self._what = what
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise OddAnswerError(f"{self._what}: the response from Azure lacks {name!r}")
+
+
+@contextmanager
+def well_formed(what: str) -> Iterator[None]:
+    """Convert the errors of reading a response of another form; also a decorator of functions that
+    parse one.
+
+    Args:
+        what: Name of what the response describes.
+
+    Raises:
+        OddAnswerError: The response has another form than documented.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise OddAnswerError(
+            f"{what}: the response from Azure has an unexpected form ({error!r})"
+        ) from error
 
 
 class Requests:
@@ -54,8 +91,8 @@ class Requests:
     def __init__(self, outputs: Platform, credential: TokenCredential) -> None:
         self._outputs, self._credential = outputs, credential
 
-    def send(self, method: str, url: str, body: object = None, *, signed: bool = True) -> Any:
-        """Send a request to a service that responds with JSON.
+    def send(self, method: str, url: str, body: object = None, *, signed: bool = True) -> Answer:
+        """Send a request to a service that responds with a JSON object.
 
         Args:
             method: HTTP method.
@@ -64,11 +101,21 @@ class Requests:
             signed: Whether the request carries a token.
 
         Returns:
-            The parsed JSON of the response; None if it is empty.
+            The object in the response; without members if the response is empty.
 
         Raises:
+            OddAnswerError: The response is not Azure's.
             RequestError: The request failed; the subclass tells why.
         """
+        answer = self._json(method, url, body, signed=signed)
+        if answer is None:
+            return Answer(name_of(url))
+        if not isinstance(answer, Answer):
+            raise OddAnswerError(f"{name_of(url)}: the response from Azure is not an object")
+        return answer
+
+    def _json(self, method: str, url: str, body: object = None, *, signed: bool) -> Any:
+        """Send a request, and return the parsed JSON of the response; None if it is empty."""
         request = HttpRequest(method, url, json=body)
         with self.errors(name_of(url)):
             response = (self._signed if signed else self._anonymous).send_request(request)
@@ -81,6 +128,28 @@ class Requests:
         request = HttpRequest("GET", url, headers=dict(headers))
         response: HttpResponse = self._anonymous.send_request(request)
         return response
+
+    def secret(self, uri: str) -> str:
+        """Return the value of a secret in a key vault.
+
+        Args:
+            uri: URI of the secret, such as https://NAME.vault.azure.net/secrets/webhook.
+
+        Raises:
+            RequestError: The URI is not one of a secret, or the secret cannot be read.
+        """
+        vault, _, path = uri.removeprefix("https://").partition("/")
+        if not uri.startswith("https://") or not path.startswith("secrets/"):
+            raise RequestError(f"{uri}: is not the URI of a secret: https://VAULT/secrets/NAME")
+        # Each cloud's tokens for vaults name the domain of its vaults.
+        scope = f"https://{vault.partition('.')[2] or vault}/.default"
+        client = pipeline(policies.BearerTokenCredentialPolicy(self._credential, scope))
+        with self.errors(f"secret {uri}"):
+            request = HttpRequest("GET", f"{uri}?api-version={_SECRETS}")
+            response = client.send_request(request)
+            if response.status_code >= 400:
+                raise HttpResponseError(response=response)
+            return str(read_json(response.content, uri)["value"])
 
     def user(self) -> str | None:
         """Return the name of the signed-in user, or None."""
@@ -121,8 +190,9 @@ class Requests:
         metadata = os.environ.get("ARM_CLOUD_METADATA_URL")
         if metadata is None:
             return _PUBLIC
-        clouds = self.send("GET", metadata, signed=False)
-        urls = [str(cloud["resourceManager"]).rstrip("/") for cloud in clouds]
+        clouds = self._json("GET", metadata, signed=False)
+        with well_formed("the list of clouds"):
+            urls = [str(cloud["resourceManager"]).rstrip("/") for cloud in clouds]
         # Chosen as in the SDK, so that both use the same cloud.
         return next((url for url in urls if metadata.startswith(url)), _PUBLIC)
 
@@ -188,6 +258,11 @@ def pipeline(
     )
 
 
+def is_of_storage(headers: Mapping[str, str]) -> bool:
+    """Whether a response has headers of Azure Storage, which all of its responses have."""
+    return any(name.lower().startswith("x-ms-") for name in headers)
+
+
 def segment(name: str) -> str:
     """Quote a name as one segment of a URL path."""
     return quote(name, safe="")
@@ -212,13 +287,14 @@ def read_json(content: bytes, url: str) -> Any:
         url: URL of the request.
 
     Raises:
-        RequestError: The content is not JSON, so the response is not from Azure.
+        OddAnswerError: The content is not JSON, so the response is not from Azure.
     """
+    what = name_of(url)
     try:
-        return json.loads(content) if content else None
+        return json.loads(content, object_pairs_hook=partial(Answer, what)) if content else None
     except ValueError as error:
-        raise RequestError(
-            f"{name_of(url)}: the response from {urlsplit(url).netloc} is not JSON; check for a"
+        raise OddAnswerError(
+            f"{what}: the response from {urlsplit(url).netloc} is not JSON; check for a"
             " proxy or a network sign-in page in between"
         ) from error
 

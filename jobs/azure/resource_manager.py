@@ -1,13 +1,13 @@
 """Requests to Resource Manager: resources of a stack, and those in its workspace."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from jobs.azure.error_messages import Platform
-from jobs.azure.requests import Requests
-from jobs.errors import RequestError
+from jobs.azure.requests import Answer, Requests
+from jobs.errors import OddAnswerError, RequestError
 
 API_VERSION: Final = "2024-10-01"
 """API version of Microsoft.MachineLearningServices."""
@@ -41,15 +41,15 @@ class ResourceManager:
         self.workspace = outputs.workspace
         """Name of the workspace."""
 
-    def get(self, path: str, api_version: str = API_VERSION) -> Any:
+    def get(self, path: str, api_version: str = API_VERSION) -> Answer:
         """Get the resource at a path."""
         return self._send("GET", path, api_version)
 
-    def put(self, path: str, body: object, api_version: str = API_VERSION) -> Any:
+    def put(self, path: str, body: object, api_version: str = API_VERSION) -> Answer:
         """Create or update a resource, and return it."""
         return self._send("PUT", path, api_version, body)
 
-    def post(self, path: str, body: object = None, api_version: str = API_VERSION) -> Any:
+    def post(self, path: str, body: object = None, api_version: str = API_VERSION) -> Answer:
         """Request an action."""
         return self._send("POST", path, api_version, body)
 
@@ -59,9 +59,13 @@ class ResourceManager:
 
     def items(self, path: str, api_version: str = API_VERSION) -> Iterator[Any]:
         """Iterate over all items of a list, across its pages."""
-        page = self.get(path, api_version)
+        page: Answer | None = self.get(path, api_version)
         while page is not None:
-            yield from page.get("value", [])
+            items = page["value"]
+            if not isinstance(items, list):
+                raise OddAnswerError(f"{path}: the response from Azure is not a list")
+            for item in items:
+                yield _checked(item, path)
             following = page.get("nextLink")
             if following and urlsplit(following).netloc != urlsplit(self._url).netloc:
                 raise RequestError(f"{path}: refused to follow its next page to another host")
@@ -87,9 +91,21 @@ class ResourceManager:
     def _url(self) -> str:
         return self._requests.manager_url
 
-    def _send(self, method: str, path: str, api_version: str, body: object = None) -> Any:
+    def _send(self, method: str, path: str, api_version: str, body: object = None) -> Answer:
         path = path if path.startswith("/") else f"{self.workspace_id}/{path}".rstrip("/")
         mark = "&" if "?" in path else "?"
-        return self._requests.send(
-            method, f"{self._url}{path}{mark}api-version={api_version}", body
-        )
+        url = f"{self._url}{path}{mark}api-version={api_version}"
+        answer: Answer = _checked(self._requests.send(method, url, body), path)
+        return answer
+
+
+def _checked(resource: Any, path: str) -> Any:
+    """Return a resource if it has the form of one.
+
+    Raises:
+        OddAnswerError: It is not an object, or its properties are not.
+    """
+    if isinstance(resource, Mapping) and isinstance(resource.get("properties", {}), Mapping):
+        return resource
+    what = path.partition("?")[0].rpartition("/")[2]
+    raise OddAnswerError(f"{what}: the response from Azure does not have the form of a resource")

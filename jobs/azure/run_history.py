@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from azure.core.exceptions import HttpResponseError
 
-from jobs.azure.requests import Requests, segment
+from jobs.azure.requests import Answer, Requests, is_of_storage, segment
 from jobs.azure.resource_manager import ResourceManager
+from jobs.errors import OddAnswerError
 
 CHUNK: Final = 4 << 20
 """Bytes of a log to read per request."""
@@ -23,10 +24,14 @@ class RunHistory:
     def __init__(self, requests: Requests, manager: ResourceManager) -> None:
         self._requests, self._manager = requests, manager
 
-    def details(self, job: str) -> dict[str, Any]:
+    def details(self, job: str) -> Answer:
         """Get the state, times, errors and log files of a job by its name."""
-        details: dict[str, Any] = self._send("GET", f"runs/{segment(job)}/details")
-        return details
+        return self._send("GET", f"runs/{segment(job)}/details")
+
+    def services(self, job: str, node: int) -> dict[str, Any]:
+        """Get the services of a job on one of its nodes, by name; empty if it has none."""
+        found = self._send("GET", f"runs/{segment(job)}/serviceinstances/{node}")
+        return found.get("instances") or {}
 
     def tag(self, experiment: str, job: str, tags: dict[str, str]) -> None:
         """Add tags to a job.
@@ -54,11 +59,13 @@ class RunHistory:
                 return _past_end(response.headers.get("Content-Range", ""), offset)
             if response.status_code >= 400:
                 raise HttpResponseError(response=response)
+            if not is_of_storage(response.headers):
+                raise OddAnswerError("log file: the response is not one of Azure Storage")
             content: bytes = response.content
             # A server may ignore the range and send the file from its start.
             return content if response.status_code == 206 else content[offset : offset + CHUNK]
 
-    def _send(self, method: str, path: str, body: object = None) -> Any:
+    def _send(self, method: str, path: str, body: object = None) -> Answer:
         url = f"{self._url}/history/v1.0{self._manager.workspace_id}/{path}"
         return self._requests.send(method, url, body)
 

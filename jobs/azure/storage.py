@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import requests
 from azure.core.credentials import TokenCredential
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import HttpResponseError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import (
     BlobProperties,
@@ -21,7 +21,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from infra.outputs import Datastore, Datastores, PlatformOutputs
-from jobs.azure.requests import Requests
+from jobs.azure.requests import Requests, is_of_storage
 from jobs.errors import AccessError
 from jobs.retry import StorageRetry, StorageRetryPolicy
 
@@ -68,6 +68,26 @@ class Blob:
             etag=str(properties.etag),
             modified=properties.last_modified.timestamp(),
         )
+
+
+class StorageTransport(RequestsTransport):  # type: ignore[misc]
+    """Transport that recognizes responses of something else in the place of storage, such as a
+    network's sign-in page: the SDK would fail to parse them, or take them for the blob.
+    """
+
+    def send(self, request: Any, **options: Any) -> Any:
+        """Send a request.
+
+        Raises:
+            ServiceResponseError: The response is not one of storage.
+        """
+        response: Any = super().send(request, **options)
+        if response.status_code < 300 and not is_of_storage(response.headers):
+            raise ServiceResponseError(
+                "the response is not one of Azure Storage; check for a proxy or a network sign-in"
+                " page in between"
+            )
+        return response
 
 
 class Storage:
@@ -171,7 +191,7 @@ def client(
             max_retries=Retry(total=False, redirect=False, raise_on_status=False),
         ),
     )
-    transport = RequestsTransport(
+    transport = StorageTransport(
         session=session,
         session_owner=False,
         connection_timeout=CONNECT_SECONDS,

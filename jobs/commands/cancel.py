@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds, Positional
-from common.errors import UserError
+from common.errors import INTERRUPTED, UserError
 from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body
@@ -34,23 +34,27 @@ class CancelOptions:
     """Longest time to wait for the job to end, in minutes; 0 does not wait."""
 
 
+@dataclass
+class _Progress:
+    """What has been done about a run, for a user who interrupts it."""
+
+    job: Job | None = None
+    marked: bool | None = False
+    """Whether the run is marked as cancelled; None if that is unknown."""
+    requested: bool | None = False
+    """Whether the cancellation of the job was requested; None if that is unknown."""
+
+
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Cancel a run, and wait until none of its jobs runs."""
     if not options.name:
         raise UserError(f"cancel: NAME is missing; `{next_command('list')}` lists the jobs")
-    console, jobs = Console(as_json=as_json), connect(outputs).jobs
-    job = _newest(jobs, jobs.find(options.name))
-    while True:
-        before = job.status
-        # First, so that nobody submits the run again between its end and the mark.
-        marked = _mark(console, jobs, job)
-        if not job.ended:
-            job = _end(jobs, job, options.wait_minutes * 60, marked=marked)
-        following = _following(jobs, job, before)
-        if following is None:
-            break
-        console.note(f"{following.name}: was submitted in the meantime")
-        job = following
+    console, jobs, progress = Console(as_json=as_json), connect(outputs).jobs, _Progress()
+    try:
+        job, before, marked = _cancel_run(console, jobs, options, progress)
+    except KeyboardInterrupt:
+        console.note(f"\ninterrupted; {_interrupted_words(options.name, progress)}")
+        return INTERRUPTED
     document = {
         "run": job.run,
         "job": job.name,
@@ -71,6 +75,54 @@ def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         text = f"{job.name}: is being cancelled ({job.status})"
     console.answer(document, text)
     return 0
+
+
+def _cancel_run(
+    console: Console, jobs: Jobs, options: CancelOptions, progress: _Progress
+) -> tuple[Job, str, bool]:
+    """Cancel the newest attempt of a run, and those that are submitted meanwhile.
+
+    Returns:
+        The last attempt, its state before, and whether the run is marked.
+    """
+    job = _newest(jobs, jobs.find(options.name))
+    while True:
+        before = job.status
+        progress.job, progress.marked, progress.requested = job, None, False
+        # First, so that nobody submits the run again between its end and the mark.
+        marked = progress.marked = _mark(console, jobs, job)
+        if not job.ended:
+            job = progress.job = _end(jobs, job, options.wait_minutes * 60, progress)
+        following = _following(jobs, job, before)
+        if following is None:
+            return job, before, marked
+        console.note(f"{following.name}: was submitted in the meantime")
+        job = following
+
+
+def _interrupted_words(name: str, progress: _Progress) -> str:
+    """Say what was done about a run, and what may still cost money."""
+    again = f"`{next_command('cancel', name)}` continues"
+    job = progress.job
+    if job is None:
+        return f"{name}: nothing was changed; {again}"
+    marked = {
+        True: "the run is marked as cancelled, so nobody will submit it again",
+        False: "the run is not marked as cancelled, so a command that supervises it may submit it"
+        " again",
+        None: "it is unknown whether the run is marked as cancelled",
+    }[progress.marked]
+    if job.ended:
+        return f"{job.name}: {marked}; {again}"
+    requested = {
+        True: "its cancellation was requested",
+        False: "its cancellation was not requested",
+        None: "it is unknown whether its cancellation was requested",
+    }[progress.requested]
+    return (
+        f"{job.name}: {marked}; {requested}. The job may still run and cost money until"
+        f" `{next_command('status')}` shows its end; {again}"
+    )
 
 
 def _newest(jobs: Jobs, job: Job) -> Job:
@@ -130,11 +182,11 @@ def _is_marked(jobs: Jobs, job: Job) -> bool:
     return now is not None and now.canceled_by_us
 
 
-def _end(jobs: Jobs, job: Job, seconds: float, *, marked: bool) -> Job:
+def _end(jobs: Jobs, job: Job, seconds: float, progress: _Progress) -> Job:
     try:
-        return _cancel(jobs, job, seconds)
+        return _cancel(jobs, job, seconds, progress)
     except RequestError as error:
-        if not marked or job.attempt is None:
+        if not progress.marked or job.attempt is None:
             raise
         raise type(error)(
             f"{error}\n{job.name}: was not cancelled and may still run; it is marked, so nobody"
@@ -143,9 +195,11 @@ def _end(jobs: Jobs, job: Job, seconds: float, *, marked: bool) -> Job:
         ) from error
 
 
-def _cancel(jobs: Jobs, job: Job, seconds: float) -> Job:
+def _cancel(jobs: Jobs, job: Job, seconds: float, progress: _Progress) -> Job:
+    progress.requested = None
     try:
         jobs.cancel(job.name)
+        progress.requested = True
     except RequestError:
         now = jobs.get(job.name)
         if now is None or not now.ended:

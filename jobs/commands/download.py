@@ -1,6 +1,6 @@
 """`python -m jobs download`: download a run's results to a folder like that of a local run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,17 +9,26 @@ from azure.storage.blob import ContainerClient
 
 from common import fields
 from common.annotations import Bounds, Formerly, Positional
-from common.errors import INTERRUPTED, ConfigError
+from common.errors import INTERRUPTED, ConfigError, UserError
+from common.prices import Total, total
 from common.text import listing, plural, size
 from infra.outputs import Datastore, PlatformOutputs
-from jobs.azure import results
+from jobs.azure import costs, results
+from jobs.azure.costs import JobCosts
+from jobs.azure.job_records import Job
 from jobs.azure.storage import Blob, listed
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import MissingError
 from jobs.retry import StorageRetry
 from jobs.spec.run_key import key_problems, run_of
-from jobs.transfer.blob_download import BlobDownloader, DownloadRecord, alone, targets
+from jobs.transfer.blob_download import (
+    BlobDownloader,
+    DiskFullError,
+    DownloadRecord,
+    alone,
+    targets,
+)
 from jobs.transfer.local_files import LocalError
 from jobs.transfer.parallel import for_each
 from jobs.transfer.progress import Progress
@@ -76,7 +85,7 @@ class Item:
 
 
 def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Download a run's files and print a summary.
+    """Download a run's files, write its estimated cost beside them, and print a summary.
 
     Returns:
         Exit status: 0 if the download is complete, 130 if it was interrupted.
@@ -89,21 +98,36 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
         raise ConfigError(problems)
     workspace, console = connect(outputs), Console(as_json=as_json)
     retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
+    # A run with files has usually jobs, so a single 404 is not believed.
+    attempts = workspace.jobs.attempts(options.run) or workspace.jobs.attempts(options.run)
     with workspace.storage.errors(outputs.datastores.results):
-        items = _items(options, workspace, retry)
+        items = _items(options, workspace, attempts, retry)
         with alone(options.folder):
-            done = _download(options, items, console, retry)
-    if done is None:
-        return INTERRUPTED
-    console.answer(done, _words(done))
+            done = fetch_items(options, items, console, retry)
+            if done is None:
+                return INTERRUPTED
+            cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
+            summed = _write_cost(options.folder, total(cost.values()))
+    spent = f"; estimated cost {summed}" if attempts else ""
+    console.answer({**done, "cost": costs.document(summed)}, f"{_words(done)}{spent}")
     return 0
 
 
-def _items(options: DownloadOptions, workspace: Workspace, retry: StorageRetry) -> list[Item]:
+def _write_cost(folder: Path, summed: Total) -> Total:
+    try:
+        costs.write(folder, summed)
+    except OSError as error:
+        raise LocalError(f"{folder / costs.FILE}: cannot be written ({error})") from error
+    return summed
+
+
+def _items(
+    options: DownloadOptions, workspace: Workspace, attempts: Sequence[Job], retry: StorageRetry
+) -> list[Item]:
     storage, run = workspace.storage, options.run
     store = storage.datastores.results
     artifacts = results.artifact_store(workspace.manager, storage)
-    jobs = [job.name for job in workspace.jobs.attempts(run)]
+    jobs = [job.name for job in attempts]
     folders: list[tuple[Datastore, str, Path]] = [
         (store, results.run_folder(run), options.folder),
         *(
@@ -143,22 +167,24 @@ def _is_asked_for(options: DownloadOptions, name: str) -> bool:
     return options.checkpoints or parts[0] != CHECKPOINTS
 
 
-def _download(
+def fetch_items(
     options: DownloadOptions, items: list[Item], console: Console, retry: StorageRetry
 ) -> dict[str, object] | None:
     """Download all items; return a summary, or None after Ctrl-C."""
     record = DownloadRecord(options.folder)
     problems: list[str] = []
     new: list[str] = []
-    total = sum(item.blob.size for item in items)
-    with Progress("downloading", len(items), total) as progress:
+    expected = sum(item.blob.size for item in items)
+    with Progress("downloading", len(items), expected) as progress:
         downloader = BlobDownloader(progress, record, overwrite=options.overwrite)
 
         def work(item: Item) -> None:
             try:
                 if downloader.fetch(item.client, item.address, item.blob, item.target):
                     new.append(str(item.target))
-            except LocalError as error:
+            except DiskFullError:
+                raise
+            except UserError as error:
                 problems.append(str(error))
                 return
             progress.file()
@@ -171,15 +197,15 @@ def _download(
                 " run the same command again to continue"
             )
             return None
-        finally:
-            record.save()
     if problems:
-        raise LocalError(f"{options.folder}: some files could not be written:\n{listing(problems)}")
+        raise LocalError(
+            f"{options.folder}: some files could not be downloaded:\n{listing(problems)}"
+        )
     return {
         "run": options.run,
         "folder": str(options.folder),
         "files": len(items),
-        "bytes": total,
+        "bytes": expected,
         "new_files": len(new),
     }
 

@@ -1,29 +1,36 @@
 """`python -m jobs follow NAME`, also used by the commands that submit jobs."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, UserError
+from common.prices import Cost, total
+from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.assets.prepared_data import register_prepared
+from jobs.azure import costs
+from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
-from jobs.errors import RequestError
+from jobs.errors import FateUnknownError, MissingError, RequestError, UnreachableError
 from jobs.following.follower import (
     POLL_SECONDS,
     RETRY_TIMEOUT_SECONDS,
     FollowSettings,
     show_ranks,
 )
+from jobs.following.notices import Notifier, configured_webhook
 from jobs.following.supervisor import RunResult, Supervisor
 from jobs.options import ResubmitOptions
 
 _UNATTENDED = (
-    "if its nodes are pre-empted, the run is submitted again only while `follow --supervise` runs"
+    "if its nodes are pre-empted, the run is submitted again only by a supervisor:"
+    " `follow --supervise`, or `supervise` for all runs of the workspace"
 )
 _CONTINUES = "the job continues in Azure"
 _UNREGISTERED = "its data set is registered once `follow` sees the job complete"
@@ -78,13 +85,13 @@ def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         raise UserError(f"follow: NAME is missing; `{next_command('list')}` lists the jobs")
     console, workspace = Console(as_json=as_json), connect(outputs)
     settings = options.settings()
-    try:
-        job = workspace.jobs.find(options.name)
-    except KeyboardInterrupt:
-        return detached(options.name)
     supervisor = make_supervisor(
         workspace, outputs, console, settings, options.resubmit, resubmits=options.supervise
     )
+    try:
+        job = supervisor.retry.call(lambda: workspace.jobs.find(options.name))
+    except KeyboardInterrupt:
+        return detached(options.name)
     result = follow(workspace, supervisor, job)
     return INTERRUPTED if result is None else result.exit_code
 
@@ -97,8 +104,15 @@ def make_supervisor(
     options: ResubmitOptions,
     *,
     resubmits: bool,
+    notifies: bool = True,
 ) -> Supervisor:
-    """Create a supervisor for a run in a workspace."""
+    """Create a supervisor for a run in a workspace.
+
+    Raises:
+        UserError: The webhook that the environment names is invalid or cannot be read.
+    """
+    webhook = configured_webhook(workspace.requests) if notifies else None
+    notifier = Notifier(workspace.jobs, webhook, outputs.stack, console) if webhook else None
     return Supervisor(
         workspace.jobs,
         workspace.manager,
@@ -108,6 +122,7 @@ def make_supervisor(
         settings,
         options,
         resubmits=resubmits,
+        notifier=notifier,
     )
 
 
@@ -124,10 +139,17 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         return None
     except RequestError as error:
         # Only following has failed, not the job.
-        lines = [str(error), *_left(supervisor, job), f"`{_back(supervisor, job)}` resumes this"]
-        raise type(error)("\n".join(lines), error.status) from error
+        refused = supervisor.waiting and not isinstance(error, UnreachableError)
+        known = refused or isinstance(error, MissingError)
+        left = _left(supervisor, job)
+        if not known:
+            left[0] = f"how {job.run} ends is unknown; {left[0]}"
+        lines = [str(error), *left, f"`{_back(supervisor, job)}` resumes this"]
+        kind = type(error) if known else FateUnknownError
+        raise kind("\n".join(lines), error.status) from error
     try:
         data_set = _register_prepared(workspace, result)
+        cost = JobCosts(workspace.jobs, workspace.manager, supervisor.clusters).of_run(result.job)
     except KeyboardInterrupt:
         detached(job.run, supervisor, job)
         return None
@@ -135,7 +157,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         again = f"`{_back(supervisor, job)}` tries again"
         supervisor.console.note(f"{result.job.name}: completed, but not registered; {again}")
         raise
-    _tell_end(supervisor.console, result, data_set)
+    _tell_end(supervisor.console, result, data_set, cost)
     return result
 
 
@@ -170,17 +192,25 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
     return INTERRUPTED
 
 
-def _tell_end(console: Console, result: RunResult, data_set: str | None) -> None:
+def _tell_end(
+    console: Console, result: RunResult, data_set: str | None, cost: Sequence[Cost]
+) -> None:
     """Print how a run ended, and what to do next.
 
     Args:
         console: Output of the command.
         result: Result of the run.
         data_set: NAME:VERSION of the data set that was registered, or None.
+        cost: Costs of the run's attempts.
     """
     job = result.job
-    lines = [f"{job.name}: {result.reason}"]
-    document = result.document()
+    time, amount = costs.words(cost)
+    lines = [
+        f"{job.name}: {result.reason}",
+        f"cost of {job.run}: {amount} in {plural(len(cost), 'attempt')}, node time {time}",
+        f"  {costs.LEFT_OUT}",
+    ]
+    document = {**result.document(), "cost": costs.document(total(cost))}
     if data_set is not None:
         document["asset"] = data_set
         lines.append(f"registered; to train on it, pass --data.asset {data_set}")

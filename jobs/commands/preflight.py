@@ -100,8 +100,8 @@ def look(
     image: BuildContext | None = None
     if options.preset is not None or options.kind != "train":
         try:
-            software = from_options.read_software()
             config = from_options.read_config(options, program)
+            software = from_options.read_software(config)
             attempt = from_options.first_attempt(options)
             spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
             image = software.image(spec)

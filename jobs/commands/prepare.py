@@ -2,7 +2,7 @@
 
 import secrets
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -15,6 +15,7 @@ from jobs.azure.workspace import connect
 from jobs.commands.follow import WatchOptions, make_supervisor
 from jobs.commands.submit import carry_out, register_image
 from jobs.console import Console
+from jobs.following.supervision_policy import mark
 from jobs.options import AttemptOptions, JobOptions, PreparationOptions
 from jobs.spec import from_options, kinds, summary
 from jobs.spec.run_key import RunAttempt, new_key
@@ -70,6 +71,9 @@ def run(
     )
     software, attempt = from_options.read_software(), RunAttempt(key)
     spec = kinds.prepare(outputs, preparation, folders, options.job, attempt, software.versions)
+    resubmits = spec.cluster.priority == "LowPriority"
+    if resubmits:
+        spec = replace(spec, tags={**spec.tags, **mark(options.resubmit)})
     workspace = connect(outputs)
     try:
         if options.name is not None:
@@ -80,7 +84,6 @@ def run(
     except KeyboardInterrupt:
         print("\ninterrupted; nothing was submitted", file=sys.stderr)
         return INTERRUPTED
-    resubmits = spec.cluster.priority == "LowPriority"
     supervisor = make_supervisor(
         workspace, outputs, console, settings, options.resubmit, resubmits=resubmits
     )

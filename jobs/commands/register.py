@@ -1,4 +1,4 @@
-"""`python -m jobs register`: register the final model of a run as a version of a model.
+"""`python -m jobs register`: register the final model of a run, or a prepared data set.
 
 Each run has one version, derived from the run's key: registering it again changes nothing. The
 version is a copy of the export, as a resumed run exports again.
@@ -18,6 +18,7 @@ from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
 from jobs.assets import models
 from jobs.assets.models import EXPORT, Model
+from jobs.assets.prepared_data import register_prepared
 from jobs.azure import results
 from jobs.azure.job_records import Job
 from jobs.azure.storage import Storage, read_small
@@ -31,16 +32,22 @@ from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 
 VERSION_LENGTH: Final = 16
 
-_METRICS: Final = ("top1", "top5", "examples", "epochs", "steps", "ranks")
+_METRICS: Final = (
+    *("top1", "top5", "mean_iou", "foreground_iou", "pixel_accuracy"),
+    *("examples", "epochs", "steps", "ranks"),
+)
 _SPEED: Final = ("images_per_second", "training_seconds", "attempts")
 
 
 @dataclass(frozen=True)
 class RegisterOptions:
-    """Register the final model of a run. NAME is the run's key, or the name of one of its jobs."""
+    """Register the final model of a run as a version of a model. NAME is the run's key, or the name
+    of one of its jobs. prepared/FOLDER instead registers a data set that is in the container of
+    prepared data already, such as one that another stack has prepared there.
+    """
 
     name: Annotated[str, Positional("NAME")] = ""
-    """Key of the run or name of the job."""
+    """Key of the run, name of the job, or prepared/FOLDER."""
 
     model: str | None = None
     """Name to register the model under; None is the preset that the run was started with."""
@@ -49,6 +56,12 @@ class RegisterOptions:
     def run(self) -> str:
         """Key of the run."""
         return run_of(self.name)
+
+    @property
+    def folder(self) -> str:
+        """Folder of a prepared data set; empty for a run."""
+        container, _, folder = self.name.partition("/")
+        return folder.strip("/") if container == "prepared" else ""
 
 
 @dataclass(frozen=True)
@@ -65,11 +78,14 @@ class TrainedRun:
 
 
 def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Register a model, and print its name.
+    """Register a model or a data set, and print its name.
 
     Raises:
-        UserError: The run has not completed, or has no exported model.
+        UserError: The run has not completed, or has no exported model; or the data set is
+            incomplete.
     """
+    if options.folder:
+        return _register_data_set(options, outputs, as_json=as_json)
     problems = fields.problems(options) or key_problems(options.run)
     if options.model is not None and not re.fullmatch(NAME, options.model):
         problems.append(f"--model: {options.model!r} must be letters, digits, '_' and '-'")
@@ -92,6 +108,16 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     }
     state = "registered" if new else "already registered"
     Console(as_json=as_json).answer(answer, f"{model.reference}: {state}, {model.uri}")
+    return 0
+
+
+def _register_data_set(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    if options.model is not None:
+        raise ConfigError([f"--model: {options.name} is a data set and no run; leave it out"])
+    workspace = connect(outputs)
+    data_set = register_prepared(workspace.manager, workspace.storage, options.folder)
+    answer = {"data": data_set.reference, "uri": data_set.uri, "tags": dict(data_set.tags)}
+    Console(as_json=as_json).answer(answer, f"{data_set.reference}: registered, {data_set.uri}")
     return 0
 
 

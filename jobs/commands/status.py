@@ -1,14 +1,17 @@
 """`python -m jobs status` and `list`: nodes that cost money now, runs, and jobs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
 from common.annotations import Bounds
+from common.prices import Cost, total
 from infra.outputs import PlatformOutputs
+from jobs.azure import costs
 from jobs.azure.clusters import ClusterNodes, read_nodes
+from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
@@ -60,7 +63,7 @@ def run(options: StatusOptions | ListOptions, outputs: PlatformOutputs, *, as_js
     """Show nodes and runs, or list jobs."""
     console, workspace = Console(as_json=as_json), connect(outputs)
     if isinstance(options, ListOptions):
-        _list(options, workspace, console)
+        _list(options, outputs, workspace, console)
     else:
         _status(options, outputs, workspace, console)
     return 0
@@ -102,14 +105,19 @@ def age(moment: datetime | None, now: datetime | None = None) -> str:
     return f"{seconds:.0f} s"
 
 
-def _list(options: ListOptions, workspace: Workspace, console: Console) -> None:
+def _list(
+    options: ListOptions, outputs: PlatformOutputs, workspace: Workspace, console: Console
+) -> None:
     matching = (
         job
         for job in workspace.jobs.newest_first()
         if (options.all or job.attempt is not None) and options.kind in (None, job.kind)
     )
     jobs = list(islice(matching, options.limit))
-    console.answer([_job_document(job) for job in jobs], _job_words(jobs))
+    cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
+    console.answer(
+        [_job_document(job, cost[job.name]) for job in jobs], "\n".join(_job_lines(jobs, cost))
+    )
 
 
 def _status(
@@ -124,13 +132,20 @@ def _status(
     jobs = list(islice(workspace.jobs.newest_first(), MAX_JOBS + 1))
     older = len(jobs) > MAX_JOBS
     runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)
-    lines = [*cost_lines(clusters, datetime.now(UTC)), "", *_run_lines(runs)]
+    attempts = [job for run in runs for job in run.jobs]
+    cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
+    lines = [*cost_lines(clusters, datetime.now(UTC)), "", *_run_lines(runs, cost)]
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
         "clusters": [_cluster_document(nodes) for nodes in clusters],
         "runs": [
-            {"run": run.key, "attempts": [_job_document(job) for job in run.jobs]} for run in runs
+            {
+                "run": run.key,
+                "cost": costs.document(total(cost[job.name] for job in run.jobs)),
+                "attempts": [_job_document(job, cost[job.name]) for job in run.jobs],
+            }
+            for run in runs
         ],
         "older_jobs": older,
     }
@@ -161,7 +176,7 @@ def _cost(nodes: ClusterNodes, now: datetime) -> str:
     return text
 
 
-def _run_lines(runs: Sequence[Run]) -> list[str]:
+def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
     if not runs:
         return ["no runs; `python -m jobs submit --help` shows how to start one"]
     rows = [
@@ -172,21 +187,27 @@ def _run_lines(runs: Sequence[Run]) -> list[str]:
             ", ".join(job.status for job in run.jobs[:-1]) or "-",
             f"{run.last.nodes} on {run.last.cluster}",
             f"{age(run.last.created)} ago",
+            *costs.words(cost[job.name] for job in run.jobs),
         )
         for run in runs
     ]
     head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
-    return table(head, rows).splitlines()
+    return [*table((*head, "node time", "cost"), rows).splitlines(), f"cost: {costs.LEFT_OUT}"]
 
 
-def _job_words(jobs: Sequence[Job]) -> str:
+def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:
     if not jobs:
-        return "no jobs; `python -m jobs submit --help` shows how to start one"
+        return ["no jobs; `python -m jobs submit --help` shows how to start one"]
     rows = [
-        (job.name, job.kind, job.status, job.cluster, str(job.nodes), f"{age(job.created)} ago")
+        (
+            *(job.name, job.kind, job.status, job.cluster, str(job.nodes)),
+            f"{age(job.created)} ago",
+            *costs.words([cost[job.name]]),
+        )
         for job in jobs
     ]
-    return table(("job", "kind", "status", "cluster", "nodes", "created"), rows)
+    head = ("job", "kind", "status", "cluster", "nodes", "created", "node time", "cost")
+    return [*table(head, rows).splitlines(), f"cost: {costs.LEFT_OUT}"]
 
 
 def _read_cluster(manager: ResourceManager, name: str) -> ClusterNodes | None:
@@ -196,7 +217,7 @@ def _read_cluster(manager: ResourceManager, name: str) -> ClusterNodes | None:
         return None
 
 
-def _job_document(job: Job) -> dict[str, Any]:
+def _job_document(job: Job, cost: Cost) -> dict[str, Any]:
     return {
         "job": job.name,
         "run": job.run,
@@ -207,6 +228,7 @@ def _job_document(job: Job) -> dict[str, Any]:
         "nodes": job.nodes,
         "created": job.created.isoformat() if job.created else None,
         "page": job.page,
+        "cost": costs.document(total([cost])),
     }
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from common.errors import INTERRUPTED, UserError
 from common.waiting import wait_until
@@ -13,11 +14,14 @@ from jobs.azure.job_records import Job, Jobs
 from jobs.azure.results import read_artifact
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import WatchOptions, follow, make_supervisor, notes
+from jobs.commands.runs.budget import BudgetOptions, within_budget
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import ClusterCheckResult, assess
+from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
+from jobs.retry import AzureRetry
 from jobs.spec import from_options, summary
 from jobs.spec.code_snapshot import git_properties
 from jobs.spec.from_options import RunOptions, Software
@@ -27,12 +31,9 @@ from trainer.config import TrainConfig
 from trainer.data.manifest import Manifest
 from trainer.training.plan import Plan
 
-ARRIVAL_SECONDS = 5.0
-"""Seconds after Ctrl-C in which a request that was already sent may still create the job."""
-
 
 @dataclass(frozen=True)
-class SubmitOptions(RunOptions, WatchOptions):
+class SubmitOptions(RunOptions, WatchOptions, BudgetOptions):
     """Run a training on the platform: python -m jobs submit --preset NAME [options] [-- options of
     the trainer]. Print a summary, submit the job and follow it to its end; Ctrl-C leaves it
     running.
@@ -49,7 +50,8 @@ class SubmitOptions(RunOptions, WatchOptions):
     """Exit once the job is submitted."""
 
     no_supervise: bool = False
-    """Do not submit the run again if its LowPriority nodes are pre-empted."""
+    """Do not submit the run again if its LowPriority nodes are pre-empted: neither here, nor by
+    `supervise`."""
 
     dry_run: bool = False
     """Print the summary without submitting."""
@@ -60,14 +62,20 @@ def run(
 ) -> int:
     """Submit a job and follow it to its end."""
     console, settings = Console(as_json=as_json), options.settings()
-    config, software = from_options.read_config(options, program), from_options.read_software()
+    options = from_options.with_own_key(options, Path.home())
+    config = from_options.read_config(options, program)
+    software = from_options.read_software(config)
     # Everything that can be checked locally is checked before the first request.
     attempt = from_options.first_attempt(options)
     spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
+    resubmits = spec.cluster.priority == "LowPriority" and not options.no_supervise
+    if resubmits:
+        spec = replace(spec, tags={**spec.tags, **mark(options.resubmit)})
     workspace = connect(outputs)
     try:
         if options.name is not None:
             spec = spec.for_attempt(submission.free_attempt(workspace.jobs, attempt))
+        spec = within_budget(workspace, outputs.clusters, spec, config, options)
         plan = show(console, workspace, spec, options, config)
         status = _prepare(console, workspace, outputs, options, spec, software)
     except KeyboardInterrupt:
@@ -77,7 +85,6 @@ def run(
         console.answer(summary.document(spec, plan), "nothing was submitted")
     if status is not None:
         return status
-    resubmits = spec.cluster.priority == "LowPriority" and not options.no_supervise
     supervisor = make_supervisor(
         workspace, outputs, console, settings, options.resubmit, resubmits=resubmits
     )
@@ -99,7 +106,7 @@ def carry_out(
         Exit status.
     """
     console = supervisor.console
-    job = hand_over(console, workspace, spec, software)
+    job = hand_over(console, workspace, spec, software, supervisor.retry)
     if job is None:
         return INTERRUPTED
     if no_follow:
@@ -157,14 +164,14 @@ def register_image(
 
 
 def hand_over(
-    console: Console, workspace: Workspace, spec: JobSpec, software: Software
+    console: Console, workspace: Workspace, spec: JobSpec, software: Software, retry: AzureRetry
 ) -> Job | None:
     """Submit one job; return None if Ctrl-C interrupted that."""
     jobs, manager = workspace.jobs, workspace.manager
     try:
         code_id = upload(manager, software.code)
         properties = git_properties(from_options.REPOSITORY)
-        job = submission.submit(jobs, spec, manager.workspace_id, code_id, properties)
+        job = submission.submit(jobs, spec, manager.workspace_id, code_id, properties, retry)
         console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
     except KeyboardInterrupt:
         # The request may already have been sent.
@@ -193,9 +200,9 @@ def _leave(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, job: Job) -
 
 
 def _arrived(jobs: Jobs, name: str) -> bool:
-    """Whether a job exists, or appears within `ARRIVAL_SECONDS`."""
+    """Whether a job exists, or appears within a moment."""
     try:
-        return wait_until(lambda: jobs.get(name) is not None, ARRIVAL_SECONDS, 0.5)
+        return wait_until(lambda: jobs.get(name) is not None, submission.ARRIVAL_SECONDS, 0.5)
     except RequestError as error:
         print(f"{name}: cannot be looked up: {error}", file=sys.stderr)
         return False
@@ -230,13 +237,14 @@ def _check(
     # A run that is resumed is checked again.
     attempt = submission.free_attempt(workspace.jobs, from_options.check_attempt(training.run))
     spec = from_options.check_spec(outputs, options, attempt, software.versions)
-    job = hand_over(console, workspace, spec, software)
+    retry = options.settings().retry(console)
+    job = hand_over(console, workspace, spec, software, retry)
     if job is None:
         return INTERRUPTED
     settings = replace(options.settings(), ranks=lambda _: False)
     quiet = Console(as_json=True)
     supervisor = make_supervisor(
-        workspace, outputs, quiet, settings, options.resubmit, resubmits=True
+        workspace, outputs, quiet, settings, options.resubmit, resubmits=True, notifies=False
     )
     try:
         result = supervisor.follow(job)

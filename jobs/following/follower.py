@@ -14,16 +14,19 @@ from common.errors import UserError
 from jobs.azure.clusters import queue_reasons
 from jobs.azure.job_records import ENDED, Details, Job, Jobs
 from jobs.azure.resource_manager import ResourceManager
-from jobs.console import Console
-from jobs.errors import MissingError, RequestError
+from jobs.console import Console, next_command
+from jobs.errors import AccessError, MissingError, OddAnswerError, RequestError, UnreachableError
 from jobs.following import job_states
 from jobs.following.log_stream import LogLine, LogStream
 from jobs.retry import AzureRetry
 
 POLL_SECONDS: Final = 5.0
 RETRY_TIMEOUT_SECONDS: Final = 3600.0
+LAST_LINES_SECONDS = 60.0
+"""Longest time in seconds to ask for the last lines of a job's log. It is short, as a run that was
+interrupted waits for its next attempt."""
 MAX_REFUSALS: Final = 3
-"""Consecutive refused requests after which a log counts as unreadable."""
+"""Consecutive refused requests after which a log counts as unreadable, and a run as missing."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class Follower:
         self._queued_at = 0.0
         self._hints = 0
         self._refusals = 0
+        self._missing = 0
+        self.alive_at: float | None = None
+        """Time of `time.monotonic` at which the job was last seen not to have ended."""
 
     def follow(self) -> Details:
         """Follow the job until it ends.
@@ -84,17 +90,15 @@ class Follower:
         while True:
             details = self._retry.call(self._ask)
             ended = details.status in ENDED
-            if not ended:
-                self._tell(details.status)
-            for line in self._log.more(details.logs):
-                self._show(line)
-            self._tell_refused()
             if ended:
-                for line in self._log.rest():
-                    self._show(line)
+                self._show_last(details)
                 # Print the last lines before the final state, in the order of events.
                 self._tell(details.status)
                 return details
+            self.alive_at = time.monotonic()
+            self._tell(details.status)
+            self._read_log(details)
+            self._tell_refused()
             time.sleep(self._settings.poll_seconds)
 
     def _ask(self) -> Details:
@@ -105,7 +109,43 @@ class Follower:
             job = self._jobs.get(self._job.name)
             if job is None:
                 raise
+            if job.ended and self._missing < MAX_REFUSALS:
+                # Only the run history has the log and the reason of the end.
+                self._missing += 1
+                raise OddAnswerError(f"{self._job.name}: its run is not found") from None
             return Details(job.status)
+
+    def _read_log(self, details: Details) -> None:
+        for line in self._log.more(details.logs):
+            self._show(line)
+
+    def _show_last(self, details: Details) -> None:
+        """Show the last lines; if they cannot be read, print how far the log was shown."""
+        latest = details
+
+        def read() -> None:
+            nonlocal latest
+            self._read_log(latest)
+            error = self._log.refused or self._log.missing
+            if error is not None:
+                # The next attempt needs URLs that have not expired.
+                latest = self._ask()
+                raise UnreachableError(str(error)) if error is self._log.missing else error
+
+        # Who was never allowed to read the log has been told.
+        unless = (AccessError,) if self._refusals >= MAX_REFUSALS else ()
+        try:
+            self._retry.call(read, unless=unless, at_most=LAST_LINES_SECONDS)
+        except RequestError as error:
+            shown = [f"{name} up to byte {count:,}" for name, count in self._log.shown().items()]
+            self._console.note(
+                f"{self._job.name}: its last lines could not be read"
+                f" ({str(error).splitlines()[0]}); shown:"
+                f" {', '.join(shown) or 'nothing'}. `{next_command('logs', self._job.name)}` prints"
+                " the whole log"
+            )
+        for line in self._log.rest():
+            self._show(line)
 
     def _tell(self, status: str) -> None:
         before, self._state = self._state, status

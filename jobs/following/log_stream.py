@@ -48,8 +48,10 @@ class LogStream:
     read_log: ReadLog
     ranks: Callable[[int], bool] = lambda _: True
     """Selects the ranks whose files are read."""
-    refused: str | None = None
+    refused: RequestError | None = None
     """Why the last request was refused, or None."""
+    missing: RequestError | None = None
+    """Why a file could not be found in the last request, or None."""
     _files: dict[str, _File] = field(default_factory=dict)
 
     def more(self, addresses: Mapping[str, str]) -> Iterator[LogLine]:
@@ -58,17 +60,17 @@ class LogStream:
         Args:
             addresses: Current URLs of all log files by name, from the run history.
         """
-        self.refused = None
+        self.refused = self.missing = None
         for name, rank in process_logs(addresses, self.ranks):
             file = self._files.setdefault(name, _File())
             try:
                 yield from self._read(addresses[name], file, rank)
-            except MissingError:
+            except MissingError as error:
                 # Azure lists a file before it is written.
-                continue
+                self.missing = error
             except RequestError as error:
                 # The URL may have expired; the next call has a new one.
-                self.refused = str(error)
+                self.refused = error
 
     def rest(self) -> Iterator[LogLine]:
         """Return the unfinished last lines, once the job has ended."""
@@ -77,6 +79,10 @@ class LogStream:
             if file.rest and rank is not None:
                 yield LogLine(rank, _text(file.rest))
                 file.rest = b""
+
+    def shown(self) -> dict[str, int]:
+        """Return the bytes of each file that were read, by its name."""
+        return {name: file.offset for name, file in self._files.items()}
 
     def _read(self, address: str, file: _File, rank: int) -> Iterator[LogLine]:
         while True:

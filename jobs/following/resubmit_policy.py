@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from common.errors import ConfigError, UserError
+from common.prices import money
+from common.text import plural
 from infra.outputs import Cluster
 from jobs.errors import RequestError
-from jobs.exit_status import CANCELED, NOT_RESUBMITTED
+from jobs.exit_status import BUDGET_USED, CANCELED, NOT_RESUBMITTED
 from jobs.options import ResubmitOptions
+from jobs.spec.budget_policy import Budget
 from jobs.spec.job_spec import LIFETIME_HOURS
 from trainer.errors import (
     STOP_STATUSES,
+    TIME_LIMIT_STATUS,
     WATCHDOG_EXIT_CODE,
     CheckpointError,
     DataError,
@@ -53,6 +57,24 @@ _EXPLAINED: Final = {
 _LOST_PEER: Final = {PeerError.exit_code, WATCHDOG_EXIT_CODE}
 
 
+SEEN_SECONDS: Final = 60.0
+"""Seconds after the end of a job in which the nodes of its cluster tell why it ended. Until then
+Azure keeps idle nodes: a stack's `idle_seconds_before_scale_down` is at least 60."""
+
+
+@dataclass(frozen=True)
+class NodesSeen:
+    """The nodes of an attempt's cluster, as they were seen after its end."""
+
+    needed: int
+    """Nodes of the attempt."""
+    present: int
+    """Nodes of the cluster in any state but pre-empted."""
+    preempted: int
+    seconds: float
+    """Longest time in seconds from the end of the attempt until they were seen."""
+
+
 @dataclass(frozen=True)
 class AttemptResult:
     """How one attempt of a run ended."""
@@ -66,14 +88,23 @@ class AttemptResult:
     """Azure's messages: code and message of the error, and the events of the run history."""
     exit_code: int | None = None
     """Exit status of the trainer, or None if unknown."""
+    vanished: bool = False
+    """Whether the program has begun and reported no end, and Azure's messages cannot be read."""
     canceled_by_us: bool = False
     """Whether a user cancelled the run with this project's `cancel`."""
     trained: bool | None = None
     """Whether the run's result exists, after all epochs; None if it could not be checked."""
     trains: bool = True
     """Whether the job is a training; other kinds of job have no result to check."""
+    nodes: NodesSeen | None = None
+    """Nodes of the attempt's cluster right after a cancellation; None if they were not seen."""
     by_person: bool = False
     """Whether a user, not a supervisor, submitted the attempt; ignored for the first attempt."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether a rank was lost, as far as the program's end shows."""
+        return self.vanished or self.exit_code in _LOST_PEER
 
     @property
     def timed_out(self) -> bool:
@@ -106,7 +137,10 @@ class Stop:
 
 
 def decide(
-    history: Sequence[AttemptResult], options: ResubmitOptions, cluster: Cluster | None
+    history: Sequence[AttemptResult],
+    options: ResubmitOptions,
+    cluster: Cluster | None,
+    budget: Budget | None = None,
 ) -> Resubmit | Stop:
     """Decide what to do after the last attempt.
 
@@ -114,6 +148,7 @@ def decide(
         history: Results of all attempts, oldest first.
         options: Maximum number of attempts and pauses between them.
         cluster: Cluster that the last attempt ran on; None if the stack does not have it any more.
+        budget: Budget of the run after the last attempt; None if it has none.
     """
     last = history[-1]
     if last.trained or (last.status == "Completed" and not last.trains):
@@ -124,24 +159,27 @@ def decide(
             "completed, but its result could not be read, so it is unknown whether the training"
             " completed. Follow it again to check again",
         )
-    if last.canceled_by_us:
-        return Stop(CANCELED, "cancelled by `cancel`")
+    on_purpose = _on_purpose(last, budget)
+    if on_purpose is not None:
+        return on_purpose
     number = len(history) + 1
     history = _since_a_person(history)
     interruption = _interruption(history, options, cluster)
     if interruption is None:
         return _stop(last)
     count = len(history) + 1
-    obstacle = cure = ""
+    code, obstacle, cure = NOT_RESUBMITTED, "", ""
     if count > options.attempts:
         obstacle = f"--resubmit.attempts allows only {options.attempts} attempts"
         cure = "the same command with a higher number resumes from them"
+    elif budget is not None and budget.used_up:
+        code, obstacle, cure = BUDGET_USED, _spent(budget), _with_more(budget)
     elif cluster is None:
         obstacle = "the stack does not have its cluster any more"
         cure = "`submit` with --name KEY and --cluster NAME resumes from them on another one"
     if obstacle:
         return Stop(
-            NOT_RESUBMITTED,
+            code,
             f"{interruption}; not submitted again, as {obstacle}. Its checkpoints are kept; {cure}",
         )
     # The exponent is limited so that a large number of attempts does not overflow.
@@ -162,6 +200,33 @@ def evidence(messages: Sequence[str]) -> str | None:
     return next((text for text in messages if _EVIDENCE.search(text)), None)
 
 
+def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
+    """Return why a run was stopped that a user or its budget has stopped; None for any other."""
+    if last.canceled_by_us:
+        return Stop(CANCELED, "cancelled by `cancel`")
+    if last.exit_code == TIME_LIMIT_STATUS:
+        if budget is None:
+            text = "stopped at its --max-seconds; its state is saved, and the same command with"
+            return Stop(TIME_LIMIT_STATUS, f"{text} this --name resumes from it")
+        text = f"stopped at its budget, as {_spent(budget)}. Its checkpoints are kept"
+        return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
+    if last.status == "Canceled" and last.timed_out and budget is not None and budget.used_up:
+        text = f"cancelled at its timeout, as {_spent(budget)}. Its checkpoints are kept"
+        return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
+    return None
+
+
+def _spent(budget: Budget) -> str:
+    spent, limit = (money(amount, budget.currency) for amount in (budget.spent, budget.limit))
+    return f"it has cost about {spent} of {limit}"
+
+
+def _with_more(budget: Budget) -> str:
+    """Return the command that continues a run whose budget is used up."""
+    least = money(budget.least, budget.currency)
+    return f"the same command with this --name and a --budget above {least} resumes from them"
+
+
 def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]:
     """Return the attempts that count: the count restarts when a user submits the run again."""
     persons = (index for index, result in enumerate(history) if result.by_person)
@@ -179,8 +244,13 @@ def _interruption(
     message = evidence(last.messages)
     if message is not None:
         return f"interrupted: {message}"
-    if last.status == "Failed":
-        return _lost(history)
+    return _lost(history) if last.status == "Failed" else _ended_early(last, options, cluster)
+
+
+def _ended_early(
+    last: AttemptResult, options: ResubmitOptions, cluster: Cluster | None
+) -> str | None:
+    """Interpret a cancellation that Azure does not explain."""
     if cluster is not None:
         longest = LIFETIME_HOURS[cluster.priority] * 3600
         if last.seconds >= longest * LIMIT_REACHED:
@@ -188,7 +258,26 @@ def _interruption(
             return f"interrupted: Azure limits a job on {cluster.priority} nodes to {days} days"
     if last.timed_out:
         return None
+    taken = _taken(last, cluster)
+    if taken is not None:
+        return f"interrupted: cancelled by nobody who used `cancel`, and {taken}"
     return "cancelled, but not by `cancel`" if options.canceled else None
+
+
+def _taken(last: AttemptResult, cluster: Cluster | None) -> str | None:
+    """Return what the nodes of a cluster say about a job that was cancelled without words."""
+    nodes = last.nodes
+    low_priority = cluster is not None and cluster.priority == "LowPriority"
+    # A job that never started had no nodes to lose.
+    if nodes is None or not low_priority or not last.seconds or nodes.seconds > SEEN_SECONDS:
+        return None
+    if nodes.present >= nodes.needed:
+        # After a person's cancellation, its nodes are still there. Others may be pre-empted.
+        return None
+    return (
+        f"its cluster has {nodes.present} of its {plural(nodes.needed, 'node')} left"
+        f" ({nodes.preempted} pre-empted), sooner than idle nodes are released"
+    )
 
 
 def _lost(history: Sequence[AttemptResult]) -> str | None:
@@ -196,12 +285,14 @@ def _lost(history: Sequence[AttemptResult]) -> str | None:
     last = history[-1]
     if last.exit_code in STOP_STATUSES:
         return "interrupted: all ranks were asked to stop from outside, and saved their state"
-    if last.exit_code not in _LOST_PEER:
+    if not last.lost:
         return None
     before = history[-2] if len(history) > 1 else None
-    if before is not None and before.exit_code in _LOST_PEER and evidence(before.messages) is None:
+    if before is not None and before.lost and evidence(before.messages) is None:
         # Nodes are lost by chance; a loss twice in a row suggests a cause in the program.
         return None
+    if last.vanished:
+        return "interrupted: the trainer ended without a report, as it does when its node is lost"
     return f"interrupted: a rank was lost (exit status {last.exit_code} of the trainer)"
 
 
@@ -222,7 +313,7 @@ def _stop(last: AttemptResult) -> Stop:
     if last.status == "Completed":
         reason = "the job completed, but the run has not trained all of its epochs"
         return Stop(code, reason, show_log=True)
-    if last.exit_code in _LOST_PEER:
+    if last.lost:
         reason = (
             "failed: ranks were lost twice in a row without evidence of lost nodes, so the cause is"
             " probably in the program"

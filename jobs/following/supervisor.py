@@ -4,14 +4,18 @@
 All state is in the workspace, so a supervisor can be stopped, restarted and run twice.
 """
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
 from common.waiting import wait_until
 from infra.outputs import Cluster
+from jobs.azure.clusters import read_nodes
 from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
+from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.results import TRAINING, is_trained
 from jobs.azure.storage import Storage
@@ -21,8 +25,19 @@ from jobs.errors import AccessError, RequestError
 from jobs.exit_status import NOT_RESUBMITTED
 from jobs.following.follower import Follower, FollowSettings
 from jobs.following.log_stream import last_lines
-from jobs.following.resubmit_policy import AttemptResult, Resubmit, Status, Stop, decide
+from jobs.following.notices import Notifier
+from jobs.following.resubmit_policy import (
+    AttemptResult,
+    NodesSeen,
+    Resubmit,
+    Status,
+    Stop,
+    decide,
+)
+from jobs.following.supervision_policy import Event, event_of
 from jobs.options import ResubmitOptions
+from jobs.spec.budget_policy import Budget
+from trainer.errors import RUNNING
 
 LAST_LINES: Final = 30
 LOOK_SECONDS = 5.0
@@ -66,6 +81,7 @@ class Supervisor:
         settings: How each job is followed.
         options: When a run is submitted again.
         resubmits: Whether to submit an interrupted run again, or only to print how to do so.
+        notifier: Sends a notice of each attempt that has ended, if there is a webhook.
     """
 
     def __init__(
@@ -79,13 +95,17 @@ class Supervisor:
         options: ResubmitOptions,
         *,
         resubmits: bool,
+        notifier: Notifier | None = None,
     ) -> None:
         self._jobs, self._manager, self._storage = jobs, manager, storage
-        self._clusters, self._settings, self._options = clusters, settings, options
-        self._retry = settings.retry(console)
-        self.console, self.resubmits = console, resubmits
+        self._settings, self._options = settings, options
+        self.retry = settings.retry(console)
+        """Retries of all requests about the run."""
+        self.console, self.resubmits, self.clusters = console, resubmits, clusters
+        self._notifier = notifier
         self.waiting = False
         """Whether the last attempt has ended, so that no job of the run is running."""
+        self._alive_at: float | None = None
 
     def follow(self, job: Job) -> RunResult:
         """Follow a run from one attempt to its end.
@@ -96,12 +116,12 @@ class Supervisor:
         while True:
             self.waiting = False
             follower = Follower(
-                self._jobs, self._manager, job, self.console, self._settings, self._retry
+                self._jobs, self._manager, job, self.console, self._settings, self.retry
             )
             details = follower.follow()
-            self.waiting = True
-            history = self._history(job, details)
-            decision = self._decide(job, history)
+            self.waiting, self._alive_at = True, follower.alive_at
+            history = self.history(job, details)
+            decision = self.decide(job, history)
             if isinstance(decision, Stop):
                 return self._stop(job, details, decision, len(history))
             if not self.resubmits:
@@ -110,46 +130,79 @@ class Supervisor:
                     f" `{next_command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return RunResult(job, details.status, NOT_RESUBMITTED, reason, len(history))
-            following = self._next(job, decision)
+            following = self._next(job, decision, remaining_budget(job, history[-1]))
             if following is None:
-                history = self._history(self._fresh(job), details)
-                stop = self._decide(job, history)
+                history = self.history(self._fresh(job), details)
+                stop = self.decide(job, history)
                 assert isinstance(stop, Stop)
                 return self._stop(job, details, stop, len(history))
             job = following
 
-    def _history(self, job: Job, details: Details) -> list[AttemptResult]:
+    def history(self, job: Job, details: Details) -> list[AttemptResult]:
         """Return the results of all attempts up to this one, which has just ended.
 
         Whether the run is fully trained is only looked up for the last attempt.
         """
         results = []
         attempt = job.attempt
+        # First, because the nodes change.
+        nodes = self._nodes(job, details)
         if attempt is not None:
-            attempts = self._retry.call(lambda: self._jobs.attempts(job.run))
+            attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
             for earlier in attempts[: attempt.number - 1]:
-                known = self._retry.call(partial(self._jobs.details, earlier.name))
+                known = self.details(earlier)
                 results.append(attempt_result(earlier, known, trained=None))
         trains = job.kind in TRAINING and attempt is not None
+        job = self._fresh(job)
         trained = self._is_trained(job, details) if trains else None
-        last = attempt_result(self._fresh(job), details, trained=trained, trains=trains)
-        return [*results, last]
+        last = attempt_result(job, details, trained=trained, trains=trains)
+        return [*results, replace(last, nodes=nodes)]
 
-    def _decide(self, job: Job, history: list[AttemptResult]) -> Resubmit | Stop:
+    def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
+        """Look at the nodes of a cancelled job's cluster; return None if that says nothing."""
+        if details.status != "Canceled":
+            return None
+        if self._alive_at is not None:
+            seconds = time.monotonic() - self._alive_at
+        elif details.ended is not None:
+            seconds = (datetime.now(UTC) - details.ended).total_seconds()
+        else:
+            return None
+        if seconds < 0:
+            return None
+        try:
+            nodes = read_nodes(self._manager.get(f"computes/{segment(job.cluster)}"))
+        except RequestError:
+            return None
+        present = nodes.busy + nodes.idle + nodes.preparing + nodes.unusable
+        return NodesSeen(job.nodes, present, nodes.preempted, seconds)
+
+    def details(self, job: Job) -> Details:
+        """Return an attempt's details, or only its state if the run history refuses to show them,
+        as it does outside of a private network.
+        """
+        try:
+            return self.retry.call(partial(self._jobs.details, job.name), unless=(AccessError,))
+        except AccessError:
+            return Details(job.status)
+
+    def decide(self, job: Job, history: list[AttemptResult]) -> Resubmit | Stop:
+        """Decide whether a run is submitted again after its last attempt."""
         # A job that another program submitted has no further attempts.
         options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
-        own = (one for one in self._clusters.values() if one.name.lower() == job.cluster.lower())
-        return decide(history, options, next(own, None))
+        own = (one for one in self.clusters.values() if one.name.lower() == job.cluster.lower())
+        return decide(history, options, next(own, None), remaining_budget(job, history[-1]))
 
-    def _next(self, job: Job, decision: Resubmit) -> Job | None:
+    def _next(self, job: Job, decision: Resubmit, budget: Budget | None) -> Job | None:
         """Submit the next attempt after the pause; return None if the run was cancelled in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
         # A missing role does not appear by waiting.
-        following, by_us = self._retry.call(
-            lambda: resubmit(self._jobs, job), unless=(AccessError,)
+        following, by_us = self.retry.call(
+            lambda: resubmit(self._jobs, job, budget), unless=(AccessError,)
         )
+        self._notify(job, "resubmitted", decision.reason)
         self.console.say(
             f"{following.name}: submitted"
             if by_us
@@ -157,15 +210,25 @@ class Supervisor:
         )
         return following
 
+    def _notify(self, job: Job, event: Event, reason: str) -> None:
+        if self._notifier is not None:
+            self._notifier.tell(self._fresh(job), event, reason)
+
     def _fresh(self, job: Job) -> Job:
-        return self._retry.call(lambda: self._jobs.get(job.name)) or job
+        return self.retry.call(lambda: self._jobs.get(job.name)) or job
 
     def _is_trained(self, job: Job, details: Details) -> bool | None:
-        try:
-            return self._retry.call(
+        def look() -> bool:
+            return self.retry.call(
                 lambda: is_trained(self._storage, job, details), unless=(AccessError,)
             )
+
+        try:
+            # A job that completed has usually written its result, so a single 404 is not believed.
+            return look() or (details.status == "Completed" and look())
         except RequestError as error:
+            if job.reported_status == "0":
+                return True
             self.console.note(f"{job.run}: its result cannot be read from here: {error}")
             return None
 
@@ -173,10 +236,17 @@ class Supervisor:
         if stop.show_log:
             for line in last_lines(self._jobs.read_log, details.logs, details.messages, LAST_LINES):
                 self.console.note(line)
+        self._notify(job, event_of(stop), stop.reason)
         if details.status == "Failed":
             for message in details.messages:
                 self.console.note(f"Azure: {message}")
         return RunResult(job, details.status, stop.exit_code, stop.reason, attempts)
+
+
+def remaining_budget(job: Job, last: AttemptResult) -> Budget | None:
+    """Return the budget of a run after an attempt; None if it has none."""
+    budget = Budget.of(job.tags, job.nodes)
+    return budget.after(last.seconds) if budget else None
 
 
 def attempt_result(
@@ -199,9 +269,16 @@ def attempt_result(
         seconds=seconds,
         timeout_seconds=job.timeout_seconds,
         messages=details.messages,
-        exit_code=exit_code(details.messages),
+        exit_code=_exit_status(job, details),
+        vanished=job.reported_status == RUNNING and not details.messages,
         canceled_by_us=job.canceled_by_us,
         trained=trained,
         trains=trains,
         by_person=RESUBMITTED not in job.tags,
     )
+
+
+def _exit_status(job: Job, details: Details) -> int | None:
+    """Return the program's exit status from Azure's messages, or else from its own report."""
+    reported = job.reported_status or ""
+    return exit_code(details.messages) or (int(reported) if reported.isdecimal() else None)

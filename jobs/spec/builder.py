@@ -20,7 +20,8 @@ _SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
 """Default timeouts in hours of short jobs: if one takes longer, it hangs and wastes money."""
 
 _USUAL: Final[Mapping[Duty, str]] = {"train": "gpu", "prepare": "preparation"}
-"""Clusters that jobs run on if none is named, by duty; else it is the only one of that duty."""
+"""Clusters that jobs run on if none is named, by duty; else it is the only one of that duty. A
+smoke test prefers a training cluster without GPUs."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,11 @@ class JobBuilder:
     """Cluster that the job runs on."""
 
     def __post_init__(self) -> None:
-        duty: Duty = "prepare" if self.kind in ("smoke", "prepare") else "train"
-        self.cluster = find_cluster(self.outputs, self.options.cluster, duty)
+        duty: Duty = "prepare" if self.kind == "prepare" else "train"
+        name = self.options.cluster
+        if name is None and self.kind == "smoke":
+            name = _cheapest(self.outputs)
+        self.cluster = find_cluster(self.outputs, name, duty)
 
     @property
     def processes(self) -> int:
@@ -97,11 +101,17 @@ class JobBuilder:
         """
         options, attempt, cluster = self.options, self.attempt, self.cluster
         self._check_platform()
+        services = self._services()
         asked, problems = environment_variables.read(options.variables)
         self.problems += problems
         hours = options.timeout_hours
         if hours is None:
             hours = _SHORT_HOURS.get(self.kind, LIFETIME_HOURS[cluster.priority])
+        if options.hold_on_failure and options.hold_on_failure >= hours * 60:
+            self.problems.append(
+                f"--hold-on-failure: {options.hold_on_failure:g} minutes, but Azure ends the job"
+                f" after --timeout-hours {hours:g}; pass fewer minutes or more hours"
+            )
         gpus, software = cluster.gpus_per_node > 0, self.software
         description, tags = self._description(processes), self._tags()
         variables = {**environment_variables.of_processes(cluster), **self.variables, **asked}
@@ -125,7 +135,7 @@ class JobBuilder:
                 tags=tags,
                 shm_size=options.shm_size if gpus else None,
                 docker_args=_PINNED_MEMORY if cluster.infiniband else None,
-                services=Services(options.services.ssh_public_key, options.services.vs_code),
+                services=services,
                 notes=tuple(self.notes),
             )
         except SpecError as error:
@@ -133,6 +143,19 @@ class JobBuilder:
         if self.problems:
             raise SpecError(self.problems)
         return spec
+
+    def _services(self) -> Services:
+        asked, all_of_them = self.options.services, self.options.debug != "no"
+        if all_of_them and asked.ssh_public_key is None:
+            self.notes.append(
+                "--debug: no SSH, as there is no public key in ~/.ssh; pass the text of one as"
+                " --services.ssh-public-key"
+            )
+        return Services(
+            asked.ssh_public_key,
+            asked.vs_code or (all_of_them and "workspace" in self.outputs.access.public),
+            asked.jupyter_lab or all_of_them,
+        )
 
     def _check_platform(self) -> None:
         options, cluster = self.options, self.cluster
@@ -166,6 +189,16 @@ class JobBuilder:
             "code": self.software.code,
             **self.tags,
         }
+
+
+def _cheapest(outputs: PlatformOutputs) -> str | None:
+    """Return the training cluster without GPUs, if there is one; None leaves the choice open."""
+    plain = (
+        key
+        for key, one in sorted(outputs.clusters.items())
+        if one.duty == "train" and not one.gpus_per_node
+    )
+    return next(plain, None)
 
 
 def find_cluster(outputs: PlatformOutputs, name: str | None, duty: Duty) -> Cluster:

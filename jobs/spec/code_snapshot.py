@@ -1,4 +1,5 @@
-"""The code of a job: the packages `trainer` and `common`, and nothing else.
+"""The code of a job: the packages `trainer` and `common`, the Python files of the package with the
+run's own network, if it has one, and nothing else.
 
 No other file of the repository is uploaded: Azure ML keeps every snapshot, and shows it to everyone
 who has access to the job.
@@ -45,23 +46,42 @@ class CodeSnapshot:
         write_files(target, self.contents)
 
 
-def read_snapshot(repository: Path) -> CodeSnapshot:
+def read_snapshot(repository: Path, builder: str | None = None) -> CodeSnapshot:
     """Read the packages.
 
     Args:
         repository: Folder that contains `common/` and `trainer/`.
+        builder: Own network of the run, as package.module:function.
 
     Raises:
-        SnapshotError: A package is missing, or contains a symbolic link.
+        SnapshotError: A package or the builder's module is missing, or contains a symbolic link.
     """
     files: dict[str, Path] = {}
     for package in (repository / name for name in PACKAGES):
         if not (package / "__init__.py").is_file():
             raise SnapshotError(f"{package}: is not a Python package; run this in the repository")
         files |= files_below(package, repository)
+    if builder is not None:
+        files |= _package_of(builder, repository)
     return CodeSnapshot(
         {name: path.read_bytes() for name, path in files.items() if path.suffix not in _COMPILED}
     )
+
+
+def _package_of(builder: str, repository: Path) -> dict[str, Path]:
+    """Find the Python files of the package, or the single module, that contains a builder."""
+    parts = builder.partition(":")[0].split(".")
+    module = repository.joinpath(*parts)
+    if not any(file.is_file() for file in (module.with_suffix(".py"), module / "__init__.py")):
+        raise SnapshotError(
+            f"--model.builder: {builder}: {module.with_suffix('.py')} does not exist; put it into"
+            f" a folder in {repository}, whose Python files a job takes with it"
+        )
+    top = repository / parts[0]
+    if not top.is_dir():
+        return {f"{parts[0]}.py": top.with_suffix(".py")}
+    below = files_below(top, repository)
+    return {name: path for name, path in below.items() if path.suffix == ".py"}
 
 
 def git_properties(repository: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from infra.outputs import Cluster
 from jobs.options import DataOptions
+from trainer.distributed.run_requests import DEBUG, HOLD_MINUTES
 
 _FORM = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SECRET = re.compile(
@@ -39,6 +40,24 @@ def of_processes(cluster: Cluster) -> dict[str, str]:
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "60",
         }
     return variables
+
+
+def of_run(hold_minutes: float | None, *, paused: bool) -> dict[str, str]:
+    """Return the variables of a training.
+
+    Args:
+        hold_minutes: Minutes to keep the nodes of a training that has failed; None does not.
+        paused: Whether rank 0 waits for a debugger.
+    """
+    return _given(
+        {
+            # By default a mount never looks again at a file that it has seen (Azure Machine
+            # Learning, "Access data in a job"), and a run is asked through files. Milliseconds.
+            "DATASET_MOUNT_ATTRIBUTE_CACHE_TTL": 30_000,
+            HOLD_MINUTES: f"{hold_minutes:g}" if hold_minutes else None,
+            DEBUG: "0" if paused else None,
+        }
+    )
 
 
 def of_check() -> dict[str, str]:

@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
@@ -18,6 +18,8 @@ from jobs.spec.run_key import RunAttempt, new_key
 from trainer.config import TrainConfig
 from trainer.presets import PRESETS, parse_train
 
+_Options = TypeVar("_Options", bound="RunOptions")
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 _PRESET: Final = {"smoke": "digits", "benchmark": "synthetic"}
@@ -28,7 +30,7 @@ class RunOptions(JobOptions):
     """What to run, and how."""
 
     kind: Literal["train", "smoke", "benchmark", "check"] = "train"
-    """train: a training; smoke: a short training on CPUs with built-in data; benchmark: images/s
+    """train: a training; smoke: a short training with built-in data; benchmark: images/s
     on synthetic data; check: bandwidth of the network and of reading data, before an expensive
     job."""
 
@@ -93,8 +95,11 @@ class Software:
         return self.gpu if spec.cluster.gpus_per_node else self.cpu
 
 
-def read_software() -> Software:
+def read_software(config: TrainConfig | None = None) -> Software:
     """Read images and code of the repository.
+
+    Args:
+        config: Configuration of the training, whose own network is part of its code.
 
     Raises:
         SnapshotError: A file is missing.
@@ -102,8 +107,20 @@ def read_software() -> Software:
     return Software(
         gpu=build_context(REPOSITORY, "gpu"),
         cpu=build_context(REPOSITORY, "cpu"),
-        code=read_snapshot(REPOSITORY),
+        code=read_snapshot(REPOSITORY, config.model.builder if config else None),
     )
+
+
+def with_own_key(options: _Options, home: Path) -> _Options:
+    """Return the options with the user's public key, if they ask for `--debug` and name no key."""
+    if options.debug == "no" or options.services.ssh_public_key is not None:
+        return options
+    for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
+        file = home / ".ssh" / f"{name}.pub"
+        if file.is_file():
+            services = replace(options.services, ssh_public_key=file.read_text().strip())
+            return replace(options, services=services)
+    return options
 
 
 def first_attempt(options: RunOptions) -> RunAttempt:
@@ -147,4 +164,5 @@ def check_spec(
         attempt: Attempt of the check.
         software: Versions of images and code.
     """
-    return kinds.check(outputs, replace(options, timeout_hours=None), attempt, software)
+    short = replace(options, timeout_hours=None, hold_on_failure=None, debug="no")
+    return kinds.check(outputs, short, attempt, software)

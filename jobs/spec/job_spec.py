@@ -53,6 +53,7 @@ class Services:
 
     ssh_public_key: str | None = None
     vs_code: bool = False
+    jupyter_lab: bool = False
 
 
 @dataclass(frozen=True)

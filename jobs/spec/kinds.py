@@ -17,7 +17,7 @@ from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datas
 from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
-from trainer.presets import PRESETS, to_args
+from trainer.presets import PRESETS, batch_warning, to_args
 
 RUN_OUTPUT: Final = "run"
 RAW_INPUT: Final = "raw"
@@ -56,8 +56,9 @@ def smoke(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Build a short training, on CPUs unless the options name a GPU cluster, that needs no data in
-    storage, to test everything else.
+    """Build a short training that needs no data in storage, to test everything else. It runs on a
+    training cluster, because only the identity of training may write the results of runs; on one
+    without GPUs if there is one.
     """
     builder = JobBuilder("smoke", outputs, options, attempt, software)
     if config.data.source == "tfrecords":
@@ -146,6 +147,10 @@ def check(
     if options.data.asset or options.data.path:
         builder.read(outputs.datastores.prepared)
         words += ["--data", DATA]
+    if options.hold_on_failure or options.debug == "paused":
+        builder.problems.append(
+            "--hold-on-failure, --debug paused: apply only to a training; omit them"
+        )
     builder.variables |= environment_variables.of_check()
     command = command_line.line("python", "-m", "trainer.diagnostics.cluster_check", *words)
     return builder.build(command, builder.processes)
@@ -165,9 +170,17 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
                 " omit one of them"
             )
     _check(builder, config, builder.cluster)
+    warning = batch_warning(config, builder.options.nodes * builder.processes)
+    if warning is not None:
+        builder.notes.append(warning)
     results = datastore_uri(builder.outputs.datastores.results.name, builder.attempt.folder)
     builder.written[RUN_OUTPUT] = Folder(results, "rw_mount")
     builder.tags["preset"] = config.preset
+    options = builder.options
+    paused = options.debug == "paused"
+    builder.variables |= environment_variables.of_run(options.hold_on_failure, paused=paused)
+    if options.hold_on_failure:
+        builder.tags["hold_on_failure"] = f"{options.hold_on_failure:g} min"
     resolved = replace(
         config,
         name=builder.attempt.run,

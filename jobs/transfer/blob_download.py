@@ -1,9 +1,11 @@
 """Download a blob to a file: resumable, verified, and never overwriting a user's own file."""
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ResourceModifiedError
+from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, ContainerClient
 
 from common.errors import UserError
@@ -23,7 +25,8 @@ from jobs.transfer.progress import Progress
 
 RECORD: Final = ".downloaded.json"
 """Name of the record in the download folder: the state of each downloaded file, to distinguish it
-from a user's own file."""
+from a user's own file. Each line is a JSON object of states by file, and is appended before the
+file gets its name; so a download that is killed knows its files again."""
 LOCK: Final = ".downloaded.lock"
 """Name of the lock file in the download folder; held by the process that downloads into it."""
 CHANGES: Final = 5
@@ -89,15 +92,37 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
+class DiskFullError(LocalError):
+    """The disk is full, so that no other file can be written either."""
+
+
+def not_written(path: Path, error: OSError) -> LocalError:
+    """Return the error for a file that the system refuses to write, with what to do."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(
+            f"{path}: cannot be written, as the disk is full ({error.strerror}); make room, or pass"
+            " a folder on another disk with --to, and run the same command again"
+        )
+    return LocalError(f"{path}: cannot be written ({error.strerror})")
+
+
 class DownloadRecord:
-    """Record of the files that were downloaded into a folder."""
+    """Record of the files that were downloaded into a folder; shared by many threads.
+
+    Raises:
+        LocalError: The record cannot be read or written.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / RECORD
+        self._lock = threading.Lock()
         self.files: dict[str, FileState] = {}
+        """States of the files after their download, by their keys."""
         try:
-            entries = json.loads(self._path.read_text())
-            self.files = {name: FileState(**values) for name, values in entries.items()}
+            # A download that was killed may have left half a line.
+            lines, end, half = self._path.read_text().rpartition("\n")
+            for line in lines.splitlines():
+                self._read(line)
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -105,15 +130,42 @@ class DownloadRecord:
                 f"{self._path}: cannot be read ({error}); delete it, and existing files are"
                 " compared with storage again"
             ) from error
+        if half or "\n" in lines or not end:
+            self._rewrite()
 
     def key(self, path: Path) -> str:
         """Return the key of a file: its path relative to the folder."""
         return path.relative_to(self._folder).as_posix()
 
-    def save(self) -> None:
-        """Write the record atomically."""
+    def add(self, path: Path, state: FileState) -> None:
+        """Record the state of a file that is complete, before it gets its name."""
+        key = self.key(path)
+        with self._lock:
+            if self.files.get(key) == state:
+                return
+            line = json.dumps({key: asdict(state)})
+            try:
+                with self._path.open("a") as file:
+                    file.write(line + "\n")
+            except OSError as error:
+                raise not_written(self._path, error) from error
+            self.files[key] = state
+
+    def _read(self, line: str) -> None:
+        for name, values in json.loads(line).items():
+            state, path = FileState(**values), self._folder / name
+            known = self.files.get(name)
+            # A download that was killed may have recorded a state that the file did not get.
+            if known is None or not path.exists() or FileState.of(path, known.etag) != known:
+                self.files[name] = state
+
+    def _rewrite(self) -> None:
+        """Write the record as one line, atomically."""
         text = json.dumps({name: asdict(state) for name, state in sorted(self.files.items())})
-        write_atomically(self._path, text + "\n")
+        try:
+            write_atomically(self._path, text + "\n")
+        except OSError as error:
+            raise not_written(self._path, error) from error
 
 
 class BlobDownloader:
@@ -141,6 +193,7 @@ class BlobDownloader:
             Whether the blob was downloaded.
 
         Raises:
+            DiskFullError: The disk is full.
             LocalError: The file exists and is not the download's, or cannot be written.
             UserError: The downloaded content differs from the stored blob.
             StoppedError: The work was stopped.
@@ -150,12 +203,16 @@ class BlobDownloader:
             is_new = not self._is_there(blob, target)
             if is_new:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                blob = self._write(client.get_blob_client(address), blob, target)
+                self._write(client.get_blob_client(address), blob, target)
             else:
                 self._progress.kept(blob.size)
-            self._record.files[self._record.key(target)] = FileState.of(target, blob.etag)
+                self._record.add(target, FileState.of(target, blob.etag))
+        except ResourceNotFoundError as error:
+            raise UserError(
+                f"{address}: was deleted during the download; run the same command again"
+            ) from error
         except OSError as error:
-            raise LocalError(f"{target}: cannot be written ({error.strerror})") from error
+            raise not_written(target, error) from error
         return is_new
 
     def _is_there(self, blob: Blob, target: Path) -> bool:
@@ -175,15 +232,15 @@ class BlobDownloader:
             )
         return action == "keep"
 
-    def _write(self, client: BlobClient, blob: Blob, target: Path) -> Blob:
-        """Download a blob to a file; return it as it was downloaded."""
+    def _write(self, client: BlobClient, blob: Blob, target: Path) -> None:
+        """Download a blob to a file."""
         for _ in range(CHANGES):
             try:
                 self._complete(client, blob, target)
             except ResourceModifiedError:
                 blob = Blob.of(blob.name, client.get_blob_properties())
             else:
-                return blob
+                return
         raise UserError(
             f"{client.blob_name}: changed {CHANGES} times during the download; try again when its"
             " job has ended"
@@ -209,6 +266,7 @@ class BlobDownloader:
         if blob.md5 is not None and _md5(partial) != blob.md5:
             partial.unlink()
             raise _damaged(client)
+        self._record.add(target, FileState.of(partial, blob.etag))
         partial.replace(target)
         for older in target.parent.glob(f".{escape(target.name)}.????????.partial"):
             older.unlink(missing_ok=True)

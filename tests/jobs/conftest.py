@@ -5,8 +5,9 @@ from hypothesis import settings
 from tests.jobs.support.live import azure, live, outputs, platform_on_loopback
 from tests.jobs.support.pulumi import pulumi
 from tests.jobs.support.torn_down import stack
+from tests.jobs.support.webhook import receiver
 
-__all__ = ["azure", "live", "outputs", "platform_on_loopback", "pulumi", "stack"]
+__all__ = ["azure", "live", "outputs", "platform_on_loopback", "pulumi", "receiver", "stack"]
 
 # How long an example takes depends on who else uses the machine.
 settings.register_profile("jobs", deadline=None)

@@ -51,7 +51,7 @@ def test_all_contradictions_are_told_at_once():
             experiment="a b",
             shm_size="64 gigs",
             data=DataOptions(
-                asset="imagenet", path="../x", mode="download", cache="blocks", prefetch_blocks=3
+                asset="imagenet", path="../x", mode="download", cache="files", prefetch_blocks=3
             ),
             resubmit=ResubmitOptions(backoff_seconds=10, longest_backoff_seconds=5),
             services=ServiceOptions(ssh_public_key="AAAA"),

@@ -253,3 +253,14 @@ def test_a_connection_that_is_cut_within_a_range_costs_only_time(said, waits):
     cut, whole = part(b"good", b"go"), part(b"good", b"good")
     assert download(said.append, *[cut] * 5, whole) == (b"good", 6)
     assert len(waits) == 5
+
+
+def test_what_was_there_before_is_looked_for_again_for_some_minutes(said, waits, monkeypatch):
+    asking = AzureRetry(3600, said.append, 5)
+    assert asking.call(scripted("before")) == "before"
+    assert asking.call(scripted(MissingError("gone"), "here")) == "here"
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with pytest.raises(MissingError):
+        asking.call(scripted(*[MissingError("gone")] * 20))
+    assert len(waits) == 4

@@ -9,7 +9,7 @@ from jobs.assets.prepared_data import plan
 from tests.jobs.support.manifests import manifest
 from trainer.options import PrepareDigitsOptions
 from trainer.presets import PRESETS
-from trainer.training.plan import DIGITS_EXAMPLES
+from trainer.training.plan import EMBEDDED_EXAMPLES
 
 IMAGENET = PRESETS["imagenet-ndv2"]
 
@@ -21,8 +21,8 @@ def test_steps_follow_from_images_and_ranks():
 
 
 def test_a_run_with_data_of_its_own_needs_no_manifest():
-    assert plan(PRESETS["digits"], 2, None).examples == DIGITS_EXAMPLES
-    assert f"{DIGITS_EXAMPLES:,} training images" in PrepareDigitsOptions.__doc__
+    assert plan(PRESETS["digits"], 2, None).examples == EMBEDDED_EXAMPLES["digits"]
+    assert f"{EMBEDDED_EXAMPLES['digits']:,} training images" in PrepareDigitsOptions.__doc__
     assert (
         plan(PRESETS["synthetic"], 2, None).examples == PRESETS["synthetic"].data.synthetic_examples
     )

@@ -141,3 +141,54 @@ def test_a_cluster_as_the_outputs_say_has_no_problems():
 def test_a_cluster_that_is_another_than_the_outputs_say_is_told(found, words):
     (problem,) = problems(platform().clusters["gpu"], 4, found)
     assert words in problem
+
+
+OF = "Microsoft.MachineLearningServices"
+DSV2, NDV2 = (f"Standard {series} Family Cluster Dedicated vCPUs" for series in ("DSv2", "NDv2"))
+PUBLISHED = [
+    # Type, name, used and limit as in the example Usage/list of the REST definitions, except
+    # for the limits of NDv2 and of one workspace, which are 0 and 24 there.
+    ("totalCores", "Clusters", 7, 100),
+    ("dedicatedCores", "Total Cluster Dedicated Regional vCPUs", 14, 24),
+    ("vmFamily", "Standard D Family Cluster Dedicated vCPUs", 0, 48),
+    ("vmFamily", DSV2, 2, 24),
+    ("workspaces", DSV2, 2, 4),
+    ("workspaces/computes", DSV2, 2, 24),
+    ("vmFamily", "Standard Dv2 Family Cluster Dedicated vCPUs", 0, 24),
+    ("vmFamily", "Standard NC Family Cluster Dedicated vCPUs", 12, 24),
+    ("workspace", "Standard NC Family Cluster Dedicated vCPUs", 6, 24),
+    ("vmFamily", NDV2, 0, 8),
+    ("lowPriorityCores", "Total Cluster LowPriority Regional vCPUs", 18, 50),
+    ("vmFamily", "Standard NC Family Cluster LowPriority vCPUs", 18, -1),
+    ("workspace/computes", "Standard NC Family Cluster LowPriority vCPUs", 6, -1),
+]
+
+
+def published(rows=PUBLISHED):
+    return [
+        {"type": f"{OF}/{of}/usages", "currentValue": used, "limit": limit, "unit": "Count",
+         "name": {"value": name, "localizedValue": name}}
+        for of, name, used, limit in rows
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [PUBLISHED, PUBLISHED[::-1]])
+@pytest.mark.parametrize(
+    ("priority", "family", "found"),
+    [
+        ("LowPriority", "standardNDSv2Family", ("Total Cluster LowPriority Regional vCPUs", 50)),
+        ("Dedicated", "standardNDSv2Family", (NDV2, 8)),
+        ("Dedicated", "standardDSv3Family", None),
+        # All dedicated nodes of the region leave fewer than the family alone.
+        ("Dedicated", "standardDSv2Family", ("Total Cluster Dedicated Regional vCPUs", 24)),
+    ],
+)
+def test_a_quota_is_found_in_azures_published_list_in_any_order(rows, priority, family, found):
+    quota = find_quota(published(rows), priority, family)
+    assert found == (None if quota is None else (quota.name, quota.limit))
+
+
+def test_the_share_of_a_workspace_is_not_the_quota():
+    rows = [row for row in PUBLISHED if row[0] != "dedicatedCores"]
+    for ordered in (rows, rows[::-1]):
+        assert find_quota(published(ordered), "Dedicated", "standardDSv2Family").limit == 24

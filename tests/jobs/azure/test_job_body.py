@@ -8,6 +8,7 @@ from common.errors import UserError
 from jobs.azure.job_body import first_body, iso_duration, next_body, writable
 from jobs.azure.job_records import duration_seconds, read_job
 from jobs.azure.submission import next_attempt
+from jobs.spec.budget_policy import Budget, with_max_seconds
 from jobs.spec.run_key import RunAttempt
 from jobs.spec.sdk_job import command_job
 from tests.jobs.support import samples
@@ -50,6 +51,24 @@ BODY = {
 
 def job(**changes):
     return read_job({"name": "night-r1", "properties": {**BODY, **changes}})
+
+
+def test_the_next_attempt_of_a_run_with_a_budget_gets_what_is_left_of_it():
+    before = Budget(50, "USD", 5.0, nodes=4, margin_seconds=300)
+    limits = before.limits(7 * 86_400)
+    first = job(
+        command=with_max_seconds("python -m trainer train", limits.max_seconds),
+        limits={"jobLimitsType": "Command", "timeout": iso_duration(limits.timeout_seconds)},
+        tags={**BODY["tags"], **before.tags},
+    )
+    left = Budget.of(first.tags, first.nodes).after(3600)
+    body = next_body(first, RunAttempt("night", 2), left)
+    # 50 USD pay for four nodes for 2.5 hours, of which one is over.
+    assert body["limits"] == {"jobLimitsType": "Command", "timeout": "PT1H30M"}
+    assert body["command"] == "python -m trainer train --max-seconds 5100"
+    assert body["tags"]["spent_before"] == "20.000000 USD"
+    second = read_job({"name": "night-r2", "properties": {**BODY, **body}})
+    assert Budget.of(second.tags, second.nodes) == left
 
 
 def test_the_next_attempt_runs_the_same_with_the_same_data_and_folder():

@@ -113,7 +113,7 @@ def test_preflight_names_the_clusters_if_the_one_that_is_asked_for_is_not_there(
     assert main(["preflight", "--cluster", "gpux"]) == 1
     text = capsys.readouterr().out
     assert "STOP  cluster: " in text
-    assert "--cluster: the stack dev has no cluster gpux for jobs; choose from gpu (4 x " in text
+    assert "--cluster: the stack dev has no cluster gpux for jobs; choose from cpu (4 x " in text
 
 
 def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):
@@ -131,8 +131,8 @@ def test_a_cluster_that_is_gone_is_told_before_submitting(
     outputs,
     other,
 ):
-    gone = replace(outputs.clusters["preparation"], name="prep-gone")
-    other(clusters={**outputs.clusters, "preparation": gone})
+    gone = replace(outputs.clusters["cpu"], name="prep-gone")
+    other(clusters={**outputs.clusters, "cpu": gone})
     assert main(["submit", "--kind", "smoke", "--name", "nocluster"]) == 1
     assert "cluster prep-gone: does not exist in workspace" in capsys.readouterr().err
     assert not [
@@ -214,16 +214,16 @@ def test_lists_are_read_to_their_last_page(live, monkeypatch):
     manager = connect(live.outputs).manager
     pages = {
         f"{manager.workspace_id}/things?api-version={API_VERSION}": {
-            "value": [1, 2],
+            "value": [{"name": 1}, {"name": 2}],
             "nextLink": f"{live.azure.url}/more?page=2",
         },
-        "/more?page=2": {"value": [3]},
+        "/more?page=2": {"value": [{"name": 3}]},
     }
     monkeypatch.setattr(
         Requests, "send", lambda _, method, url, *body: pages[url.removeprefix(live.azure.url)]
     )
     monkeypatch.setattr(Requests, "manager_url", live.azure.url)
-    assert list(manager.items("things")) == [1, 2, 3]
+    assert [item["name"] for item in manager.items("things")] == [1, 2, 3]
     pages["/more?page=2"] = {"value": [], "nextLink": "https://elsewhere.example.com/steal"}
     with pytest.raises(Exception, match="another host"):
         list(manager.items("things"))

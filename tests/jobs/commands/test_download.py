@@ -1,5 +1,8 @@
 import json
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 from azure.storage.blob import ContentSettings
@@ -10,9 +13,18 @@ from jobs.commands import download
 from jobs.commands.download import DownloadOptions
 from jobs.errors import MissingError
 from jobs.transfer import blob_download
-from jobs.transfer.blob_download import LOCK, RECORD, FileState, alone, choose_action
+from jobs.transfer.blob_download import (
+    LOCK,
+    RECORD,
+    DiskFullError,
+    DownloadRecord,
+    FileState,
+    alone,
+    choose_action,
+)
 from jobs.transfer.local_files import LocalError
-from tests.jobs.support.runs import answer, declare_job, put
+from tests import ROOT
+from tests.jobs.support.runs import answer, blobs, declare_job, put
 
 
 def run_files(run, **more):
@@ -175,6 +187,107 @@ def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys
     assert "storage responds again" in done.err
     for name in ("log.txt", "export/saved_model/saved_model.pb"):
         assert (tmp_path / "rough" / name).read_bytes() == files[f"runs/rough/rough/{name}"]
+
+
+KILLED_AT_THE_THIRD_FILE = """
+import os, signal, sys
+from jobs import cli
+from jobs.transfer import blob_download
+
+rest, files = blob_download._rest, []
+
+
+def killing(client, blob, offset):
+    files.append(blob.name)
+    if len(files) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield from rest(client, blob, offset)
+
+
+blob_download._rest = killing
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_download_that_was_killed_knows_its_files_again(live, tmp_path, capsys, damaged):
+    files = run_files("killed")
+    client = put(live, files)
+    for name in files:
+        # As of blobs that were written in blocks by the trainer's mount.
+        client.get_blob_client(name).set_http_headers(ContentSettings())
+    folder = tmp_path / "killed"
+    args = ["download", "killed", "--to", str(folder), "--threads", "1"]
+    child = [sys.executable, "-c", KILLED_AT_THE_THIRD_FILE, *args]
+    done = subprocess.run(child, env=live.environment, cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    if damaged:
+        with (folder / RECORD).open("a") as record:
+            record.write('{"half a li')
+    assert get(live, "killed", folder) == 0
+    assert answer(capsys)["new_files"] == 2
+    assert get(live, "killed", folder) == 0
+    assert answer(capsys)["new_files"] == 0
+
+
+def test_a_record_of_an_older_file_does_not_make_it_a_persons_own(tmp_path):
+    target = tmp_path / "log.txt"
+    target.write_text("old")
+    record = DownloadRecord(tmp_path)
+    old = FileState.of(target, "e1")
+    record.add(target, old)
+    # Killed before the new content got the name.
+    record.add(target, FileState("e2", 7, 1))
+    assert DownloadRecord(tmp_path).files == {"log.txt": old}
+
+
+def test_a_full_disk_is_told_with_the_file_and_what_to_do(live, tmp_path):
+    put(live, run_files("fat"))
+    folder = tmp_path / "fat"
+    folder.mkdir()
+    blob = blobs(live, "results/runs/fat/fat")["metrics.jsonl"]
+    (folder / f".metrics.jsonl.{blob_download._short(blob.etag)}.partial").symlink_to("/dev/full")
+    with pytest.raises(LocalError, match=r"metrics\.jsonl: cannot be written, as the disk is full"):
+        get(live, "fat", folder)
+
+
+def test_a_record_that_cannot_be_written_names_itself(tmp_path):
+    record = DownloadRecord(tmp_path)
+    (tmp_path / RECORD).symlink_to("/dev/full")
+    with pytest.raises(DiskFullError, match=r"\.downloaded\.json: cannot be written, as the disk"):
+        record.add(tmp_path / "a", FileState("e", 1, 1))
+
+
+def test_a_blob_that_always_changes_does_not_end_the_others(live, tmp_path, monkeypatch):
+    files = run_files("busy", **{"a-log.txt": bytes(5 << 20)})
+    put(live, files)
+    rest = blob_download._rest
+
+    def changing(client, blob, offset):
+        for part in rest(client, blob, offset):
+            if blob.name == "a-log.txt":
+                client.upload_blob(os.urandom(5 << 20), overwrite=True)
+            yield part
+
+    monkeypatch.setattr(blob_download, "_rest", changing)
+    with pytest.raises(LocalError, match=r"busy/a-log\.txt: changed 5 times during the download"):
+        get(live, "busy", tmp_path / "busy", threads=1)
+    assert (tmp_path / "busy" / "result.json").read_bytes() == b'{"steps": 7}'
+    assert (tmp_path / "busy" / "export" / "saved_model" / "saved_model.pb").is_file()
+
+
+def test_a_blob_that_is_deleted_meanwhile_does_not_end_the_others(live, tmp_path, monkeypatch):
+    client, rest = put(live, run_files("shrinks")), blob_download._rest
+
+    def deleting(blob_client, blob, offset):
+        if blob.name == "config.json":
+            client.delete_blob(blob_client.blob_name)
+        yield from rest(blob_client, blob, offset)
+
+    monkeypatch.setattr(blob_download, "_rest", deleting)
+    with pytest.raises(LocalError, match=r"shrinks/config\.json: was deleted during the download"):
+        get(live, "shrinks", tmp_path / "shrinks", threads=1)
+    assert get(live, "shrinks", tmp_path / "shrinks") == 0
 
 
 def test_two_downloads_into_one_folder_are_refused(live, tmp_path):

@@ -6,15 +6,18 @@ from datetime import UTC, datetime
 import pytest
 
 from common.errors import ConfigError, UserError
-from jobs.assets import models
+from jobs.assets import data_sets, models
 from jobs.azure.job_records import Job
 from jobs.azure.storage import Blob, listed
+from jobs.azure.workspace import connect
 from jobs.commands import register
 from jobs.commands.register import RegisterOptions, TrainedRun
 from jobs.errors import ConflictError, MissingError
+from tests.jobs.support.folders import write_shards
 from tests.jobs.support.live import sdk
 from tests.jobs.support.platform import platform
-from tests.jobs.support.runs import answer, declare_job, put
+from tests.jobs.support.runs import answer, container, declare_job, put
+from trainer.data.manifest import read_manifest
 
 CONFIG = {"config": {"preset": "imagenet-ndv2"}}
 RESULT = {"top1": 0.761, "top5": None, "steps": 450, "epochs": 90.0, "images_per_second": 640.5}
@@ -172,3 +175,19 @@ def test_two_runs_of_one_model_are_two_versions():
     assert one.name == other.name
     assert one.version != other.version
     assert replace(one) == register.describe(RegisterOptions("one-r3"), platform(), found, None)
+
+
+def test_a_data_set_that_is_in_storage_already_is_registered(live, capsys, tmp_path):
+    folder = write_shards(tmp_path / "set")
+    for path in folder.iterdir():
+        container(live, "prepared").upload_blob(f"elsewhere/birds/{path.name}", path.read_bytes())
+    assert model_of(live, "prepared/elsewhere/birds/") == 0
+    version = read_manifest(folder).version
+    assert answer(capsys)["data"] == f"birds:{version}"
+    found = data_sets.versions(connect(live.outputs).manager, "birds")
+    assert found == {version: "/datastores/training_data_prepared/paths/elsewhere/birds"}
+
+
+def test_a_data_set_takes_no_name_of_a_model(live):
+    with pytest.raises(ConfigError, match="prepared/birds is a data set and no run"):
+        model_of(live, "prepared/birds", model="birds")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.azure import submission
 from jobs.azure.job_records import Jobs
 from jobs.cli import main
 from jobs.commands import submit
@@ -66,7 +67,7 @@ def test_a_run_goes_from_its_summary_to_its_end(live, capsys, instead):
     args = ["--kind", "smoke", "--name", "whole", *QUICK]
     assert main(["submit", *args, "--", "--epochs", "4"]) == 0
     text = capsys.readouterr().out
-    cluster = live.outputs.clusters["preparation"]
+    cluster = live.outputs.clusters["cpu"]
     for words in ("whole, attempt 1 (smoke)", f"{cluster.name}: 1 x {cluster.size}, Dedicated",
                   "64 images per step over 2 ranks", "90 (4 epochs)", "is registered", "whole-r1:"
                   " submitted", "\ntrainer/__init__.py\n", "training completed"):  # fmt: skip
@@ -272,5 +273,58 @@ def test_a_run_that_nobody_follows_is_told_to_be_unattended(live, capsys):
                  "--outputs", str(live.file), "--", "--max-steps", "5"]) == 0  # fmt: skip
     live.azure.scheduler.cancel(f"{live.workspace}/jobs/lone-r1")
     text = capsys.readouterr().out
-    assert "submitted again only while `follow --supervise` runs" in text
+    assert "submitted again only by a supervisor: `follow --supervise`, or `supervise` for" in text
     assert f"`python -m jobs follow lone --supervise --outputs {live.file}` follows it" in text
+
+
+def test_a_submission_whose_every_answer_is_lost_is_found_and_followed(live, capsys, instead):
+    instead(TRAINED)
+    for cut in ({"cut": True, "carried_out": True}, {"body": "<html>sign in</html>"}):
+        run = "lost" if "cut" in cut else "hidden"
+        live.azure.admin.fault(f"PUT .*/jobs/{run}-r1", **{"carried_out": True, **cut}, times=None)
+        assert main(["submit", "--kind", "smoke", "--name", run, *QUICK]) == 0
+        text = capsys.readouterr().out
+        assert f"{run}-r1: submitted" in text
+        assert f"{run}-r1: training completed" in text
+
+
+def test_a_submission_that_never_arrived_is_told_to_be_none(live, capsys, instead, monkeypatch):
+    monkeypatch.setattr(submission, "ARRIVAL_SECONDS", 0.5)
+    instead(TRAINED)
+    live.azure.admin.fault("PUT .*/jobs/never-r1", cut=True, times=None)
+    assert main(["submit", "--kind", "smoke", "--name", "never", *QUICK]) == 22
+    said = capsys.readouterr().err
+    assert "never-r1: was not submitted, as it does not exist; run the same command again" in said
+    assert job(live, "never-r1") is None
+
+
+def test_a_submission_that_nobody_can_look_up_is_of_unknown_fate(live, capsys, instead):
+    instead('sleep 600; ls "${{outputs.run}}"')
+    live.azure.admin.fault("GET .*/jobs/dark-r1", cut=True, after=2, times=None)
+    live.azure.admin.fault("PUT .*/jobs/dark-r1", cut=True, carried_out=True, times=None)
+    args = ["submit", "--kind", "smoke", "--name", "dark", *QUICK]
+    assert main([*args, "--retry-timeout-minutes", "0.01"]) == 25
+    said = capsys.readouterr().err
+    assert "dark-r1: it is unknown whether it was submitted; it may run and cost money" in said
+    assert "`python -m jobs cancel dark` cancels it" in said
+    live.azure.admin.clear_faults()
+    assert main(["cancel", "dark"]) == 0
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_of_two_submitters_of_one_key_the_slower_is_told(live, monkeypatch, capsys, instead, same):
+    instead('sleep 600; ls "${{outputs.run}}"')
+    run, put, others = f"two-{same}".lower(), Jobs.put, []
+
+    def slower(jobs, name, properties):
+        if not others:
+            theirs = {**properties, "environmentVariables": {submission.SUBMISSION: "theirs"}}
+            others.append(put(jobs, name, theirs if same else {**theirs, "command": "true"}))
+        return put(jobs, name, properties)
+
+    monkeypatch.setattr(Jobs, "put", slower)
+    assert main(["submit", "--kind", "smoke", "--name", run, *QUICK]) == 22
+    said = capsys.readouterr().err
+    assert f"job {run}-r1: someone else submitted a job of this name at the same moment" in said
+    assert f"`python -m jobs follow {run}` follows it" in said
+    live.azure.scheduler.cancel(f"{live.workspace}/jobs/{run}-r1")

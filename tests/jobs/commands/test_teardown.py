@@ -285,7 +285,7 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(stack, capsys, monkeypatch):
     finally:
         signal.signal(signal.SIGINT, was)
     said = capsys.readouterr().err
-    assert "interrupted; done: deleted 3 clusters" in said
+    assert "interrupted; done: deleted 4 clusters" in said
     assert "run the same command again" in said
 
 

@@ -5,7 +5,12 @@ import subprocess
 
 import pytest
 
+from jobs.azure.workspace import connect
 from jobs.cli import main
+from jobs.errors import SpecError
+from jobs.exit_status import BUDGET_USED
+from jobs.spec import budget_policy
+from jobs.spec.budget_policy import Budget
 from tests import ROOT
 from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import meanwhile, running, wait_for
@@ -79,11 +84,48 @@ def test_a_training_that_is_pre_empted_twice_ends_with_the_same_weights(
     continued = [int(step) for step in re.findall(r"continues at step (\d+)", text)]
     assert [at <= step for at, step in zip(taken_at, continued, strict=True)] == [True] * 2
     assert main(["follow", "calm", *QUICK]) == 0
-    for run in ("calm", "taken"):
-        to = str(tmp_path / run)
-        assert main(["download", run, "--to", to, "--checkpoints", "True"]) == 0
+    assert_same_weights(tmp_path, "calm", "taken")
+
+
+def assert_same_weights(folder, *runs):
+    for run in runs:
+        assert main(["download", run, "--to", str(folder / run), "--checkpoints", "True"]) == 0
     hashes = subprocess.run(
-        [TRAINER, "-c", STATE, *(str(tmp_path / run) for run in ("calm", "taken"))],
+        [TRAINER, "-c", STATE, *(str(folder / run) for run in runs)],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
-    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 1
+
+
+@pytest.mark.slow
+def test_a_training_stops_at_its_budget_and_ends_with_the_same_weights_under_a_higher_one(
+    live, outputs, tmp_path, capsys, monkeypatch
+):
+    # An attempt always takes a step, so one that has a second to train stops after the first.
+    monkeypatch.setattr(budget_policy, "USEFUL", 0.0)
+    assert submit("spared", "--no-follow") == 0
+    margin = ["--budget-margin-minutes", "3"]
+    # Two nodes of 0.40 USD an hour each for 3 minutes and a second.
+    assert submit("thrifty", "--budget", "0.0403", *margin) == BUDGET_USED
+    text = capsys.readouterr().out
+    assert "note: --budget: 0.0403 USD: pays for 2 nodes at 0.4000 USD an hour each" in text
+    assert "--max-seconds 1 is reached: saving step 1" in text
+    assert re.search(r"stopped at its budget, as it has cost about 0\.\d{4} USD of 0\.0403", text)
+    assert re.search(r"cost of thrifty: 0\.\d{4} USD in 1 attempt", text)
+    # Whoever supervises it does not spend more.
+    assert main(["follow", "thrifty", "--supervise", *QUICK]) == BUDGET_USED
+    assert len(connect(outputs).jobs.attempts("thrifty")) == 1
+    assert submit("thrifty", "--budget", "0.0403", *margin) == SpecError.exit_code
+    assert "that earlier attempts cost pays for 2 nodes" in capsys.readouterr().err
+
+    assert submit("thrifty", "--budget", "40", *margin) == 0
+    first, second = connect(outputs).jobs.attempts("thrifty")
+    budgets = [Budget.of(job.tags, job.nodes) for job in (first, second)]
+    assert budgets[0].spent == 0
+    assert 0 < budgets[1].spent < 0.0403
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    (line,) = re.findall(r"\nthrifty .*", capsys.readouterr().out)
+    assert re.search(r"Completed +Failed .* 0\.\d{4} USD$", line)
+    assert main(["follow", "spared", *QUICK]) == 0
+    assert_same_weights(tmp_path, "spared", "thrifty")

@@ -1,11 +1,13 @@
 """The result of a cluster check is assessed."""
 
 from dataclasses import replace
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from common.errors import UserError
-from jobs.following.cluster_check_result import assess
+from jobs.following.cluster_check_result import TOPOLOGIES, assess
+from tests import ROOT
 from tests.jobs.support.platform import platform
 
 NDV2 = platform().clusters["gpu"]
@@ -44,6 +46,7 @@ def test_a_cluster_as_it_should_be_is_good():
     ("changes", "told"),
     [
         ({"bandwidth": 12.7e9}, "79% of the 16.0"),
+        ({"bandwidth": 12.7e9}, "check again with --variables NCCL_TOPO_FILE=/opt/trainer/"),
         (
             {"infiniband": False, "nodes": [SOUND, {"infiniband_fault": "no adapter"}]},
             "go over Ethernet: node 1: no adapter",
@@ -57,6 +60,17 @@ def test_what_would_make_a_job_slow_is_told(changes, told):
     found = assess(measured(**changes), NDV2)
     assert not found.good
     assert any(told in line for line in found.lines)
+
+
+def test_the_topology_that_is_offered_is_in_the_image_and_has_all_its_gpus():
+    for size, options in TOPOLOGIES.items():
+        file = options.split()[1].removeprefix("NCCL_TOPO_FILE=/opt/trainer/")
+        path = ROOT / "environments" / "gpu" / file
+        assert file in (path.parent / "Dockerfile").read_text()
+        adapters = [one.get("class") for one in ET.parse(path).iter("pci")]
+        gpus = platform().clusters["gpu"].gpus_per_node
+        assert (size, adapters.count("0x030200")) == (NDV2.size, gpus)
+        assert adapters.count("0x020700") == 1
 
 
 def test_one_node_and_a_size_without_a_figure_are_not_judged():

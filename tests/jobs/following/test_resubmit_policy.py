@@ -1,21 +1,24 @@
 """When a run is submitted again, and the reason when it is not."""
 
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.exit_status import CANCELED, NOT_RESUBMITTED
+from jobs.exit_status import BUDGET_USED, CANCELED, NOT_RESUBMITTED
 from jobs.following.resubmit_policy import (
     FAILED,
     AttemptResult,
+    NodesSeen,
     Resubmit,
     Stop,
     decide,
     evidence,
 )
 from jobs.options import ResubmitOptions
+from jobs.spec.budget_policy import Budget
 from jobs.spec.job_spec import LIFETIME_HOURS
 from tests.jobs.support.platform import platform
 
@@ -71,7 +74,26 @@ NO_ROLE = AttemptResult(
         # It was taken away too often.
         ([PREEMPTED] * 3, NOT_RESUBMITTED, "allows only 3 attempts"),
         ([PREEMPTED] * 5, NOT_RESUBMITTED, "allows only 3 attempts"),
+        ([replace(CANCELLED, nodes=NodesSeen(2, 0, 0, 5))], Resubmit, "has 0 of its 2 nodes left"),
+        ([replace(CANCELLED, nodes=NodesSeen(2, 1, 1, 5))], Resubmit, "1 pre-empted"),
         # Somebody wanted its end.
+        ([replace(CANCELLED, nodes=NodesSeen(1, 1, 3, 5))], CANCELED, "without evidence"),
+        ([replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 61))], CANCELED, "without evidence"),
+        (
+            [replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 5), seconds=0)],
+            CANCELED,
+            "without evidence",
+        ),
+        (
+            [replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 5), canceled_by_us=True)],
+            CANCELED,
+            "by `cancel`",
+        ),
+        (
+            [replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 5), timeout_seconds=3600)],
+            CANCELED,
+            "--timeout-hours",
+        ),
         ([CANCELLED], CANCELED, "without evidence of pre-emption"),
         ([PREEMPTED, CANCELLED], CANCELED, "without evidence of pre-emption"),
         ([replace(CANCELLED, canceled_by_us=True)], CANCELED, "by `cancel`"),
@@ -228,3 +250,41 @@ def test_the_days_are_those_of_the_quota():
         "LowPriority": 7,
         "Dedicated": 21,
     }
+
+
+BUDGET = Budget(50, "USD", 4.41, nodes=2)
+USED_UP = replace(BUDGET, spent=49.9)
+OUT_OF_TIME = AttemptResult("Failed", exit_code=8)
+
+
+@pytest.mark.parametrize(
+    ("last", "budget", "status", "why"),
+    [
+        (OUT_OF_TIME, USED_UP, BUDGET_USED, "has cost about 49.90 USD of 50.00 USD"),
+        (OUT_OF_TIME, USED_UP, BUDGET_USED, "--budget above 51.37 USD resumes from them"),
+        # Whoever has stopped it by --max-seconds alone has no budget to raise.
+        (OUT_OF_TIME, None, 8, "stopped at its --max-seconds"),
+        (PREEMPTED, USED_UP, BUDGET_USED, "PreemptionError.*not submitted again.*about 49.90 USD"),
+        (AttemptResult("Canceled", 100, 100), USED_UP, BUDGET_USED, "cancelled at its timeout, as"),
+        # Its own timeout came before the end of its budget.
+        (AttemptResult("Canceled", 100, 100), BUDGET, CANCELED, "higher --timeout-hours"),
+        (replace(OUT_OF_TIME, canceled_by_us=True), USED_UP, CANCELED, "cancelled by `cancel`"),
+        (replace(OUT_OF_TIME, trained=True), USED_UP, 0, "training completed"),
+        (FAILED_BY_CODE, USED_UP, FAILED, "failed by its own error"),
+    ],
+)
+def test_a_run_that_has_used_up_its_budget_is_not_submitted_again(last, budget, status, why):
+    decision = decide([last], OPTIONS, LENT, budget)
+    assert isinstance(decision, Stop)
+    assert decision.exit_code == status
+    assert re.search(why, decision.reason)
+
+
+def test_a_run_with_some_budget_left_is_submitted_again():
+    assert isinstance(decide([PREEMPTED], OPTIONS, LENT, BUDGET), Resubmit)
+
+
+def test_nodes_that_are_gone_say_nothing_on_a_dedicated_cluster():
+    gone = replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 5))
+    assert isinstance(decide([gone], OPTIONS, OWN), Stop)
+    assert isinstance(decide([gone], OPTIONS, None), Stop)

@@ -56,6 +56,40 @@ def test_the_digest_is_of_names_and_contents_only(repository):
     assert read_snapshot(repository).digest != first
 
 
+def put(repository, *names):
+    for name in names:
+        path = repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def test_the_python_files_of_a_builders_package_are_in_it(repository):
+    put(repository, *("mine/__init__.py", "mine/nets/small.py", "mine/parts.py", "mine/data.csv"))
+    put(repository, "other/__init__.py")
+    before = read_snapshot(repository)
+    code = read_snapshot(repository, "mine.nets.small:build")
+    assert set(code.contents) - set(before.contents) == {
+        *("mine/__init__.py", "mine/nets/small.py", "mine/parts.py"),
+    }
+    assert code.digest != before.digest
+
+
+def test_a_builder_may_be_a_single_module_or_a_packages_own(repository):
+    put(repository, "small.py", "mine/__init__.py")
+    before = set(read_snapshot(repository).contents)
+    assert set(read_snapshot(repository, "small:build").contents) - before == {"small.py"}
+    assert set(read_snapshot(repository, "mine:build").contents) - before == {"mine/__init__.py"}
+
+
+@pytest.mark.parametrize("builder", ["none:build", "mine.none:build"])
+def test_a_builder_that_does_not_exist_is_refused(repository, builder):
+    put(repository, "mine/__init__.py")
+    with pytest.raises(
+        SnapshotError, match=f"--model.builder: {builder}: .*none.py does not exist"
+    ):
+        read_snapshot(repository, builder)
+
+
 def test_a_link_is_refused(repository):
     (repository / "trainer" / "keys").symlink_to("/etc")
     with pytest.raises(SnapshotError, match="keys: is a symbolic link"):

@@ -27,15 +27,17 @@ def stack(request):
 
 
 def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
-    specs = [
-        samples.smoke(stack),
-        samples.preparation(stack),
-        samples.folder_preparation(stack),
-    ]
+    specs = []
+    if "prepare" in {cluster.duty for cluster in stack.clusters.values()}:
+        specs += [
+            samples.preparation(stack),
+            samples.folder_preparation(stack),
+        ]
     for key, cluster in stack.clusters.items():
         if cluster.duty == "train":
             options = JobOptions(nodes=cluster.max_nodes, cluster=key)
             specs += [
+                samples.smoke(stack, cluster=key),
                 *(samples.training(n, stack, cluster=key) for n in {1, cluster.max_nodes}),
                 kinds.benchmark(stack, samples.SYNTHETIC, options, FIRST, SOFTWARE),
                 kinds.check(stack, options, FIRST, SOFTWARE),
@@ -43,7 +45,7 @@ def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
     for spec in specs:
         job = command_job(spec, tmp_path)
         cluster = spec.cluster
-        assert cluster.duty == ("prepare" if spec.kind in {"smoke", "prepare"} else "train")
+        assert cluster.duty == ("prepare" if spec.kind == "prepare" else "train")
         assert (job.compute, job.identity.client_id) == (cluster.name, cluster.identity_client_id)
         if spec.cluster.gpus_per_node:
             assert job.distribution.process_count_per_instance == cluster.gpus_per_node

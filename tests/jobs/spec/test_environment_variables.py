@@ -19,11 +19,11 @@ def test_gpus_get_what_tells_of_trouble_and_cpus_only_their_output():
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (DataOptions(), {"DATASET_MOUNT_BLOCK_BASED_CACHE_ENABLED": "false"}),
+        (DataOptions(), {"DATASET_MOUNT_BLOCK_BASED_CACHE_ENABLED": "true"}),
         (
-            DataOptions(cache="blocks", cache_gb=2, read_threads=8, prefetch_blocks=0),
+            DataOptions(cache="files", cache_gb=2, read_threads=8, prefetch_blocks=0),
             {
-                "DATASET_MOUNT_BLOCK_BASED_CACHE_ENABLED": "true",
+                "DATASET_MOUNT_BLOCK_BASED_CACHE_ENABLED": "false",
                 "DATASET_MOUNT_CACHE_SIZE": "2GB",
                 "DATASET_MOUNT_READ_THREADS": "8",
                 "DATASET_MOUNT_READ_BUFFER_BLOCK_COUNT": "0",

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import ConfigError
 from jobs.errors import SpecError
-from jobs.options import DataOptions
+from jobs.options import DataOptions, ServiceOptions
 from jobs.spec import from_options, kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.from_options import RunOptions
@@ -53,6 +53,18 @@ def test_another_source_beside_a_named_data_set_is_refused():
 def test_a_folder_of_this_machine_is_refused():
     with pytest.raises(SpecError, match="'data/mine' is a local folder"):
         spec("digits", "--data.dir", "data/mine")
+
+
+def test_debug_takes_the_users_own_key_unless_another_is_given(tmp_path):
+    plain, debug = RunOptions(), RunOptions(debug="services")
+    assert from_options.with_own_key(debug, tmp_path) == debug
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_rsa.pub").write_text("ssh-rsa AAAA me@here\n")
+    found = from_options.with_own_key(debug, tmp_path)
+    assert found.services.ssh_public_key == "ssh-rsa AAAA me@here"
+    assert from_options.with_own_key(plain, tmp_path) == plain
+    other = RunOptions(debug="services", services=ServiceOptions(ssh_public_key="ssh-rsa BBBB"))
+    assert from_options.with_own_key(other, tmp_path) == other
 
 
 def test_a_preset_that_is_not_there_is_still_told():

@@ -14,12 +14,13 @@ from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
 from jobs.spec import kinds
 from jobs.spec.command_line import line
-from jobs.spec.job_spec import TENSORBOARD_DIR
+from jobs.spec.job_spec import TENSORBOARD_DIR, Services
 from jobs.spec.run_key import RunAttempt
 from tests.jobs.support import samples
 from tests.jobs.support.platform import FIRST, SOFTWARE, platform
 from tests.jobs.support.samples import IMAGENET, TRAINING
 from trainer.config import CheckpointConfig, LogConfig, TrainConfig
+from trainer.distributed.run_requests import DEBUG, HOLD_MINUTES
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS, to_args
 
@@ -53,7 +54,7 @@ def test_every_kind_is_built_from_what_a_stack_exports(profile, dedicated, most)
         samples.folder_preparation(stack),
         kinds.check(stack, JobOptions(nodes=most), FIRST, SOFTWARE),
     ]
-    known = {c.name for c in (stack.clusters["gpu"], stack.clusters["preparation"])}
+    known = {stack.clusters[key].name for key in ("gpu", "preparation", "cpu")}
     assert {spec.cluster.name for spec in built} == known
     assert [spec.kind for spec in built] == [
         "train", "smoke", "benchmark", "prepare", "prepare", "check"
@@ -194,9 +195,9 @@ def test_a_job_that_names_no_cluster_runs_on_the_usual_or_only_one_of_its_duty()
 @pytest.mark.parametrize(
     ("stack", "name", "says"),
     [
-        (STACK, "gpux", "the stack dev has no cluster gpux for jobs; choose from gpu (16 x Stand"),
-        (STACK, "build", "has no cluster build for jobs; choose from gpu (16 x Standard_ND40rs_v2,"
-         " LowPriority), preparation (4 x Standard_D16ads_v5, Dedicated)"),
+        (STACK, "gpux", "the stack dev has no cluster gpux for jobs; choose from cpu (4 x Standa"),
+        (STACK, "build", "has no cluster build for jobs; choose from cpu (4 x Standard_D16ads_v5,"
+         " Dedicated), gpu (16 x Standard_ND40rs_v2, LowPriority), preparation (4 x Standard_D16"),
         (TWO, None, "is missing, as the stack dev has several clusters; choose from a100 (16 x "),
         (BUILDS, None, "the stack dev has no cluster with the duty train; it has none"),
     ],
@@ -233,12 +234,18 @@ def test_a_timeline_that_is_uploaded_is_sound():
 def test_a_smoke_test_needs_no_data_and_no_gpu():
     spec = samples.smoke(STACK)
     assert not spec.inputs
-    assert spec.cluster == STACK.clusters["preparation"]
+    assert spec.cluster == STACK.clusters["cpu"]
     assert spec.environment == SOFTWARE.cpu_environment
     assert (spec.shm_size, spec.docker_args) == (None, None)
     assert problems(
         lambda: kinds.smoke(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
     ) == ["--data.source"]
+
+
+def test_a_smoke_test_trains_on_gpus_where_there_is_no_other_training_cluster():
+    gpus = {key: one for key, one in STACK.clusters.items() if key != "cpu"}
+    spec = samples.smoke(replace(STACK, clusters=gpus))
+    assert spec.cluster == STACK.clusters["gpu"]
 
 
 def test_a_benchmark_reads_nothing():
@@ -292,11 +299,45 @@ def test_what_is_allowed_but_perhaps_not_expected_is_noted():
     assert training(stack=own, cluster="gpu_dedicated").notes == ()
     on_cpus = training(cluster="preparation")
     assert any("mixed_float16" in note for note in on_cpus.notes)
+    large = PRESETS["imagenet-lars-8192"]
+    assert any("8,192 images, but 16 ranks" in note for note in training(large, nodes=2).notes)
+    assert not any("--preset" in note for note in training(large, nodes=4).notes)
 
 
 def test_vs_code_is_offered_where_the_workspace_is_public():
     public = platform(profile="allowlisted")
     assert training(stack=public, services=ServiceOptions(vs_code=True)).services.vs_code
+
+
+@pytest.mark.parametrize(("profile", "vs_code"), [("private", False), ("allowlisted", True)])
+def test_debug_offers_all_services_that_the_workspace_has(profile, vs_code):
+    key = ServiceOptions(ssh_public_key="ssh-ed25519 AAAA")
+    spec = training(stack=platform(profile=profile), debug="services", services=key)
+    assert spec.services == Services("ssh-ed25519 AAAA", vs_code=vs_code, jupyter_lab=True)
+    assert DEBUG not in spec.variables
+    assert training().services == Services()
+    assert any("no SSH" in note for note in training(debug="services").notes)
+
+
+def test_a_paused_training_waits_for_a_debugger():
+    assert training(debug="paused").variables[DEBUG] == "0"
+
+
+def test_nodes_of_a_failed_training_are_kept_if_asked():
+    spec = training(hold_on_failure=30.0)
+    assert spec.variables[HOLD_MINUTES] == "30"
+    assert spec.tags["hold_on_failure"] == "30 min"
+    assert HOLD_MINUTES not in training().variables
+    assert problems(lambda: training(hold_on_failure=90.0, timeout_hours=1.5)) == [
+        "--hold-on-failure"
+    ]
+
+
+def test_a_check_has_no_failure_to_keep():
+    options = JobOptions(hold_on_failure=30.0)
+    assert problems(lambda: kinds.check(STACK, options, RunAttempt("a"), samples.SOFTWARE)) == [
+        "--hold-on-failure, --debug paused"
+    ]
 
 
 @pytest.mark.parametrize("name", samples.every_kind())

@@ -85,7 +85,9 @@ def test_the_body_says_what_the_spec_says():
     assert sent["outputs"]["run"] == {
         "jobOutputType": "uri_folder", "mode": "ReadWriteMount", "uri": spec.outputs["run"].uri
     }  # fmt: skip
-    assert {kind["jobServiceType"] for kind in sent["services"].values()} == {"SSH", "VSCode"}
+    assert {kind["jobServiceType"] for kind in sent["services"].values()} == {
+        "SSH", "VSCode", "JupyterLab"
+    }  # fmt: skip
 
 
 def test_a_file_without_its_code_is_not_written(tmp_path):

@@ -185,7 +185,9 @@ def sdk(live: Live) -> Any:
 
 @pytest.fixture
 def live(platform_on_loopback, monkeypatch):
-    """The platform, with this process's environment pointed at it; no faults from tests before."""
+    """The platform, with this process's environment pointed at it; no faults, and no running jobs,
+    from tests before.
+    """
     azure = platform_on_loopback.azure
     for name, value in azure.environment.items():
         monkeypatch.setenv(name, value)
@@ -198,6 +200,10 @@ def live(platform_on_loopback, monkeypatch):
     yield platform_on_loopback
     azure.admin.clear_faults()
     azure.admin.start_blob_server()
+    # What still ran would take nodes and processors from the tests after it.
+    for job in azure.resources.of_kind(f"{WORKSPACES}/jobs"):
+        if azure.runs.get(job["id"])["status"] not in ENDED:
+            azure.scheduler.cancel(job["id"])
     for job in azure.resources.of_kind(f"{WORKSPACES}/jobs"):
         if azure.runs.get(job["id"])["status"] not in ENDED:
             azure.scheduler.cancel(job["id"])

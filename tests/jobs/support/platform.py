@@ -47,6 +47,7 @@ def platform(
         "gpu": cluster("gpu", "train", size, gpus, infiniband, priority, max_nodes),
         "preparation": cluster("preparation", "prepare", *CPU, 4),
         "build": cluster("build", "build", *CPU, 1),
+        "cpu": cluster("cpu", "train", *CPU, 4),
     }
     if dedicated:
         clusters["gpu_dedicated"] = cluster(

@@ -24,8 +24,9 @@ def training(nodes, stack, attempt=FIRST, **options):
     return kinds.train(stack, TRAINING, chosen, attempt, SOFTWARE)
 
 
-def smoke(stack):
-    return kinds.smoke(stack, PRESETS["digits"], JobOptions(), RunAttempt("smoke-digits"), SOFTWARE)
+def smoke(stack, cluster=None):
+    options = JobOptions(cluster=cluster)
+    return kinds.smoke(stack, PRESETS["digits"], options, RunAttempt("smoke-digits"), SOFTWARE)
 
 
 def benchmark(stack):
@@ -80,12 +81,14 @@ def tuned(stack):
             variables=("NCCL_DEBUG=INFO",),
             data=DataOptions(
                 path="imagenet/292",
-                cache="blocks",
+                cache="files",
                 cache_gb=500,
                 read_threads=64,
                 prefetch_blocks=80,
             ),
-            services=ServiceOptions(ssh_public_key="ssh-ed25519 AAAAC3Nz a@b", vs_code=True),
+            services=ServiceOptions(
+                ssh_public_key="ssh-ed25519 AAAAC3Nz a@b", vs_code=True, jupyter_lab=True
+            ),
         ),
         FIRST.following(),
         SOFTWARE,

@@ -1,10 +1,12 @@
 """Jobs that run a shell command on the stand-in, tagged as runs of this project."""
 
+import _thread
 import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from contextlib import contextmanager
 
 from tests import ROOT
@@ -19,7 +21,17 @@ TRAINED = (
 
 
 def begin(
-    live, run, command, *, cluster=None, kind="train", nodes=1, ranks=1, timeout="PT1H", number=1
+    live,
+    run,
+    command,
+    *,
+    cluster=None,
+    kind="train",
+    nodes=1,
+    ranks=1,
+    timeout="PT1H",
+    number=1,
+    tags=(),
 ):
     """Submit an attempt of a run; return the id of its job."""
     clusters = live.outputs.clusters
@@ -44,7 +56,7 @@ def begin(
                 "uri": f"azureml://datastores/{store}/paths/runs/{run}",
             }
         },
-        "tags": {"run": run, "attempt": str(number), "kind": kind, "stack": "dev"},
+        "tags": {"run": run, "attempt": str(number), "kind": kind, "stack": "dev", **dict(tags)},
     }
     job = f"{live.workspace}/jobs/{run}-r{number}"
     live.azure.put(job, ARM, {"properties": body})
@@ -65,11 +77,17 @@ def wait_for(condition, seconds=120.0):
 
 
 def meanwhile(*steps):
-    """Run steps in a thread while the test's thread follows a job."""
+    """Run steps in a thread while the test's thread follows a job. A step that fails interrupts the
+    test, which would otherwise follow for ever.
+    """
 
     def work():
-        for step in steps:
-            step()
+        try:
+            for step in steps:
+                step()
+        except Exception:  # noqa: BLE001
+            traceback.print_exc()
+            _thread.interrupt_main()
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -87,9 +105,9 @@ def by_hand(live, *args, repository=ROOT):
     """
     program = (
         "import pathlib, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from jobs import cli; from jobs.commands import submit;"
+        "from jobs import cli; from jobs.azure import submission;"
         "from jobs.spec import from_options;"
-        "from_options.REPOSITORY = pathlib.Path(sys.argv.pop(1)); submit.ARRIVAL_SECONDS = 0.5;"
+        "from_options.REPOSITORY = pathlib.Path(sys.argv.pop(1)); submission.ARRIVAL_SECONDS = 0.5;"
         "sys.exit(cli.main())"
     )
     return subprocess.Popen(

@@ -1,0 +1,153 @@
+"""What the jobs of a workspace cost, estimated from their times and the prices of their nodes.
+
+The run history knows when a job's program started and ended. Azure bills allocated nodes, so the
+estimate leaves out the time in which nodes are allocated, pull an image or are idle.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from common.files import write_atomically
+from common.prices import Cost, NodePrices, Price, PriceSource, Total, read_vm_sizes, total
+from common.text import duration
+from infra.outputs import Cluster
+from jobs.azure.job_records import Details, Job, Jobs
+from jobs.azure.resource_manager import ResourceManager
+from jobs.errors import RequestError
+from jobs.spec.budget_policy import PRICE
+
+LEFT_OUT: Final = (
+    "estimated from running times and list prices of nodes, before tax and discounts; without"
+    " allocation, image pulls, idle nodes, storage, network and registry"
+)
+"""What an estimate is made of, and what it leaves out."""
+
+FILE: Final = "cost.json"
+"""File of a run's estimated cost in its folder, which the trainer's pages show."""
+
+_THREADS: Final = 8
+_AMOUNT: Final = re.compile(r"([0-9.]+) ([A-Z]{3})")
+
+
+def read_prices(manager: ResourceManager) -> NodePrices:
+    """Ask Azure for the prices of nodes in the stack's region.
+
+    Raises:
+        RequestError: Azure did not answer.
+    """
+    sizes = manager.get(f"{manager.location_id}/vmSizes")
+    return NodePrices((read_vm_sizes(sizes, f"{datetime.now(UTC):%Y-%m-%d}"),))
+
+
+def job_price(job: Job, clusters: Iterable[Cluster], prices: NodePrices) -> Price | None:
+    """Return the price of a node of a job: the one that it was submitted with, or the current one.
+
+    Returns:
+        None if the stack has no such cluster any more, or no source states the price.
+    """
+    submitted = _AMOUNT.fullmatch(job.tags.get(PRICE, ""))
+    if submitted:
+        date = f"{job.created:%Y-%m-%d}" if job.created else ""
+        source = PriceSource(f"tag {PRICE} of job {job.name}", job.page or "", date)
+        return Price(float(submitted[1]), submitted[2], "hour", source)
+    own = (one for one in clusters if one.name.lower() == job.cluster.lower())
+    cluster = next(own, None)
+    return prices.find(cluster.size, cluster.priority) if cluster else None
+
+
+def estimate(job: Job, details: Details | None, price: Price | None, now: datetime) -> Cost:
+    """Estimate what a job has cost until now. Pure.
+
+    Args:
+        job: The job.
+        details: Its details; None if they could not be read.
+        price: Price of one of its nodes.
+        now: Current time, for a job that has not ended.
+    """
+    if details is None:
+        return Cost(None, price)
+    if details.started is None:
+        # A program that never started has used no node; one that has ended has both times.
+        return Cost(0.0 if details.ended or not job.ended else None, price)
+    if details.ended is None and job.ended:
+        return Cost(None, price)
+    seconds = ((details.ended or now) - details.started).total_seconds()
+    return Cost(max(seconds, 0.0) * job.nodes, price)
+
+
+class JobCosts:
+    """Looks up what jobs have cost.
+
+    Args:
+        jobs: Jobs of the workspace.
+        manager: Resource Manager of the workspace.
+        clusters: Clusters of the stack by name.
+    """
+
+    def __init__(
+        self, jobs: Jobs, manager: ResourceManager, clusters: Mapping[str, Cluster]
+    ) -> None:
+        self._jobs, self._manager, self._clusters = jobs, manager, clusters
+
+    def of(self, jobs: Sequence[Job]) -> dict[str, Cost]:
+        """Return the cost of each job by its name; what Azure does not answer is unknown."""
+        if not jobs:
+            return {}
+        try:
+            prices = read_prices(self._manager)
+        except RequestError:
+            prices = NodePrices()
+        now = datetime.now(UTC)
+        # The run history has no request for the times of several jobs.
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = list(pool.map(self._details, jobs))
+        return {
+            job.name: estimate(job, details, job_price(job, self._clusters.values(), prices), now)
+            for job, details in zip(jobs, found, strict=True)
+        }
+
+    def of_run(self, job: Job) -> list[Cost]:
+        """Return the costs of the attempts of a job's run, or of the job if it belongs to none."""
+        try:
+            attempts = self._jobs.attempts(job.run) if job.attempt else (job,)
+        except RequestError:
+            return [Cost(None, None)]
+        return list(self.of(attempts).values())
+
+    def _details(self, job: Job) -> Details | None:
+        try:
+            return self._jobs.details(job.name)
+        except RequestError:
+            return None
+
+
+def words(costs: Iterable[Cost]) -> tuple[str, str]:
+    """Return node time and amount of costs in words."""
+    summed = total(costs)
+    known = duration(summed.node_seconds) if summed.node_seconds else "-"
+    return known if summed.node_seconds or summed.complete else "?", str(summed)
+
+
+def document(summed: Total) -> dict[str, Any]:
+    """Return a sum of costs for JSON output; an unknown amount is null."""
+    return {
+        "node_seconds": round(summed.node_seconds, 1),
+        "amounts": {key: round(value, 6) for key, value in summed.amounts.items()} or None,
+        "complete": summed.complete,
+    }
+
+
+def write(folder: Path, summed: Total) -> None:
+    """Write the cost of a run to its folder, if it is known completely and in one currency; an
+    older one that is not known any more is removed.
+    """
+    if not summed.complete or len(summed.amounts) != 1:
+        (folder / FILE).unlink(missing_ok=True)
+    else:
+        ((currency, amount),) = summed.amounts.items()
+        write_atomically(folder / FILE, json.dumps({"amount": amount, "currency": currency}))

@@ -1,0 +1,1 @@
+"""Commands that look back on runs: what they cost, and how they compare."""

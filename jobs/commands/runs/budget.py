@@ -1,0 +1,77 @@
+"""The option `--budget` of `submit`: the limits of an attempt within the budget of its run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from common.annotations import Bounds
+from common.prices import total
+from infra.outputs import Cluster
+from jobs.azure.costs import JobCosts, read_prices
+from jobs.azure.results import TRAINING
+from jobs.azure.workspace import Workspace
+from jobs.errors import SpecError
+from jobs.spec.budget_policy import LIMIT, Budget, limited
+from jobs.spec.job_spec import JobSpec
+from trainer.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """What a run may cost."""
+
+    budget: Annotated[float | None, Bounds(above=0)] = None
+    """What all attempts of the run may cost together, in the currency of Azure's prices for the
+    region (the summary says it), estimated from the running times. Before it is used up, the run
+    saves its state and stops. None is no limit."""
+
+    budget_margin_minutes: Annotated[float, Bounds(above=0)] = 5.0
+    """Part of each attempt's time that a budget keeps for its start and for saving its state."""
+
+
+def within_budget(
+    workspace: Workspace,
+    clusters: Mapping[str, Cluster],
+    spec: JobSpec,
+    config: TrainConfig | None,
+    options: BudgetOptions,
+) -> JobSpec:
+    """Return a job with the limits of the budget that the options give its run, if any.
+
+    Raises:
+        SpecError: The budget is too small or cannot be kept; says why and what to do.
+        RequestError: Azure did not answer for prices or earlier attempts.
+    """
+    jobs, cluster = workspace.jobs, spec.cluster
+    attempts = jobs.attempts(spec.run) if spec.tags.get("attempt") != "1" else ()
+    if options.budget is None:
+        before = attempts[-1].tags.get(LIMIT) if attempts else None
+        if before is None:
+            return spec
+        note = f"--budget: earlier attempts had one of {before}; this attempt has none"
+        return replace(spec, notes=(*spec.notes, note))
+    if spec.kind not in TRAINING:
+        raise SpecError([f"--budget: a {spec.kind} does not stop by itself; pass --timeout-hours"])
+    if config is not None and config.max_seconds is not None:
+        raise SpecError(["--max-seconds: is set from --budget; omit one of them"])
+    price = read_prices(workspace.manager).find(cluster.size, cluster.priority)
+    instead = "omit it, and pass --timeout-hours and, some minutes shorter, -- --max-seconds"
+    if price is None:
+        raise SpecError(
+            [
+                f"--budget: Azure states no price of {cluster.priority} nodes of {cluster.size} in"
+                f" this region, so how long it lasts is unknown; {instead}"
+            ]
+        )
+    earlier = total(JobCosts(jobs, workspace.manager, clusters).of(attempts).values())
+    if not earlier.complete or set(earlier.amounts) - {price.currency}:
+        raise SpecError(
+            [
+                f"--budget: what earlier attempts of {spec.run} have cost is not known in"
+                f" {price.currency} ({earlier}), so what is left is unknown; {instead}"
+            ]
+        )
+    spent = earlier.amounts.get(price.currency, 0.0)
+    margin = float(round(options.budget_margin_minutes * 60))
+    budget = Budget(options.budget, price.currency, price.amount, spec.nodes, spent, margin)
+    return limited(spec, budget)

@@ -1,0 +1,92 @@
+"""`python -m jobs cost`: what the jobs of a workspace have cost, added up."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import Annotated, Final
+
+from common.annotations import Bounds
+from common.errors import ConfigError
+from common.prices import UNKNOWN, Cost, total
+from common.text import plural
+from infra.outputs import PlatformOutputs
+from jobs.azure import costs
+from jobs.azure.costs import JobCosts
+from jobs.azure.job_records import Job
+from jobs.azure.workspace import connect
+from jobs.console import Console, table
+
+_TAG: Final = "tag:"
+
+
+@dataclass(frozen=True)
+class CostOptions:
+    """Estimate what the jobs of the workspace have cost, by run, week or tag."""
+
+    by: str = "run"
+    """What to add up by: run, week (of the submission), or tag:NAME, such as tag:preset, tag:data
+    or tag:kind."""
+
+    days: Annotated[int, Bounds(at_least=1)] = 30
+    """Count jobs that were submitted in the last so many days."""
+
+    def __post_init__(self) -> None:
+        if self.by not in ("run", "week") and not self.by.startswith(_TAG):
+            raise ConfigError([f"--by: {self.by!r} must be run, week or tag:NAME"])
+
+
+def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Print the costs of the newest jobs, archived ones included, and their sum."""
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    since = datetime.now(UTC) - timedelta(days=options.days)
+    newest = workspace.jobs.newest_first(archived=True)
+    jobs = list(takewhile(lambda job: job.created is None or job.created >= since, newest))
+    console.note(f"looking up the times of {plural(len(jobs), 'job')}")
+    found = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
+    groups = group(jobs, options.by)
+    console.answer(
+        {
+            "by": options.by,
+            "days": options.days,
+            "groups": [
+                {
+                    "name": name,
+                    "jobs": [job.name for job in own],
+                    **costs.document(total(found[job.name] for job in own)),
+                }
+                for name, own in groups.items()
+            ],
+            **costs.document(total(found.values())),
+        },
+        "\n".join(_lines(options, groups, found)),
+    )
+    return 0
+
+
+def group(jobs: Iterable[Job], by: str) -> dict[str, list[Job]]:
+    """Group jobs by run, by the ISO week of their submission, or by a tag. Pure."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        if by == "run":
+            name = job.run
+        elif by == "week":
+            name = f"{job.created:%G-W%V}" if job.created else UNKNOWN
+        else:
+            name = job.tags.get(by.removeprefix(_TAG), "-")
+        groups.setdefault(name, []).append(job)
+    return groups
+
+
+def _lines(
+    options: CostOptions, groups: Mapping[str, Sequence[Job]], found: Mapping[str, Cost]
+) -> list[str]:
+    if not groups:
+        return [f"no job was submitted in the last {plural(options.days, 'day')}"]
+    rows = [
+        (name, str(len(own)), *costs.words(found[job.name] for job in own))
+        for name, own in groups.items()
+    ]
+    whole = ("all", str(len(found)), *costs.words(found.values()))
+    head = (options.by.removeprefix(_TAG), "jobs", "node time", "cost")
+    return [*table(head, [*rows, whole]).splitlines(), f"cost: {costs.LEFT_OUT}"]

@@ -1,0 +1,74 @@
+"""`python -m jobs supervise`: look after all runs of the workspace that ask for it."""
+
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from common.annotations import Bounds
+from common.errors import INTERRUPTED, UserError
+from common.text import plural
+from infra.outputs import PlatformOutputs
+from jobs.azure.workspace import connect
+from jobs.console import Console
+from jobs.errors import RequestError
+from jobs.following.notices import Notifier, configured_webhook
+from jobs.following.one_pass import SupervisionPass, failed
+
+
+@dataclass(frozen=True)
+class SuperviseOptions:
+    """Submit interrupted runs again, and send notices of runs that have ended: of all runs of the
+    workspace that were submitted to be supervised. Any number of machines may do this at once.
+    """
+
+    once: bool = False
+    """Look at all runs once, and end: for a cron job."""
+
+    watch: bool = False
+    """Look again and again, until Ctrl-C."""
+
+    every_minutes: Annotated[float, Bounds(above=0)] = 5.0
+    """Pause between two looks of --watch, in minutes."""
+
+    days: Annotated[float, Bounds(above=0)] = 30.0
+    """Leave out runs whose newest attempt was submitted longer ago, in days."""
+
+    dry_run: bool = False
+    """Print what would be done, and do nothing."""
+
+
+def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Do one pass, or passes until Ctrl-C; return the exit status of the last one."""
+    if options.once == options.watch:
+        raise UserError("supervise: pass either --once or --watch")
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    webhook = configured_webhook(workspace.requests)
+    notifier = Notifier(workspace.jobs, webhook, outputs.stack, console)
+    supervision = SupervisionPass(
+        workspace,
+        outputs.clusters,
+        console,
+        notifier,
+        days=options.days,
+        dry_run=options.dry_run,
+    )
+    if options.once:
+        seen = supervision.run()
+        looked = f"looked at {plural(len(seen), 'run')}"
+        summary = looked if seen else "no run asks for supervision"
+        console.answer([one.document() for one in seen], summary)
+        return failed(seen)
+    try:
+        while True:
+            console.say(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+            try:
+                supervision.run()
+            except RequestError as error:
+                # The runs continue in Azure, and the next pass looks at all of them.
+                console.note(f"the runs could not be listed: {error}")
+            time.sleep(options.every_minutes * 60)
+    except KeyboardInterrupt:
+        print("\nno longer supervising; runs continue in Azure", file=sys.stderr)
+        return INTERRUPTED

@@ -1,0 +1,163 @@
+"""Decide how long an attempt may run on what is left of its run's budget. Pure.
+
+The budget of a run becomes two limits of each attempt: a time after which the trainer saves its
+state and stops by itself, and behind it the timeout of the job. The job's tags hold what the next
+attempt needs to know, so that every supervisor computes the same limits.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from common.prices import money
+from common.text import duration, plural
+from jobs.errors import SpecError
+from jobs.spec.job_spec import JobSpec
+
+LIMIT: Final = "budget"
+"""Tag of a job with the budget of its run, such as 50 USD."""
+PRICE: Final = "node_price"
+"""Tag with the price of a node for an hour when the run was submitted."""
+SPENT: Final = "spent_before"
+"""Tag with what the earlier attempts of the run have cost."""
+MARGIN: Final = "budget_margin"
+"""Tag with the seconds of `Budget.margin_seconds`."""
+
+USEFUL = 1.0
+"""Time for which an attempt must be able to train to be useful, as a multiple of its margin."""
+
+_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?) ([A-Z]{3})")
+_MAX_SECONDS: Final = re.compile(r"--max-seconds [\d.]+")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Time limits of an attempt, in whole seconds."""
+
+    timeout_seconds: int
+    """Timeout of the job."""
+    max_seconds: int
+    """Time after which the trainer saves its state and stops."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Budget of a run, and what is known of it before one of its attempts."""
+
+    limit: float
+    """Amount that all attempts together may cost."""
+    currency: str
+    price: float
+    """Price of one node for an hour, above 0."""
+    nodes: int
+    """Number of nodes of the attempt."""
+    spent: float = 0.0
+    """Cost of the earlier attempts."""
+    margin_seconds: float = 300.0
+    """Part of an attempt's time that is kept for its start and for saving its state."""
+
+    @classmethod
+    def of(cls, tags: Mapping[str, str], nodes: int) -> Self | None:
+        """Read the budget of a job's run from the tags of the job; None if it has none."""
+        found = [_AMOUNT.fullmatch(tags.get(name, "")) for name in (LIMIT, PRICE, SPENT)]
+        margin = tags.get(MARGIN, "")
+        limit, price, spent = found
+        if not (limit and price and spent and margin.isdigit()) or float(price[1]) <= 0:
+            return None
+        amounts = float(limit[1]), limit[2], float(price[1])
+        return cls(*amounts, nodes, float(spent[1]), float(margin))
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags from which `of` reads this budget."""
+        return {
+            LIMIT: f"{self.limit:.10g} {self.currency}",
+            PRICE: f"{self.price:.10g} {self.currency}",
+            SPENT: f"{self.spent:.6f} {self.currency}",
+            MARGIN: f"{self.margin_seconds:.0f}",
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which the rest of the budget pays for all nodes of the attempt."""
+        return max(self.limit - self.spent, 0.0) * 3600 / (self.price * self.nodes)
+
+    @property
+    def least(self) -> float:
+        """Lowest budget of the run with which the attempt would be useful."""
+        return self.spent + self._useful_seconds * self.price * self.nodes / 3600
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the rest is too small for an attempt that trains longer than its margin."""
+        return self.seconds < self._useful_seconds
+
+    def after(self, seconds: float) -> Self:
+        """Return the budget after an attempt that has run for so many seconds."""
+        return replace(self, spent=self.spent + seconds * self.price * self.nodes / 3600)
+
+    def limits(self, longest: float) -> Limits:
+        """Return the limits of the attempt.
+
+        Args:
+            longest: Timeout of the job without a budget, in seconds.
+
+        Raises:
+            SpecError: The rest of the budget is too small for a useful attempt.
+        """
+        if self.used_up:
+            raise SpecError([self._too_small()])
+        seconds = int(self.seconds)
+        return Limits(min(seconds, int(longest)), int(seconds - self.margin_seconds))
+
+    def words(self) -> str:
+        """Say what the budget pays for."""
+        before = f", of which {money(self.spent, self.currency)} is spent" if self.spent else ""
+        return (
+            f"{money(self.limit, self.currency)}{before}: pays for {self._nodes()} for"
+            f" {duration(self.seconds)}; the trainer saves its state and stops"
+            f" {duration(self.margin_seconds)} before"
+        )
+
+    @property
+    def _useful_seconds(self) -> float:
+        return (1 + USEFUL) * self.margin_seconds
+
+    def _nodes(self) -> str:
+        each = f"{money(self.price, self.currency)} an hour{' each' if self.nodes > 1 else ''}"
+        return f"{plural(self.nodes, 'node')} at {each}"
+
+    def _too_small(self) -> str:
+        left = max(self.limit - self.spent, 0.0)
+        spent = f" after the {money(self.spent, self.currency)} that earlier attempts cost"
+        return (
+            f"--budget: {money(left, self.currency)}{spent if self.spent else ''} pays for"
+            f" {self._nodes()} for {duration(self.seconds)}, but"
+            f" {duration(self.margin_seconds)} are kept for starting and saving, and an attempt"
+            f" should train at least as long; pass more than {money(self.least, self.currency)},"
+            " fewer --nodes, or a shorter --budget-margin-minutes"
+        )
+
+
+def limited(spec: JobSpec, budget: Budget) -> JobSpec:
+    """Return a training whose attempt ends within a budget.
+
+    Raises:
+        SpecError: The rest of the budget is too small for a useful attempt.
+    """
+    limits = budget.limits(spec.timeout_seconds)
+    return replace(
+        spec,
+        command=with_max_seconds(spec.command, limits.max_seconds),
+        timeout_seconds=limits.timeout_seconds,
+        tags={**spec.tags, **budget.tags},
+        notes=(*spec.notes, f"--budget: {budget.words()}"),
+    )
+
+
+def with_max_seconds(command: str, seconds: int) -> str:
+    """Return the command line of a training with this --max-seconds."""
+    flag = f"--max-seconds {seconds}"
+    replaced, count = _MAX_SECONDS.subn(flag, command)
+    return replaced if count else f"{command} {flag}"

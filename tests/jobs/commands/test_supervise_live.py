@@ -1,0 +1,253 @@
+"""Runs that nobody follows are looked after by passes, from any machine."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from jobs.azure import requests
+from jobs.cli import main
+from jobs.following.supervision_policy import mark
+from jobs.options import ResubmitOptions
+from tests import ROOT
+from tests.jobs.support.runs import content
+from tests.jobs.support.tiny import TRAINED, begin, running, status, wait_for
+
+pytestmark = pytest.mark.usefixtures("outputs")
+
+ONCE = 'if [ ! -e "${{outputs.run}}/n" ] && touch "${{outputs.run}}/n"; then sleep 600; fi'
+AT_ONCE = mark(ResubmitOptions(backoff_seconds=0.0))
+
+
+@pytest.fixture(autouse=True)
+def only_own_runs(live):
+    """Let no run of another test be supervised."""
+    for job in live.azure.resources.of_kind("Microsoft.MachineLearningServices/workspaces/jobs"):
+        live.azure.resources.update(job["id"], {"tags": {}})
+
+
+def once(capsys, *options):
+    """Do one pass; return its exit status, and what it did by run."""
+    capsys.readouterr()
+    code = main(["supervise", "--once", "--json", *options])
+    return code, {one["run"]: one for one in json.loads(capsys.readouterr().out)}
+
+
+def taken(live, run, command=f"{ONCE}; {TRAINED}", tags=None):
+    """Let a run lose its nodes."""
+    cluster = live.outputs.clusters["gpu"]
+    job = begin(live, run, command, cluster=cluster, tags=tags or AT_ONCE)
+    # Its second attempt finds this file.
+    wait_for(lambda: content(live, f"runs/{run}/n") is not None)
+    live.azure.admin.preempt(job=job)
+    wait_for(lambda: status(live, job) == "Failed")
+    return job
+
+
+def tags(live, job):
+    return live.azure.resources.get(job)["properties"]["tags"]
+
+
+def test_an_interrupted_run_that_nobody_follows_completes(live, capsys, receiver, monkeypatch):
+    monkeypatch.setenv("JOBS_WEBHOOK", receiver.address)
+    first = taken(live, "left-night")
+    code, did = once(capsys)
+    assert (code, did["left-night"]["did"], did["left-night"]["job"]) == (
+        0,
+        "submitted",
+        "left-night-r2",
+    )
+    assert receiver.ids == ["left-night/1/resubmitted"]
+    second = first.replace("-r1", "-r2")
+    assert tags(live, second)["resubmitted"] == "True"
+    assert "notified" not in tags(live, second)
+    wait_for(lambda: status(live, second) == "Completed")
+    assert once(capsys)[1]["left-night"]["text"] == "left-night-r2: training completed"
+    assert receiver.ids == ["left-night/1/resubmitted", "left-night/2/completed"]
+    # Nothing is left to do, and nobody is told twice.
+    live.azure.admin.forget_requests()
+    assert once(capsys)[1]["left-night"]["did"] == "concluded"
+    assert len(receiver.got) == 2
+    assert not [one for one in live.azure.admin.log.requests if "details" in one.path]
+
+
+def test_a_run_that_did_not_ask_is_left_alone(live, capsys):
+    job = taken(live, "left-alone", tags={"kind": "train"})
+    assert "left-alone" not in once(capsys)[1]
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_a_running_run_is_left_alone(live, capsys):
+    job = begin(live, "left-busy", "sleep 600", tags=AT_ONCE)
+    running(live, job)()
+    assert once(capsys)[1]["left-busy"]["did"] == "running"
+
+
+def test_the_pause_before_the_next_attempt_is_kept(live, capsys):
+    job = taken(live, "left-paused", tags=mark(ResubmitOptions(backoff_seconds=600.0)))
+    did = once(capsys)[1]["left-paused"]
+    assert did["did"] == "waiting"
+    assert "attempt 2 of 5 follows, in" in did["text"]
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+
+
+def test_the_limit_of_attempts_travels_with_the_run(live, capsys):
+    taken(live, "left-limited", tags=mark(ResubmitOptions(attempts=1)))
+    did = once(capsys)[1]["left-limited"]
+    assert did["did"] == "concluded"
+    assert "--resubmit.attempts allows only 1 attempts" in did["text"]
+
+
+def test_a_dry_run_does_nothing(live, capsys, receiver, monkeypatch):
+    monkeypatch.setenv("JOBS_WEBHOOK", receiver.address)
+    job = taken(live, "left-dry")
+    assert "attempt 2 of 5 follows" in once(capsys, "--dry-run")[1]["left-dry"]["text"]
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+    assert receiver.got == []
+
+
+def test_several_passes_at_once_submit_one_attempt(live):
+    job = taken(live, "left-several")
+    command = [sys.executable, "-m", "jobs", "supervise", "--once"]
+    passes = [
+        subprocess.Popen(command, env=live.environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    said = [child.communicate(timeout=120)[0] for child in passes]
+    assert [child.returncode for child in passes] == [0, 0, 0]
+    # Equally fast ones send the same request, which Azure carries out once.
+    assert any("left-several-r2 submitted: interrupted" in text for text in said)
+    assert live.azure.resources.get(job.replace("-r1", "-r2")) is not None
+    assert live.azure.resources.get(job.replace("-r1", "-r3")) is None
+
+
+def test_a_notice_that_was_not_accepted_is_sent_by_the_next_pass(
+    live, capsys, receiver, monkeypatch
+):
+    monkeypatch.setattr(requests, "RETRIES", 0)
+    monkeypatch.setenv("JOBS_WEBHOOK", receiver.address)
+    begin(live, "left-told", TRAINED, tags=AT_ONCE)
+    wait_for(lambda: status(live, f"{live.workspace}/jobs/left-told-r1") == "Completed")
+    receiver.answers += [500]
+    assert once(capsys)[1]["left-told"]["notified"] is False
+    assert once(capsys)[1]["left-told"]["notified"] is True
+    assert receiver.ids == ["left-told/1/completed"]
+
+
+def test_a_supervisor_that_died_after_submitting_still_has_its_notice_sent(
+    live, capsys, receiver, monkeypatch
+):
+    taken(live, "left-owed")
+    assert once(capsys)[1]["left-owed"]["did"] == "submitted"
+    monkeypatch.setenv("JOBS_WEBHOOK", receiver.address)
+    once(capsys)
+    assert "left-owed/1/resubmitted" in receiver.ids
+
+
+def test_one_run_that_cannot_be_looked_at_does_not_keep_the_others(live, capsys):
+    begin(live, "left-broken", TRAINED, tags={"supervise": "{"})
+    begin(live, "left-sound", TRAINED, tags=AT_ONCE)
+    for run in ("left-broken", "left-sound"):
+        wait_for(lambda run=run: status(live, f"{live.workspace}/jobs/{run}-r1") == "Completed")
+    code, did = once(capsys)
+    assert code == 22
+    assert "'supervise' cannot be read" in did["left-broken"]["text"]
+    assert did["left-sound"]["text"] == "left-sound-r1: training completed"
+
+
+def outside(live):
+    """Refuse what a machine outside of the private network cannot reach."""
+    live.azure.admin.fault("/history/", status=403, code="Forbidden", times=None)
+    live.azure.admin.fault("runs/", status=403, code="AuthorizationFailure", times=None)
+
+
+def report(live, job, value):
+    """Tag a job as the trainer does through MLflow."""
+    known = live.azure.resources.get(job)["properties"]["tags"]
+    live.azure.resources.update(job, {"tags": {**known, "trainer.exit_status": value}})
+
+
+@pytest.mark.parametrize(
+    ("reported", "did", "text"),
+    [
+        ("running", "submitted", "the trainer ended without a report"),
+        ("143", "submitted", "all ranks were asked to stop from outside"),
+        ("6", "submitted", "a rank was lost (exit status 6 of the trainer)"),
+        ("5", "concluded", "failed by its own error"),
+        (None, "concluded", "failed by its own error"),
+    ],
+)
+def test_outside_of_the_network_the_trainers_report_decides(live, capsys, reported, did, text):
+    run = f"left-outside-{reported}".lower()
+    job = taken(live, run)
+    if reported:
+        report(live, job, reported)
+    outside(live)
+    found = once(capsys)[1][run]
+    assert (found["did"], text in found["text"]) == (did, True), found
+
+
+def test_outside_of_the_network_a_completed_run_is_known_by_its_report(live, capsys):
+    job = begin(live, "left-far", TRAINED, tags=AT_ONCE)
+    wait_for(lambda: status(live, job) == "Completed")
+    report(live, job, "0")
+    outside(live)
+    assert once(capsys)[1]["left-far"]["text"] == "left-far-r1: training completed"
+
+
+def test_without_a_report_the_end_is_unknown_and_said(live, capsys, receiver, monkeypatch):
+    monkeypatch.setenv("JOBS_WEBHOOK", receiver.address)
+    job = begin(live, "left-mute", TRAINED, tags=AT_ONCE)
+    wait_for(lambda: status(live, job) == "Completed")
+    outside(live)
+    once(capsys)
+    assert receiver.ids == ["left-mute/1/unknown"]
+
+
+def test_following_sends_notices_as_well(live, capsys, receiver, monkeypatch):
+    secret = f"{live.azure.url}/secrets/hook"
+    vault = f"{live.group}/providers/Microsoft.KeyVault/vaults/"
+    name = live.outputs.vault_uri.removeprefix("https://").split(".")[0]
+    live.azure.put(
+        f"{vault}{name}/secrets/hook", "2023-07-01", {"properties": {"value": receiver.address}}
+    )
+    monkeypatch.setenv("JOBS_WEBHOOK_SECRET", secret)
+    job = taken(live, "left-seen")
+    assert main(["follow", "left-seen", "--supervise", "--poll-seconds", "0.1",
+                 "--resubmit.backoff-seconds", "0"]) == 0  # fmt: skip
+    assert receiver.ids == ["left-seen/1/resubmitted", "left-seen/2/completed"]
+    # The pass has nothing to add.
+    once(capsys)
+    assert len(receiver.got) == 2
+    for number in (1, 2):
+        text = json.dumps(live.azure.resources.get(job.replace("-r1", f"-r{number}")))
+        assert "hush" not in text
+
+
+def test_a_secret_that_cannot_be_read_ends_the_command_before_anything(live, capsys, monkeypatch):
+    monkeypatch.setenv("JOBS_WEBHOOK_SECRET", f"{live.azure.url}/secrets/missing")
+    assert main(["supervise", "--once"]) == 1
+    assert "secret" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--once", "--watch"]])
+def test_one_of_once_and_watch_is_required(options, capsys):
+    assert main(["supervise", *options]) == 1
+    assert "pass either --once or --watch" in capsys.readouterr().err
+
+
+def test_watching_goes_on_through_an_outage_until_ctrl_c(live, monkeypatch):
+    job = taken(live, "left-watched")
+    live.azure.admin.fault("GET .*/jobs.*tag=", status=400, times=1)
+    command = [sys.executable, "-m", "jobs", "supervise", "--watch", "--every-minutes", "0.01"]
+    child = subprocess.Popen(
+        ["env", "-i", *(f"{k}={v}" for k, v in live.environment.items()), *command],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: live.azure.resources.get(job.replace("-r1", "-r2")) is not None)
+    finally:
+        child.kill()
+        _, err = child.communicate()
+    assert "the runs could not be listed" in err

@@ -1,0 +1,239 @@
+"""Looking into trainings that run on the stand-in, with two real ranks."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.cli import main
+from tests import ROOT
+from tests.jobs.commands.test_training_live import QUICK, STATE, TRAINER
+from tests.jobs.support.runs import container
+from tests.jobs.support.tiny import begin, running, status, wait_for
+from tests.trainer.support.debugger import Client
+from trainer.distributed.run_requests import DEBUG_PORT, HOLD_MINUTES
+
+TINY = [
+    *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),
+    *("--evaluation.every-epochs", "0", "--data.streams", "4", "--data.shuffle-window", "50"),
+    *("--log.every-steps", "20", "--log.report", "False", "--export", "False", "--restarts", "0"),
+]
+FOREVER = ["--epochs", "99999"]
+
+
+def submit(run, *options, nodes="2"):
+    given = ["--preset", "digits", "--nodes", nodes, "--name", run, "--no-follow"]
+    return main(["submit", *given, "--", *TINY, *options])
+
+
+def log(run, capsys):
+    """Return what the ranks have written."""
+    capsys.readouterr()
+    try:
+        main(["logs", run, "--rank", "all"])
+    finally:
+        text = capsys.readouterr().out
+    return text
+
+
+def trains(run, capsys):
+    """Wait until a run takes steps."""
+    wait_for(lambda: "step " in log(run, capsys), 300)
+
+
+def hidden(live, run):
+    names = container(live).list_blob_names(name_starts_with=f"runs/{run}/{run}/.")
+    return [name for name in names if "/.request-" in name or "/.answer-" in name]
+
+
+def process_of(job, rank):
+    """Return the id of a rank's process, as soon as there is one."""
+    found = []
+    wait_for(lambda: found.extend(find_processes(job, rank)) or found)
+    return found[0]
+
+
+def find_processes(job, rank):
+    """Find a rank's process, which is not the one that waits after its failure."""
+    wanted = {f"AZUREML_RUN_ID={job}", f"OMPI_COMM_WORLD_RANK={rank}"}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            own = set((folder / "environ").read_text().split("\0"))
+            words = (folder / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        waits = any(variable.startswith(HOLD_MINUTES) for variable in own)
+        if wanted <= own and "trainer" in words and not waits:
+            yield int(folder.name)
+
+
+@pytest.fixture
+def endless(live, outputs, capsys, monkeypatch):
+    """A training of two ranks that runs until the end of the test, and whose mount shows what
+    others write only after half a minute.
+    """
+    service = live.azure.scheduler.new_execution.__self__
+    monkeypatch.setattr(service, "options", replace(service.options, mount_seconds=30.0))
+    assert submit("endless", *FOREVER) == 0
+    trains("endless", capsys)
+    return "endless"
+
+
+@pytest.mark.slow
+def test_stacks_of_a_training_come_from_all_ranks_and_leave_nothing(live, endless, capsys):
+    assert main(["stacks", endless]) == 0
+    said = capsys.readouterr().out
+    told = re.findall(r"^rank (\d) on \S+: phase 'train', [\d,]+ steps done", said, re.MULTILINE)
+    assert sorted(told) == ["0", "1"]
+    assert "trainer/training/loop.py" in said
+    assert "thread loop_0" in said
+    assert "the run makes progress" in said
+    assert hidden(live, endless) == []
+    before = len(log(endless, capsys).splitlines())
+    wait_for(lambda: len(log(endless, capsys).splitlines()) > before)
+
+    # A rank that is frozen in a step: the other one answers, and knows.
+    frozen = process_of("endless-r1", 1)
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        assert main(["stacks", endless, "--wait-seconds", "60", "--json"]) == 1
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["missing"] == [1]
+    assert [state["rank"] for state in document["ranks"]] == [0]
+    assert document["ranks"][0]["heartbeat"]["arrived"]
+    assert "rank 1: has not answered" in document["summary"]
+    assert "cannot answer" in captured.err
+
+
+@pytest.mark.slow
+def test_a_profile_of_a_running_job_changes_no_bit_of_its_result(
+    live, outputs, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    options = ["--epochs", "60", "--compute.threads", "1"]
+    assert submit("profiled", *options) == 0
+    trains("profiled", capsys)
+    assert main(["profile", "profiled", "--steps", "4"]) == 0
+    assert "make profile RUN=runs/profiled" in capsys.readouterr().out
+    (trace,) = (tmp_path / "runs/profiled/profile").rglob("*.xplane.pb")
+    assert b"gradients0" in trace.read_bytes()
+    assert hidden(live, "profiled") == []
+    assert submit("unprofiled", *options) == 0
+    for run in ("profiled", "unprofiled"):
+        assert main(["follow", run, *QUICK]) == 0
+        assert main(["download", run, "--to", str(tmp_path / run), "--checkpoints", "True"]) == 0
+    hashes = subprocess.run(
+        [TRAINER, "-c", STATE, str(tmp_path / "profiled"), str(tmp_path / "unprofiled")],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    assert hashes[0] == hashes[1]
+    assert "recording 4 steps, as requested" in log("profiled", capsys)
+
+
+@pytest.fixture
+def failing(live, outputs, capsys):
+    """Return a function that submits a training which keeps its nodes, and kills one rank."""
+
+    def fail(run, *options):
+        given = ["--preset", "digits", "--nodes", "2", "--name", run, "--no-follow"]
+        assert main(["submit", *given, *options, "--", *TINY, *FOREVER]) == 0
+        trains(run, capsys)
+        os.kill(process_of(f"{run}-r1", 1), signal.SIGKILL)
+        wait_for(lambda: log(run, capsys).count("its node is kept until") == 2)
+        return f"{live.workspace}/jobs/{run}-r1"
+
+    return fail
+
+
+@pytest.mark.slow
+def test_nodes_of_a_failed_training_are_kept_until_they_are_released(live, failing, capsys):
+    job = failing("kept-node", "--hold-on-failure", "30", "--debug")
+    assert status(live, job) == "Running"
+    assert main(["debug", "kept-node"]) == 0
+    said = capsys.readouterr().out
+    assert "rank 1 failed with status 137; its node is kept until" in said
+    assert "rank 0 failed with status 6" in said
+    assert main(["debug", "kept-node", "--release"]) == 0
+    assert "kept-node-r1: Failed" in capsys.readouterr().out
+    # The cause decides, although both ranks have been released at the same time.
+    (error,) = {live.azure.runs.get(job)["error"]["error"]["message"]}
+    assert "status code 137" in error
+    assert hidden(live, "kept-node") == []
+    assert main(["debug", "kept-node"]) == 1
+
+
+@pytest.mark.slow
+def test_a_cancellation_ends_a_job_whose_nodes_are_kept(live, failing, capsys):
+    job = failing("let-go", "--hold-on-failure", "30")
+    assert main(["cancel", "let-go"]) == 0
+    assert status(live, job) == "Canceled"
+
+
+def test_a_job_without_debug_says_what_works_without(live, outputs, capsys):
+    job = begin(live, "shut", "sleep 60")
+    running(live, job)()
+    assert main(["debug", "shut"]) == 1
+    told = capsys.readouterr().err
+    assert "offers no way in" in told
+    assert "python -m jobs stacks shut-r1" in told
+    assert "submit --name shut --debug" in told
+    assert main(["debug", "shut", "--release"]) == 1
+    assert "is not kept after a failure" in capsys.readouterr().err
+
+
+def test_a_machine_outside_the_network_is_told_why_it_cannot_get_in(live, outputs, capsys):
+    job = begin(live, "beyond", "sleep 60")
+    running(live, job)()
+    live.azure.admin.fault(
+        "serviceinstances", status=403, code="Forbidden", times=None,
+        message="Public network access is disabled; use a private endpoint.",
+    )  # fmt: skip
+    assert main(["debug", "beyond"]) == 22
+    assert "is private: its services can be reached only from inside" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["stacks", "profile"])
+def test_only_a_running_training_is_asked(live, outputs, capsys, command):
+    assert main([command, "none"]) == 1
+    assert "there is no job or run of this name" in capsys.readouterr().err
+    over = begin(live, f"{command}-over", "true")
+    wait_for(lambda: status(live, over) == "Completed")
+    assert main([command, f"{command}-over"]) == 1
+    assert "-over-r1: has ended (Completed)" in capsys.readouterr().err
+    running(live, begin(live, f"{command}-check", "sleep 60", kind="check"))()
+    assert main([command, f"{command}-check"]) == 1
+    assert "is no training but a job of kind check" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_paused_job_waits_until_a_debugger_attaches_and_then_trains(live, outputs, capsys):
+    find = "import debugpy, pathlib; print(pathlib.Path(debugpy.__file__).parents[1])"
+    found = subprocess.run([TRAINER, "-c", find], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    given = ["--preset", "digits", "--nodes", "2", "--name", "stopped-there", "--no-follow"]
+    key = ["--services.ssh-public-key", "ssh-ed25519 AAAA"]
+    path = ["--variables", f"PYTHONPATH={found.stdout.strip()}"]
+    assert main(["submit", *given, "--debug", "paused", *key, *path, "--", *TINY, *FOREVER]) == 0
+    wait_for(lambda: "waits for a debugger on 127.0.0.1" in log("stopped-there", capsys), 300)
+    assert main(["debug", "stopped-there"]) == 0
+    said = capsys.readouterr().out
+    assert "node 1: az ml job connect-ssh --name stopped-there-r1 --node-index 1" in said
+    assert "--ssh-args '-L 5678:127.0.0.1:5678'" in said
+    assert "node 0: JupyterLab: https://jupyter_lab-0." in said
+    assert "VS Code: https" not in said
+    assert "step " not in log("stopped-there", capsys)
+    client = Client(DEBUG_PORT)
+    client.attach()
+    client.wait_for("event", "stopped")
+    client.request("disconnect", terminateDebuggee=False)
+    client.wait_for("response", "disconnect")
+    client.close()
+    trains("stopped-there", capsys)

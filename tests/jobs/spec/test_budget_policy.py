@@ -1,0 +1,95 @@
+"""A budget becomes time limits of each attempt, and one that is too small is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import SpecError
+from jobs.spec.budget_policy import Budget, limited, with_max_seconds
+from tests.jobs.support.platform import platform
+from tests.jobs.support.samples import training
+
+amounts = st.floats(0.01, 1e4)
+budgets = st.builds(
+    Budget,
+    limit=amounts,
+    currency=st.just("USD"),
+    price=st.floats(0.01, 100),
+    nodes=st.integers(1, 100),
+    spent=st.floats(0, 1e4),
+    margin_seconds=st.integers(1, 3600).map(float),
+)
+
+
+def test_a_budget_is_time_that_its_nodes_may_run():
+    limits = Budget(50, "USD", price=5.0, nodes=2).limits(7 * 86_400)
+    # 10 USD an hour, of which 5 minutes are kept for starting and saving.
+    assert (limits.timeout_seconds, limits.max_seconds) == (5 * 3600, 5 * 3600 - 300)
+
+
+def test_a_shorter_timeout_stays():
+    assert Budget(50, "USD", 5.0, 2).limits(3600).timeout_seconds == 3600
+
+
+@given(budgets, st.floats(3600, 1e6))
+def test_no_attempt_may_cost_more_than_is_left(budget, longest):
+    try:
+        limits = budget.limits(longest)
+    except SpecError:
+        assert budget.used_up
+        return
+    cost = limits.timeout_seconds / 3600 * budget.price * budget.nodes
+    assert budget.spent + cost <= budget.limit * (1 + 1e-9)
+    assert limits.max_seconds > 0
+    assert limits.max_seconds <= budget.seconds - budget.margin_seconds
+    # After it has run to its end, nothing useful is left.
+    if limits.timeout_seconds < longest - 1:
+        assert budget.after(limits.timeout_seconds).used_up
+
+
+@given(budgets)
+def test_the_tags_of_a_job_tell_every_supervisor_the_same(budget):
+    read = Budget.of(budget.tags, budget.nodes)
+    assert read.limit == pytest.approx(budget.limit)
+    assert read.spent == pytest.approx(budget.spent, abs=1e-6)
+    assert read.price == pytest.approx(budget.price)
+    assert read.tags == Budget.of(read.tags, budget.nodes).tags
+
+
+@pytest.mark.parametrize(
+    "change", [{"budget": "all"}, {"node_price": "0 USD"}, {"budget_margin": ""}]
+)
+def test_tags_that_are_not_ours_are_no_budget(change):
+    assert Budget.of({**Budget(50, "USD", 5.0, 2).tags, **change}, 2) is None
+    assert Budget.of({}, 2) is None
+
+
+def test_a_budget_too_small_for_a_useful_start_is_refused_with_the_figures():
+    with pytest.raises(SpecError) as told:
+        limited(training(4, platform()), Budget(2, "USD", 4.41, nodes=4, spent=0.5))
+    (text,) = told.value.problems
+    assert (
+        "--budget: 1.50 USD after the 0.5000 USD that earlier attempts cost pays for 4 nodes at"
+        in text
+    )
+    assert (
+        "4.41 USD an hour each for 5 min 6 s, but 5 min 0 s are kept for starting and saving"
+        in text
+    )
+    assert "pass more than 3.44 USD, fewer --nodes, or a shorter --budget-margin-minutes" in text
+    enough = Budget(3.441, "USD", 4.41, nodes=4, spent=0.5)
+    assert limited(training(4, platform()), enough).timeout_seconds == 600
+
+
+def test_a_training_within_a_budget_stops_by_itself_before_its_job_is_ended():
+    before = training(4, platform())
+    spec = limited(before, Budget(100, "USD", 5.0, nodes=4))
+    assert spec.command == f"{before.command} --max-seconds 17700"
+    assert spec.timeout_seconds == 5 * 3600
+    assert spec.tags.items() >= {"budget": "100 USD", "node_price": "5 USD"}.items()
+    assert "100.00 USD: pays for 4 nodes at 5.00 USD an hour each for 5 h 0 min" in spec.notes[-1]
+
+
+def test_the_limit_of_a_command_is_replaced():
+    assert with_max_seconds("train --max-seconds 17700 --x 1", 60) == "train --max-seconds 60 --x 1"
+    assert with_max_seconds("train --max-seconds 17.5", 60) == "train --max-seconds 60"
