@@ -24,7 +24,8 @@ from rehearsal.machine_learning.service import MachineLearning
 from rehearsal.options import Options
 from rehearsal.resources import kinds
 from rehearsal.resources.account_operations import AccountOperations
-from rehearsal.resources.roles import Roles
+from rehearsal.resources.roles import Roles, Workers
+from rehearsal.resources.vaults import Secrets
 
 
 class Loopback(contextlib.AbstractContextManager["Loopback"]):
@@ -115,7 +116,8 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         self.runs, self.mlflow = machine_learning.runs, machine_learning.mlflow
         stack.callback(self.scheduler.close)
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
-        operations_on_accounts = AccountOperations(self.resources.respond, options.account_seconds)
+        workers = Workers(self.resources.respond, roles)
+        operations_on_accounts = AccountOperations(workers.respond, options.account_seconds)
         self.admin = Admin(
             self.faults,
             self._log,
@@ -133,6 +135,7 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
                 ADMIN: self.admin.respond,
                 "/history/": machine_learning.run_history.respond,
                 "/mlflow/": self.mlflow.respond,
+                "/secrets/": Secrets(self.resources).respond,
                 "/subscriptions": operations_on_accounts.respond,
             },
             public={"/discovery": machine_learning.discover},

@@ -37,6 +37,9 @@ class Options:
     """Time to prepare a job on its nodes; in Azure, to pull the image."""
     sync_seconds: float = 0.5
     """Interval between two checks for new files of a job."""
+    mount_seconds: float = 1.0
+    """Time for which a mount of an output remembers the names in its folder: what others write or
+    delete is seen after that, and what they overwrite is never read again."""
     grace_seconds: float = 10.0
     """Time from SIGTERM to SIGKILL of a cancelled job."""
     token_seconds: int = 3600
@@ -57,5 +60,6 @@ class Options:
     """Time until an assigned role has an effect on blobs and on the creation of a workspace; 0 for
     workspaces that need no roles."""
     roles: bool = False
-    """Whether access to blobs needs a role, assigned to a client or to one of its groups; jobs need
-    roles for their inputs and outputs. Otherwise all clients may access everything."""
+    """Whether access to blobs, and changes of a workspace's jobs and assets, need a role that is
+    assigned to a client or to one of its groups; jobs need roles for their inputs and outputs.
+    Otherwise all clients may do everything."""

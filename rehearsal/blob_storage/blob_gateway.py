@@ -54,7 +54,12 @@ class BlobGateway:
             refusal = Response(error.status, error.body())
             return self.log.log(request, lambda _: self._as_storage(refusal))
         request = replace(request, caller=str(claims.get("appid", "")))
-        return self.log.log(request, lambda request: self._as_storage(self._pass(request, claims)))
+        return self.log.log(
+            request,
+            lambda request: self._as_storage(
+                self.faults.respond(request, lambda request: self._pass(request, claims))
+            ),
+        )
 
     def _claims(self, request: Request) -> dict[str, Any]:
         """Return the claims of the token; empty without one, as the blob server then checks a
@@ -75,9 +80,6 @@ class BlobGateway:
         return self.identity.claims(request)
 
     def _pass(self, request: Request, claims: dict[str, Any]) -> Response:
-        fault = self.faults.response(request)
-        if fault is not None:
-            return fault
         account, container, path = [*request.path.split("/", 3)[1:], "", "", ""][:3]
         access: Access = "read" if request.method in _READING else "write"
         if claims and not self.allow(claims["oid"], account, container, access, path):

@@ -5,6 +5,7 @@ import hashlib
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -59,7 +60,15 @@ class FolderMirror:
     file also finds what was complete before it. Links and empty folders are ignored.
     """
 
-    def __init__(self, blobs: Blobs, path: BlobPath, folder: Path, *, removes: bool = True) -> None:
+    def __init__(
+        self,
+        blobs: Blobs,
+        path: BlobPath,
+        folder: Path,
+        *,
+        removes: bool = True,
+        listing_seconds: float | None = None,
+    ) -> None:
         """Mirror a folder.
 
         Args:
@@ -67,11 +76,14 @@ class FolderMirror:
             path: Where the folder's files are written.
             folder: Local folder; created if it does not exist.
             removes: Whether a file that is deleted is also deleted from the container.
+            listing_seconds: Seconds for which a mount remembers the names in the container; None
+                for a folder that is not a mount, and never shows what others have written.
         """
         self._container = blobs.container(path.account, path.container)
         self._prefix = f"{path.path}/" if path.path else ""
         self._folder = folder
         self._removes = removes
+        self._listing_seconds, self._listed = listing_seconds, time.monotonic()
         self._sent: dict[str, _FileState] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -86,6 +98,34 @@ class FolderMirror:
             path = self._folder / blob.name[len(self._prefix) :]
             _download(self._container.download_blob(blob.name).readinto, path)
         self._sent = dict(self._scan())
+
+    def pull(self) -> None:
+        """Show the files that others have written or deleted, if the last listing is old enough.
+
+        Raises:
+            StorageError: the container cannot be reached.
+        """
+        if self._listing_seconds is None or (
+            time.monotonic() - self._listed < self._listing_seconds
+        ):
+            return
+        found = {
+            name[len(self._prefix) :]
+            for name in self._container.list_blob_names(name_starts_with=self._prefix)
+        }
+        self._listed = time.monotonic()
+        here = dict(self._scan())
+        for name in found - self._sent.keys() - here.keys():
+            with contextlib.suppress(ResourceNotFoundError):
+                _download(
+                    self._container.download_blob(self._prefix + name).readinto,
+                    self._folder / name,
+                )
+        for name in self._sent.keys() - found:
+            if here.get(name) == self._sent[name]:
+                (self._folder / name).unlink()
+            del self._sent[name]
+        self._sent |= {n: s for n, s in self._scan() if n in found and n not in here}
 
     def push(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Send what has changed.
@@ -171,6 +211,7 @@ class MirrorThread:
         while not self._stop.wait(self._seconds):
             try:
                 for mirror in self._mirrors:
+                    mirror.pull()
                     mirror.push(self._abandoned.is_set)
                 self._after()
             except (StorageError, OSError):

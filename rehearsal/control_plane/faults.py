@@ -5,7 +5,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.http_messages import Request, Respond, Response
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Fault:
     """Seconds to wait before responding."""
     cut: bool = False
     """Whether the connection is closed without a response."""
+    body: str | None = None
+    """Body of the response that replaces the service's own, such as a sign-in page; None leaves it.
+    Its status is 200 unless `status` is given."""
+    carried_out: bool = False
+    """Whether the service carries the request out before its response is lost or replaced."""
     after: int = 0
     """Number of matching requests that pass before the fault applies."""
     times: int | None = 1
@@ -55,18 +60,22 @@ class Faults:
         with self._lock:
             self._faults.clear()
 
-    def response(self, request: Request) -> Response | None:
-        """Wait and respond as the first matching fault says; None if the request may pass."""
+    def respond(self, request: Request, service: Respond) -> Response:
+        """Wait and respond as the first matching fault says, or let the service respond."""
         query = request.query_string
         text = f"{request.method} {request.path}" + (f"?{query}" if query else "")
         fault = self._take(text, request.caller)
         if fault is None:
-            return None
+            return service(request)
         time.sleep(fault.delay)
+        if fault.carried_out:
+            service(request)
         if fault.cut:
             return Response(0, cut=True)
+        if fault.body is not None:
+            return Response(fault.status or 200, fault.body.encode())
         if fault.status is None:
-            return None
+            return service(request)
         headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
         body = {"error": {"code": fault.code, "message": fault.message}}
         return Response(fault.status, body, headers)

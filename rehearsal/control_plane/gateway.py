@@ -30,9 +30,7 @@ class Gateway:
         if request.path.startswith(ADMIN):
             return self._refusable(request)
         request = replace(request, caller=self._caller(request))
-        return self.log.log(
-            request, lambda request: self.faults.response(request) or self._refusable(request)
-        )
+        return self.log.log(request, lambda request: self.faults.respond(request, self._refusable))
 
     def _refusable(self, request: Request) -> Response:
         try:

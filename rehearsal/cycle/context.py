@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from common.waiting import wait_until
 from rehearsal.cycle.commands import CommandError, CommandOutput, CommandRunner
+from rehearsal.cycle.webhook import Webhook
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
 from rehearsal.page.record import Attempt
@@ -44,17 +45,25 @@ class CycleContext:
         stack: Stack that is deployed to it.
         folder: Folder for all output.
         show: Prints a line of a command's output.
+        webhook: Receives the notices of all commands.
     """
 
     def __init__(
-        self, azure: Loopback, stack: Deployment, folder: Path, show: Callable[[str], None]
+        self,
+        azure: Loopback,
+        stack: Deployment,
+        folder: Path,
+        show: Callable[[str], None],
+        webhook: Webhook,
     ) -> None:
         self.azure, self.stack, self.folder = azure, stack, folder
-        self.facts = Facts()
+        self.facts, self.webhook = Facts(), webhook
         self._show = show
-        self.commands = CommandRunner(
-            folder / "logs", ROOT, lambda: stack.command_environment, azure.end_commands
-        )
+
+        def environment() -> dict[str, str]:
+            return {**stack.command_environment, "JOBS_WEBHOOK": webhook.address}
+
+        self.commands = CommandRunner(folder / "logs", ROOT, environment, azure.end_commands)
 
     def jobs(self, verb: str, *arguments: str, live: bool = False) -> CommandOutput:
         """Run `python -m jobs VERB`; `live` prints its output as it comes."""

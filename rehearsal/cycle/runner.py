@@ -24,6 +24,7 @@ from rehearsal.cycle.commands import CommandError
 from rehearsal.cycle.context import TRAINER, CycleContext
 from rehearsal.cycle.observations import NodeSampler
 from rehearsal.cycle.steps import STEPS, CycleStep
+from rehearsal.cycle.webhook import Webhook
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import StopError, owner, stop_signals
 from rehearsal.loopback import Loopback
@@ -114,6 +115,7 @@ def _rehearse(
     with (
         Loopback(folder / _FIRST, azure_options) as azure,
         Deployment(azure, folder / "pulumi", STACK) as stack,
+        Webhook() as webhook,
     ):
         _join_groups(azure, stack)
         console.line(f"Stack {STACK} on loopback: {azure.url} stands in for Azure")
@@ -121,7 +123,7 @@ def _rehearse(
         if options.image is not None:
             console.line(f"Jobs run in {options.image}")
         console.line(f"Output folder: {_short(folder)}")
-        context = CycleContext(azure, stack, folder, console.output_of_command)
+        context = CycleContext(azure, stack, folder, console.output_of_command, webhook)
         cycle = run_steps(steps, context, console)
         write_record(cycle, folder)
         _show_result(cycle, folder, console)

@@ -60,11 +60,18 @@ STEPS: Final = (
         training_steps.train,
     ),
     CycleStep(
+        "stacks",
+        "Look into a running training",
+        "python -m jobs stacks",
+        training_steps.look_into,
+    ),
+    CycleStep(
         "scale-down",
         "Wait for scale-down to zero nodes",
         "python -m jobs status",
         training_steps.scale_down,
     ),
+    CycleStep("cost", "Show what it cost", "python -m jobs cost", training_steps.costs),
     CycleStep(
         "tensorboard",
         "Show the curves in TensorBoard",

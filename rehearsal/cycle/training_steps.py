@@ -18,14 +18,14 @@ from rehearsal.errors import RehearsalError
 from rehearsal.page.record import Attempt
 
 RUN: Final = "rehearsal"
+LOOKED_INTO: Final = "looked-into"
 NODES: Final = 2
 _SAVED_STEPS: Final = 40
 """Step from which the job is pre-empted: a checkpoint is saved, and more than half is still to
 do."""
 _SMALL: Final = (
-    *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8", "--epochs", "6"),
-    *("--evaluation.every-epochs", "3", "--checkpoint.every-steps", "20"),
-    *("--log.every-steps", "10", "--restarts", "0"),
+    *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8"),
+    *("--checkpoint.every-steps", "20", "--log.every-steps", "10", "--restarts", "0"),
 )
 """Options that make the digits preset smaller: accuracy is not what is rehearsed."""
 _CHECKPOINT: Final = re.compile(r"/step-(\d+)[^/]*/DONE")
@@ -66,7 +66,7 @@ def train(context: CycleContext) -> Findings:
             *("--preset", "digits", "--nodes", str(NODES), "--name", RUN),
             *("--data.asset", context.facts.data_set),
             *("--poll-seconds", "0.5", "--resubmit.backoff-seconds", "1"),
-            *("--", *_SMALL),
+            *("--", *_SMALL, "--epochs", "6", "--evaluation.every-epochs", "3"),
             live=True,
         )
     finally:
@@ -87,11 +87,14 @@ def train(context: CycleContext) -> Findings:
         at is not None and at >= saved,
         f"a checkpoint of step {saved} was saved, but the training resumed at step {at}",
     )
+    told = [f"{RUN}/1/resubmitted", f"{RUN}/2/completed"]
+    require(context.webhook.ids == told, f"expected notices {told}, got {context.webhook.ids}")
     last_step = output_parsing.last_step(output.text)
     context.facts.attempts = _with_steps(attempts, at or 0, last_step)
     return [
         f"pre-empted after the checkpoint of step {saved}",
         f"resubmitted as {attempts[1].job}, resumed at step {at}, completed",
+        f"{len(told)} notices have reached the webhook",
         *_metrics(context, attempts[1].job, last_step),
     ]
 
@@ -145,18 +148,18 @@ class _Preemption(threading.Thread):
         while not self._stopped.wait(0.1):
             if azure.runs.get(job)["status"] != "Running":
                 continue
-            saved = _saved_step(self._context)
+            saved = _saved_step(self._context, RUN)
             if saved >= _SAVED_STEPS:
                 self.saved_step = saved
                 azure.admin.preempt(job=job)
                 return
 
 
-def _saved_step(context: CycleContext) -> int:
-    """Return the newest step with a complete checkpoint in storage."""
+def _saved_step(context: CycleContext, run: str) -> int:
+    """Return the newest step of a run with a complete checkpoint in storage; 0 without one."""
     store = context.facts.outputs["datastores"]["results"]
     blobs = context.azure.blobs.container(store["account"], store["container"])
-    names = blobs.list_blob_names(name_starts_with=f"runs/{RUN}/{RUN}/checkpoints/")
+    names = blobs.list_blob_names(name_starts_with=f"runs/{run}/{run}/checkpoints/")
     return max((int(step) for name in names for step in _CHECKPOINT.findall(name)), default=0)
 
 
@@ -171,6 +174,28 @@ def _with_steps(
     )
 
 
+def look_into(context: CycleContext) -> Findings:
+    """Show what the ranks of a running training do, and cancel it."""
+    context.jobs(
+        "submit",
+        *("--preset", "digits", "--nodes", str(NODES), "--name", LOOKED_INTO, "--no-follow"),
+        *("--data.asset", context.facts.data_set),
+        *("--", *_SMALL, "--epochs", "99999", "--evaluation.every-epochs", "0"),
+    )
+    require_within(
+        lambda: _saved_step(context, LOOKED_INTO) > 0,
+        _TIMEOUT_SECONDS,
+        "the training to save its state",
+    )
+    stacks = context.jobs_json("stacks", LOOKED_INTO)
+    require(
+        sorted(state["rank"] for state in stacks["ranks"]) == list(range(NODES)),
+        f"expected the stacks of {NODES} ranks, found {stacks}",
+    )
+    context.jobs("cancel", LOOKED_INTO)
+    return [f"the stacks of {NODES} ranks while they train: {stacks['summary']}"]
+
+
 def scale_down(context: CycleContext) -> Findings:
     """Wait until no node is billed."""
     cluster = context.cluster("gpu")
@@ -183,6 +208,17 @@ def scale_down(context: CycleContext) -> Findings:
     paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
     require(not paid, f"status still shows nodes: {', '.join(paid)}")
     return ["zero nodes on every cluster"]
+
+
+def costs(context: CycleContext) -> Findings:
+    """Show what the run has cost."""
+    groups = context.jobs_json("cost")["groups"]
+    run = next((group for group in groups if group["name"] == RUN), None)
+    require(run is not None and len(run["jobs"]) == 2, f"expected {RUN}, found {groups}")
+    assert run is not None
+    require(run["complete"] and run["amounts"], f"the price of some attempt is unknown: {run}")
+    amounts = [f"{amount:.4f} {currency}" for currency, amount in run["amounts"].items()]
+    return [f"{run['node_seconds']:.0f} s of nodes cost about {' + '.join(amounts)}"]
 
 
 def look_at_curves(context: CycleContext) -> Findings:

@@ -30,6 +30,8 @@ class NodeDisks:
     roles: Roles
     blobs: Blobs
     cache: InputCache
+    mount_seconds: float
+    """Seconds for which a mount of an output remembers what it has listed."""
     _inputs: dict[str, Path | str] = field(default_factory=dict, init=False)
     _output_folders: dict[str, Path] = field(default_factory=dict, init=False)
     outputs: list[FolderMirror] = field(default_factory=list, init=False)
@@ -127,7 +129,9 @@ class NodeDisks:
             path = self._blob_path((given or {}).get("uri") or default)
             self._require_access(f"output {name}", path, "write")
             folders[name] = self.folder / "outputs" / name
-            mirror = FolderMirror(self.blobs, path, folders[name])
+            mirror = FolderMirror(
+                self.blobs, path, folders[name], listing_seconds=self.mount_seconds
+            )
             mirror.fill()
             self.outputs.append(mirror)
         return folders

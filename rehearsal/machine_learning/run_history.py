@@ -96,7 +96,7 @@ class RunHistory:
             self._change(f"{match[1]}/jobs/{match[2]}", request.json())
             return Response(body=self._run(match[1], match[2]))
         if match[3] == "serviceinstances":
-            return Response(body={"instances": {}})
+            return Response(body={"instances": self._services(f"{match[1]}/jobs/{match[2]}")})
         if match[3] not in {None, "details"}:
             raise AzureError(404, "NotFound", f"Run history has nothing at {request.path}")
         return Response(body=run)
@@ -116,6 +116,25 @@ class RunHistory:
             if given.get("hidden") is not None:
                 changed["isArchived"] = bool(given["hidden"])
             self.resources.update(job, changed)
+
+    def _services(self, job: str) -> dict[str, Any]:
+        """Return the services that a running job offers; their addresses lead nowhere."""
+        document = self.resources.get(job)
+        if document is None or self.runs.get(job)["status"] != "Running":
+            return {}
+        return {
+            name: {
+                "type": service["jobServiceType"],
+                "status": "Running",
+                "port": service.get("port"),
+                "endpoint": None
+                if service["jobServiceType"] == "SSH"
+                else f"https://{name}-<nodeIndex>.services.invalid",
+                "properties": service.get("properties") or {},
+            }
+            for name, service in (document["properties"].get("services") or {}).items()
+            if service.get("jobServiceType")
+        }
 
     def _run(self, workspace: str, name: str) -> dict[str, Any]:
         job = f"{workspace}/jobs/{name}"

@@ -72,7 +72,15 @@ class MachineLearning:
     def _execution(self, spec: JobSpec) -> JobExecution:
         execution_id = new_id()
         folder = self.folder / "nodes" / f"{spec.name}-{execution_id[:8]}"
-        disks = NodeDisks(spec, folder, self.resources, self.roles, self.blobs, self._cache)
+        disks = NodeDisks(
+            spec,
+            folder,
+            self.resources,
+            self.roles,
+            self.blobs,
+            self._cache,
+            self.options.mount_seconds,
+        )
         return JobExecution(
             spec,
             disks,

@@ -1,4 +1,4 @@
-"""Cores of VM sizes, and a subscription's quotas and usage."""
+"""Cores and prices of VM sizes, and a subscription's quotas and usage."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from rehearsal.control_plane.http_messages import Request
 from rehearsal.control_plane.resource_manager import ListResources, ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.resources.computes import COMPUTE, is_low_priority
-from rehearsal.resources.workspaces import WORKSPACE
+from rehearsal.resources.workspaces import WORKSPACE, workspace_of
 
 LOCATIONS = "Microsoft.MachineLearningServices/locations"
 LOW_PRIORITY = "totalLowPriorityCores"
@@ -20,6 +20,9 @@ _SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_([vV]\d+))?")
 _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
           "Standard_D4ads_v5", "Standard_D8ads_v5", "Standard_D16ads_v5", "Standard_D32ads_v5",
           "Standard_DS3_v2")  # fmt: skip
+_CORE_PRICE = {"LowPriority": 0.01, "Standard": 0.05}
+"""Price of a core for an hour by tier. Made up: only the form of the answer is Azure's."""
+_WINDOWS_FACTOR = 2
 
 
 def cores(size: str) -> int:
@@ -75,27 +78,50 @@ class Quotas:
         )
 
     def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
-        """Return each limit with the cores in use."""
-        used = {LOW_PRIORITY: 0}
-        for cluster in self.resources.of_kind(COMPUTE, f"/subscriptions/{path.subscription}"):
+        """Return each limit with the cores in use: of the subscription, and with the same name of
+        each workspace and cluster that uses some of it.
+        """
+        subscription = f"/subscriptions/{path.subscription}"
+        used = dict.fromkeys((LOW_PRIORITY, *map(family, _SIZES)), 0)
+        shares: dict[str, dict[str, int]] = {}
+        for cluster in self.resources.of_kind(COMPUTE, subscription):
             own = cluster["properties"]["properties"]
             name = LOW_PRIORITY if is_low_priority(cluster) else family(own["vmSize"])
             nodes = sum(node["nodeState"] != "preempted" for node in self.nodes(cluster["id"]))
-            used[name] = used.get(name, 0) + nodes * cores(own["vmSize"])
-        for size in _SIZES:
-            used.setdefault(family(size), 0)
-        return [
-            {
-                "id": f"{path.id}/usages/{name}",
-                "type": f"{LOCATIONS}/usages",
-                "amlWorkspaceLocation": path.name,
-                "unit": "Count",
-                "currentValue": value,
-                "limit": self._limit(path.name, name),
-                "name": {"value": name, "localizedValue": _shown(name)},
-            }
-            for name, value in used.items()
+            count = nodes * cores(own["vmSize"])
+            used[name] = used.get(name, 0) + count
+            if name != LOW_PRIORITY:
+                for owner in (workspace_of(cluster["id"]), cluster["id"]):
+                    share = shares.setdefault(owner, {})
+                    share[name] = share.get(name, 0) + count
+        # Azure documents no order; those of workspaces come first here.
+        listed = [
+            self._usage(path.name, name, count, owner, _kind(owner))
+            for owner, share in shares.items()
+            for name, count in share.items()
         ]
+        return listed + [
+            self._usage(
+                path.name,
+                name,
+                count,
+                subscription,
+                "lowPriorityCores" if name == LOW_PRIORITY else "vmFamily",
+            )
+            for name, count in used.items()
+        ]
+
+    def _usage(self, location: str, name: str, used: int, owner: str, kind: str) -> Document:
+        """Return a usage as in the REST definitions' example Usage/list."""
+        shown = _shown(name)
+        return {
+            "id": f"{owner}/usages/{shown.replace(' ', '_')}",
+            "type": f"Microsoft.MachineLearningServices/{kind}/usages",
+            "unit": "Count",
+            "currentValue": used,
+            "limit": self._limit(location, name),
+            "name": {"value": shown, "localizedValue": shown},
+        }
 
     def quotas(self, path: ArmPath, request: Request) -> list[Document]:
         """Return the limits alone."""
@@ -103,6 +129,7 @@ class Quotas:
             {name: usage[name] for name in ("id", "unit", "limit", "name")}
             | {"type": f"{LOCATIONS}/quotas"}
             for usage in self.usages(path, request)
+            if "/workspaces/" not in usage["type"]
         ]
 
     def sizes(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
@@ -119,6 +146,7 @@ class Quotas:
                 "gpus": 8 if size.startswith("Standard_ND") else 0,
                 "lowPriorityCapable": True,
                 "premiumIO": True,
+                "estimatedVMPrices": _prices(size),
                 "supportedComputeTypes": ["AmlCompute"],
             }
             for size in sorted({*_SIZES, *known})
@@ -129,8 +157,31 @@ class Quotas:
         return _DEFAULT if document is None else int(document["limit"])
 
 
+def _kind(owner: str) -> str:
+    return "workspaces/computes" if "/computes/" in owner else "workspaces"
+
+
+def _prices(size: str) -> dict[str, Any]:
+    """Return estimated prices in the form of Azure's REST definitions (EstimatedVMPrices)."""
+    return {
+        "billingCurrency": "USD",
+        "unitOfMeasure": "OneHour",
+        "values": [
+            {
+                "retailPrice": round(cores(size) * price * factor, 4),
+                "osType": system,
+                "vmTier": tier,
+            }
+            for system, factor in (("Windows", _WINDOWS_FACTOR), ("Linux", 1))
+            for tier, price in _CORE_PRICE.items()
+        ],
+    }
+
+
 def _shown(name: str) -> str:
     if name == LOW_PRIORITY:
-        return "Total Cluster Low Priority Regional vCPUs"
+        return "Total Cluster LowPriority Regional vCPUs"
     inner = name.removeprefix("standard").removesuffix("Family")
+    # Quotas of GPUs are spelled without the S of their sizes.
+    inner = re.sub(r"^(N[A-Z])S(v\d+)$", r"\1\2", inner)
     return f"Standard {inner} Family Cluster Dedicated vCPUs"

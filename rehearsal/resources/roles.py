@@ -1,5 +1,6 @@
-"""Role assignments: decide who may read and write which blobs."""
+"""Role assignments: decide who may access blobs, and who may work in a workspace."""
 
+import re
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -9,6 +10,7 @@ from typing_extensions import override
 from rehearsal.blob_storage import role_condition
 from rehearsal.blob_storage.role_policy import Access, Assignment, allows
 from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Request, Respond, Response
 from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
@@ -18,6 +20,18 @@ from rehearsal.resources.storage import ACCOUNT
 
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
 CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
+_SUBMITTERS: Final = (
+    CONTRIBUTOR,
+    "8e3af657-a8ff-443c-a75c-2fe8c4bcb635",
+    "f6c7c914-8db3-469d-8ca1-694a8f32e121",
+)
+"""Contributor, Owner and AzureML Data Scientist, which may submit jobs and register assets."""
+_WORK: Final = re.compile(
+    r"(?P<workspace>/.+/providers/microsoft\.machinelearningservices/workspaces/[^/]+)"
+    r"/(?P<kind>jobs|environments|codes|data|models)/.+",
+    re.IGNORECASE,
+)
+"""Paths of a workspace's jobs and assets."""
 
 
 class RoleAssignment(ResourceKind):
@@ -80,13 +94,26 @@ class Roles:
         """
         wanted = Assignment(principal.lower(), CONTRIBUTOR, resource.lower())
         if self.delay_seconds and wanted not in self._effective():
-            raise AzureError(
-                403,
-                "AuthorizationFailed",
-                f"The client '{principal}' with object id '{principal}' does not have authorization"
-                f" to perform action 'Microsoft.Storage/storageAccounts/read' over scope"
-                f" '{resource}'. If access was recently granted, please refresh your credentials.",
-            )
+            raise _unauthorized(principal, "Microsoft.Storage/storageAccounts/read", resource)
+
+    def check_submitter(self, principal: str, workspace: str, kind: str) -> None:
+        """Raise an AzureError if roles are needed, and a principal has none that allows it to
+        change jobs or assets of a workspace.
+
+        Args:
+            principal: Object id of the principal.
+            workspace: Id of the workspace.
+            kind: Collection of what it would change, such as jobs.
+        """
+        members = {principal.lower()} | self.identity.groups(principal)
+        if self.required and not any(
+            one.principal in members
+            and one.role in _SUBMITTERS
+            and f"{workspace.lower()}/".startswith(f"{one.scope}/")
+            for one in self._effective()
+        ):
+            action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
+            raise _unauthorized(principal, action, workspace)
 
     def _effective(self) -> list[Assignment]:
         oldest = datetime.now(UTC) - timedelta(seconds=self.delay_seconds)
@@ -95,6 +122,36 @@ class Roles:
             for document in self.resources.of_kind(ASSIGNMENT)
             if datetime.fromisoformat(document["systemData"]["createdAt"]) <= oldest
         ]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Lets only those who may submit jobs change the jobs and assets of a workspace."""
+
+    next: Respond
+    """Responds to requests to Resource Manager."""
+    roles: Roles
+
+    def respond(self, request: Request) -> Response:
+        """Respond to a request below /subscriptions.
+
+        Raises:
+            AzureError: the caller lacks a role on the workspace.
+        """
+        work = _WORK.fullmatch(request.path)
+        if work is not None and request.method not in {"GET", "HEAD"}:
+            self.roles.check_submitter(request.caller, work["workspace"], work["kind"].lower())
+        return self.next(request)
+
+
+def _unauthorized(principal: str, action: str, resource: str) -> AzureError:
+    return AzureError(
+        403,
+        "AuthorizationFailed",
+        f"The client '{principal}' with object id '{principal}' does not have authorization to"
+        f" perform action '{action}' over scope '{resource}'. If access was recently granted,"
+        " please refresh your credentials.",
+    )
 
 
 def _assignment(document: Document) -> Assignment:

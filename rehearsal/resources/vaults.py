@@ -1,5 +1,7 @@
 """Key vaults: a deleted vault keeps its name until it is purged."""
 
+from dataclasses import dataclass
+
 from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
@@ -80,6 +82,25 @@ class DeletedVault(ResourceKind):
             )
         self._resources.discard(path.id)
         return Response(200)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The data plane of all vaults; a secret is created through Resource Manager."""
+
+    resources: ResourceManager
+
+    def respond(self, request: Request) -> Response:
+        """Respond to `GET /secrets/NAME`.
+
+        Raises:
+            AzureError: there is no such secret.
+        """
+        name = request.path.removeprefix("/secrets/")
+        for secret in self.resources.of_kind(f"{VAULT}/secrets"):
+            if secret["name"] == name:
+                return Response(body={"value": secret["properties"]["value"]})
+        raise AzureError(404, "SecretNotFound", f"A secret with name {name} was not found.")
 
 
 class VaultKey(ResourceKind):

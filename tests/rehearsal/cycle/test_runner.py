@@ -24,7 +24,8 @@ from tests.rehearsal.support.waiting import SECONDS, until
 def context_of(tmp_path, azure=None):
     """Of an Azure without any stack."""
     stack = SimpleNamespace(version="v3.259.0", stack="dev", command_environment=dict(os.environ))
-    return CycleContext(azure, stack, tmp_path, lambda _: None)
+    webhook = SimpleNamespace(address="http://127.0.0.1:9/", ids=[])
+    return CycleContext(azure, stack, tmp_path, lambda _: None, webhook)
 
 
 def fails(_):

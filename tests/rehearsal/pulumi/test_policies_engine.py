@@ -46,8 +46,9 @@ def mistaken(tmp_path_factory):
     shutil.copytree(ROOT / "infra", folder / "infra")
     main = folder / "infra" / "__main__.py"
     text = main.read_text(encoding="utf-8")
-    assert "pulumi.export(" in text
-    main.write_text(text.replace("pulumi.export(", f"{OPENED}\npulumi.export("), encoding="utf-8")
+    declared = "for name, value in platform.declare("
+    assert declared in text
+    main.write_text(text.replace(declared, f"{OPENED}\n{declared}"), encoding="utf-8")
     return folder
 
 

@@ -13,15 +13,15 @@ import pytest
 
 from infra.outputs import from_dict
 from rehearsal.loopback import Loopback
-from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
-from rehearsal.resources.roles import ASSIGNMENT, Roles
+from rehearsal.resources.roles import ASSIGNMENT, CONTRIBUTOR, Roles
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.tiny import TRAINED, begin
 from tests.rehearsal.support.engine import ran
-from tests.rehearsal.support.small_platform import Client
-from tests.rehearsal.support.waiting import SECONDS, until
+from tests.rehearsal.support.raw_runs import Runs, failure
+from tests.rehearsal.support.small_platform import SUBSCRIPTION, Client, give
+from tests.rehearsal.support.waiting import SECONDS
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -34,6 +34,7 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 def azure(tmp_path_factory):
     options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, max_idle_seconds=1.0)
     with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
+        give(azure, azure.environment["AZURE_CLIENT_ID"], CONTRIBUTOR, SUBSCRIPTION)
         yield azure
 
 
@@ -101,69 +102,12 @@ def test_a_run_could_start_for_a_scientist_and_for_nobody_else(azure, deployed):
     assert "people.scientists" in said
 
 
-class Runs:
-    """Submits jobs of a line of shell, as the clusters' own identities."""
-
-    def __init__(self, azure, deployed):
-        self._client, self._deployed, self._number = Client(azure), deployed, 0
-
-    def job(self, cluster, line, **folders):
-        """Run a job to its end; its record.
-
-        Args:
-            cluster: such as `gpu`.
-            line: to run.
-            folders: datastore by name; read by `reads_...` and written by `writes_...`.
-        """
-        self._number += 1
-        name = f"{cluster}-{self._number}"
-        where = self._deployed.workspace
-        node_cluster = self._deployed.outputs.clusters[cluster]
-        body = {
-            "jobType": "Command",
-            "command": line,
-            "computeId": f"{where}/computes/{node_cluster.name}",
-            "environmentId": f"{where}/environments/image/versions/1",
-            "identity": {"identityType": "Managed", "clientId": node_cluster.identity_client_id},
-            "inputs": {
-                name: self._folder("Input", "in", store)
-                for name, store in folders.items()
-                if name.startswith("reads_")
-            },
-            "outputs": {
-                name: self._folder("Output", "runs/out", store)
-                for name, store in folders.items()
-                if name.startswith("writes_")
-            },
-        }
-        path = f"{where}/jobs/{name}"
-        assert self._client.put(path, {"properties": body}).status_code == 201
-        return self._wait(path)
-
-    def _folder(self, kind, path, store):
-        datastore = getattr(self._deployed.outputs.datastores, store).name
-        uri = f"azureml://datastores/{datastore}/paths/{path}"
-        return {f"job{kind}Type": "uri_folder", "mode": "Mount", "uri": uri}
-
-    def _wait(self, path):
-        workspace, _, name = path.rpartition("/jobs/")
-        details = f"/history/v1.0{workspace}/runs/{name}/details"
-        until(lambda: self._client.get(details).json()["status"] in ENDED)
-        return self._client.get(details).json()
-
-
 @pytest.fixture(scope="module")
 def runs(azure, deployed):
     store = deployed.outputs.datastores.prepared
     azure.blobs.container(store.account, "prepared").upload_blob("in/1", b"one")
     azure.blobs.container(store.account, "raw").upload_blob("in/1", b"one")
     return Runs(azure, deployed)
-
-
-def failure(ended):
-    assert ended["status"] == "Failed"
-    assert ended["logFiles"] == {}, "its program was started"
-    return ended["error"]["error"]["message"]
 
 
 def test_training_reads_data_and_writes_results(azure, deployed, runs):

@@ -32,7 +32,8 @@ def test_cores_are_counted(client, azure):
     usages = {
         usage["name"]["value"]: usage for usage in client.get(f"{LOCATION}/usages").json()["value"]
     }
-    low = usages["totalLowPriorityCores"]
+    low = usages["Total Cluster LowPriority Regional vCPUs"]
+    assert "Standard NDv2 Family Cluster Dedicated vCPUs" in usages
     assert (low["limit"], low["unit"]) == (80, "Count")
     assert low["currentValue"] % 40 == 0
     sizes = {size["name"]: size for size in client.get(f"{LOCATION}/vmSizes").json()["value"]}

@@ -28,10 +28,13 @@ from tests.rehearsal.support.small_platform import (
     Client,
     compute,
     declare,
+    error,
+    give,
 )
 
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 CONTRIBUTOR = "b24988ac-6180-42a0-ab88-20f7382dd24c"
+DATA_SCIENTIST = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
 CONTAINER = f"{ACCOUNT}/blobServices/default/containers/results"
 IDENTITY = f"{PROVIDERS}/Microsoft.ManagedIdentity/userAssignedIdentities/training"
 
@@ -159,6 +162,7 @@ def guarded(tmp_path_factory):
         azure.put(IDENTITY, "", {"location": "westeurope"})
         attached = {"type": "UserAssigned", "userAssignedIdentities": {IDENTITY: {}}}
         azure.put(CLUSTER, "", {**compute(), "identity": attached})
+        give(azure, azure.environment["AZURE_CLIENT_ID"], CONTRIBUTOR, SUBSCRIPTION)
         yield azure
 
 
@@ -318,6 +322,32 @@ def test_a_job_opens_what_its_clusters_identity_may_open(guarded, training, gran
     client.job("writes", line, **given)
     assert client.wait("writes")["status"] == "Completed"
     assert client.log("writes") == "one"
+
+
+def test_only_who_has_a_role_on_a_workspace_changes_its_jobs_and_assets(guarded, grant):
+    other = f"{WORKSPACE}-of-others"
+    guarded.put(other, "", {"location": "westeurope", "properties": {"storageAccount": ACCOUNT}})
+    client = Client(guarded)
+    client_id, secret = guarded.identity.add_client()
+    token = client.token(client_id=client_id, client_secret=secret).json()["access_token"]
+    client.session.headers["Authorization"] = f"Bearer {token}"
+
+    def register(workspace):
+        version = {"properties": {"image": "x:1"}}
+        return client.put(f"{workspace}/environments/mine/versions/1", version).status_code
+
+    answer = client.job("mine", "true")
+    assert error(answer) == (403, "AuthorizationFailed")
+    said = answer.json()["error"]["message"]
+    assert "'Microsoft.MachineLearningServices/workspaces/jobs/write'" in said
+    assert f"over scope '{WORKSPACE}'" in said
+    grant(client_id, BLOB_DATA_OWNER, WORKSPACE)
+    grant(client_id, DATA_SCIENTIST, other)
+    assert (register(other), register(WORKSPACE)) == (201, 403)
+    assert client.job("mine", "true").status_code == 403
+    grant(client_id, DATA_SCIENTIST, WORKSPACE)
+    assert register(WORKSPACE) == 201
+    assert client.job("mine", "true").status_code == 201
 
 
 def test_an_output_without_an_address_is_in_the_workspaces_container(guarded, grant, training):

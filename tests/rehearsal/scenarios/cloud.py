@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.outputs import PlatformOutputs, from_dict
@@ -112,11 +112,17 @@ class Cloud:
     deployment: Deployment
     folder: Path
     commands: contextlib.ExitStack
+    variables: dict[str, str] = field(default_factory=dict)
+    """Further environment variables of commands."""
 
     def start(self, verb, *arguments, repository=ROOT):
         """Begin `python -m jobs VERB --stack STACK ...`."""
         of_terminal = {"PWD": str(repository), "PYTHONUNBUFFERED": "1"}
-        environment = {**self.deployment.command_environment, **of_terminal}
+        environment = {
+            **self.deployment.command_environment,
+            **self.variables,
+            **of_terminal,
+        }
         stack = ("--stack", self.deployment.stack)
         command = Command(["-m", "jobs", verb, *stack, *arguments], self.folder, environment)
         self.commands.callback(command.kill)

@@ -53,10 +53,10 @@ def test_the_first_up_waits_for_its_roles(tmp_path):
 
 def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path, monkeypatch):
     with cloud_in(tmp_path, account_seconds=2.0) as cloud:
-        somebody, passes = Client(cloud.azure), cloud.azure.faults.response
+        somebody, passes = Client(cloud.azure), cloud.azure.faults.respond
         races = []
 
-        def races_once(request):
+        def races_once(request, service):
             if ENDPOINT in request.path and request.method == "PUT" and not races:
                 (account,) = ACCOUNT.findall(request.body.decode())
                 other = f"{account}/managementPolicies/theirs"
@@ -64,9 +64,9 @@ def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path, 
                 races[0].start()
                 # Until the other operation has begun.
                 time.sleep(1.0)
-            return passes(request)
+            return passes(request, service)
 
-        monkeypatch.setattr(cloud.azure.faults, "response", races_once)
+        monkeypatch.setattr(cloud.azure.faults, "respond", races_once)
         command = cloud.jobs(*UP)
         races[0].join()
         assert "PrivateEndpoint default-blob: another operation on it" in command.words

@@ -48,15 +48,15 @@ class Gate:
 
     def __init__(self, azure, monkeypatch, match):
         self.came, self._open = threading.Event(), threading.Event()
-        response = azure.faults.response
+        respond = azure.faults.respond
 
-        def held(request):
+        def held(request, service):
             if re.search(match, f"{request.method} {request.path}"):
                 self.came.set()
                 self._open.wait(SECONDS)
-            return response(request)
+            return respond(request, service)
 
-        monkeypatch.setattr(azure.faults, "response", held)
+        monkeypatch.setattr(azure.faults, "respond", held)
 
     def open(self):
         self._open.set()

@@ -1,5 +1,7 @@
 """A small platform on loopback, declared by PUTs, and a client that sends raw requests to it."""
 
+import uuid
+
 import requests
 
 from rehearsal.options import Options
@@ -118,6 +120,14 @@ def declare(azure):
         "credentials": {"credentialsType": "None"}}})  # fmt: skip
     azure.put(f"{WORKSPACE}/environments/image/versions/1", "", {"properties": {"image": "x:1"}})
     azure.put(CLUSTER, "", compute())
+
+
+def give(azure, principal, role, scope):
+    """Assign a role, as somebody who may."""
+    name = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
+    definition = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{role}"
+    properties = {"principalId": principal, "roleDefinitionId": definition}
+    return azure.put(name, "", {"properties": properties})["id"]
 
 
 def compute(nodes=2, priority="LowPriority"):

@@ -1,0 +1,67 @@
+"""The documented path from an empty subscription to a first training, as somebody new walks it."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from rehearsal.loopback import Loopback
+from rehearsal.pulumi.deployment import Deployment
+from tests import ROOT
+from tests.rehearsal.scenarios.cloud import GROUPS, OPTIONS
+from tests.rehearsal.support.newcomer import Newcomer, blocks
+
+pytestmark = pytest.mark.rehearse_all
+
+PAGE = "first-training-on-azure.md"
+SCIENTISTS = "0d6b1f6e-0000-4000-8000-000000000002"
+
+
+def providers(page):
+    """The names in the loop that registers providers."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return text.split("for provider in ")[1].split("; do")[0].replace("\\", " ").split()
+
+
+def answers(tenant, user):
+    """What the programs answer that are not installed here, by command line."""
+    (subscription,) = re.findall(r"export SUBSCRIPTION=(\S+)", blocks(PAGE, "first training")[0])
+    az = {
+        "login": "",
+        f"account set --subscription {subscription}": "",
+        "account show --query id --output tsv": subscription,
+        "account show --query tenantId --output tsv": tenant,
+        **{f"provider register --wait --namespace Microsoft.{one}": "" for one in providers(PAGE)},
+        "ad signed-in-user show --query id --output tsv": user,
+        "ad group create --display-name ml-scientists --mail-nickname ml-scientists": "",
+        f"ad group member add --group ml-scientists --member-id {user}": "",
+        "ad group show --group ml-scientists --query id --output tsv": SCIENTISTS,
+    }
+    return {f"az {line}": answer for line, answer in az.items()} | {
+        "curl --silent --show-error https://api.ipify.org": "52.174.12.7"
+    }
+
+
+def test_each_command_of_the_first_path_works_in_its_order(tmp_path):
+    with (
+        Loopback(tmp_path / "azure", replace(OPTIONS, roles=True)) as azure,
+        Deployment(azure, tmp_path / "engine") as engine,
+    ):
+        user = azure.environment["AZURE_CLIENT_ID"]
+        azure.identity.join(user, SCIENTISTS)
+        replies = answers(azure.environment["AZURE_TENANT_ID"], user)
+        newcomer = Newcomer(tmp_path, engine, replies)
+        said = newcomer.run("\n".join(blocks(PAGE, "first training")))
+        assert sorted(set(newcomer.asked)) == sorted(replies)
+        for part in (
+            "ready: .venv (Pulumi, Azure SDK)",
+            "stack dev: workspace hvd-dev-ml-",
+            "first-r1: training completed",
+        ):
+            assert part in said
+        assert list((newcomer.clone / "runs").glob("first/**/result.json")), said
+        assert azure.resources.of_kind(GROUPS) == []
+
+
+def test_the_path_registers_the_providers_that_a_deployment_needs():
+    assert set(providers(PAGE)) == set(providers("deploy-the-platform.md"))
